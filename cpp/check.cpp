@@ -1,0 +1,128 @@
+// Checks of a call against its data: after these no instruction can leave its arrays.
+#include <stdexcept>
+#include <string>
+
+#include "engine.hpp"
+
+namespace mercer {
+
+namespace {
+
+void require(bool condition, const std::string& sentence) {
+  if (!condition) throw std::invalid_argument(sentence);
+}
+
+bool in_range(std::int32_t index, std::size_t size) {
+  return index >= 0 && static_cast<std::size_t>(index) < size;
+}
+
+template <class T>
+void check_slot(const Pairs<T>& pairs, std::int32_t slot, bool sparse, const std::string& owner) {
+  for (const Side<T>* side : {pairs.rows, pairs.cols}) {
+    require(in_range(slot, side->slots.size()),
+            owner + " needs slot " + std::to_string(slot) + ", but a side has " +
+                std::to_string(side->slots.size()) + ".");
+    require(side->slots[static_cast<std::size_t>(slot)].sparse == sparse,
+            owner + " needs slot " + std::to_string(slot) + " to be " +
+                (sparse ? "sparse" : "dense") + " on both sides.");
+  }
+  const std::int64_t x = pairs.rows->slots[static_cast<std::size_t>(slot)].columns;
+  const std::int64_t z = pairs.cols->slots[static_cast<std::size_t>(slot)].columns;
+  require(x == z, owner + ": slot " + std::to_string(slot) + " has " + std::to_string(x) +
+                      " columns on the rows' side and " + std::to_string(z) +
+                      " on the columns' side.");
+}
+
+void check_scalars(const std::vector<Instruction>& code, std::size_t scalars) {
+  for (const Instruction& line : code) {
+    const OpInfo& op = info(line.op);
+    require((op.scalars < 1 || in_range(line.s0, scalars)) &&
+                (op.scalars < 2 || in_range(line.s1, scalars)),
+            std::string(op.name) + " names a scalar outside the " + std::to_string(scalars) +
+                " given.");
+  }
+}
+
+template <class T>
+void check_instruction(const Pairs<T>& pairs, const Instruction& line) {
+  const std::string name = info(line.op).name;
+  switch (line.op) {
+    case Op::dot:
+    case Op::squared_distance:
+    case Op::manhattan:
+    case Op::coordinate:
+      check_slot(pairs, line.a, false, name);
+      break;
+    case Op::sparse_dot:
+      check_slot(pairs, line.a, true, name);
+      break;
+    case Op::row:
+      require(in_range(line.a, pairs.rows->vectors.size()),
+              "row: the rows' side has no vector " + std::to_string(line.a) + ".");
+      break;
+    case Op::column:
+      require(in_range(line.a, pairs.cols->vectors.size()),
+              "column: the columns' side has no vector " + std::to_string(line.a) + ".");
+      break;
+    case Op::block:
+      require(in_range(line.a, pairs.blocks.size()),
+              "block: there is no block " + std::to_string(line.a) + ".");
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace
+
+template <class T>
+void check_pairs(const Pairs<T>& pairs) {
+  require(pairs.rows->n > 0 && pairs.cols->n > 0, "a side has no points.");
+  require(pairs.threads >= 1, "threads must be at least 1.");
+  check_scalars(pairs.program->code, pairs.scalars.size());
+  for (const SubProgram& sub : pairs.program->coordinates)
+    check_scalars(sub.code, pairs.scalars.size());
+  for (const Instruction& line : pairs.program->code) check_instruction(pairs, line);
+}
+
+template <class T>
+void check_output(const Pairs<T>& pairs, const Output& output) {
+  pairs.program->check_result(output.reg, "contract");
+  switch (output.kind) {
+    case OutputKind::sum:
+    case OutputKind::row_sums:
+    case OutputKind::column_sums:
+      return;
+    case OutputKind::dot_inputs:
+    case OutputKind::distance_inputs:
+    case OutputKind::distance_scales:
+      check_slot(pairs, output.slot, false, "contract");
+      return;
+    case OutputKind::coordinate_adjoint:
+      break;
+  }
+  check_slot(pairs, output.slot, false, "coordinate_adjoint");
+  require(in_range(output.subprogram, pairs.program->coordinates.size()),
+          "coordinate_adjoint: there is no sub-program " + std::to_string(output.subprogram) + ".");
+  require(output.reduction >= 0 && output.reduction <= kMaxDegree,
+          "coordinate_adjoint: the degree of the reduction must lie in 0.." +
+              std::to_string(kMaxDegree) + ".");
+  const SubProgram& sub =
+      pairs.program->coordinates[static_cast<std::size_t>(output.subprogram)];
+  const auto check_register = [&](std::int32_t reg) {
+    require(in_range(reg, sub.written.size()) && sub.written[static_cast<std::size_t>(reg)],
+            "coordinate_adjoint: register " + std::to_string(reg) +
+                " is not written by the sub-program.");
+  };
+  check_register(output.value_reg);
+  if (output.input_reg != -1) check_register(output.input_reg);
+  if (output.scale_reg != -1) check_register(output.scale_reg);
+  for (const std::int32_t reg : output.param_regs) check_register(reg);
+}
+
+template void check_pairs(const Pairs<float>&);
+template void check_pairs(const Pairs<double>&);
+template void check_output(const Pairs<float>&, const Output&);
+template void check_output(const Pairs<double>&, const Output&);
+
+}  // namespace mercer

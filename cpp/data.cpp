@@ -1,0 +1,79 @@
+#include "data.hpp"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace mercer {
+
+void check_sparse(std::int64_t n, std::int64_t columns, const std::int64_t* indptr,
+                  std::int64_t indptr_size, const std::int64_t* indices, std::int64_t nonzeros) {
+  if (columns < 0) throw std::invalid_argument("Side: a sparse slot has a negative column count.");
+  if (indptr_size != n + 1)
+    throw std::invalid_argument("Side: indptr of a sparse slot must have n + 1 entries.");
+  if (indptr[0] != 0 || indptr[n] != nonzeros)
+    throw std::invalid_argument("Side: indptr must start at 0 and end at the number of values.");
+  for (std::int64_t i = 0; i < n; ++i)
+    if (indptr[i + 1] < indptr[i])
+      throw std::invalid_argument("Side: indptr of a sparse slot must not decrease.");
+  for (std::int64_t e = 0; e < nonzeros; ++e)
+    if (indices[e] < 0 || indices[e] >= columns)
+      throw std::invalid_argument("Side: column index " + std::to_string(indices[e]) +
+                                  " of a sparse slot is outside 0.." + std::to_string(columns - 1) +
+                                  ".");
+}
+
+template <class T>
+void pack_panels(const StridedMatrix<T>& x, const double* centre, const double* scale, T* panels) {
+  constexpr std::int64_t W = kPanelPoints<T>;
+  for (std::int64_t first = 0; first < x.rows; first += W) {
+    const std::int64_t count = x.rows - first < W ? x.rows - first : W;
+    const T* source = x.data + first * x.row_stride;
+    for (std::int64_t k = 0; k < x.columns; ++k, panels += W) {
+      const double shift = centre ? centre[k] : 0.0;
+      const double factor = scale ? scale[k] : 1.0;
+      for (std::int64_t lane = 0; lane < count; ++lane) {
+        const T value = source[lane * x.row_stride + k * x.column_stride];
+        panels[lane] = static_cast<T>((static_cast<double>(value) - shift) * factor);
+      }
+      for (std::int64_t lane = count; lane < W; ++lane) panels[lane] = T(0);
+    }
+  }
+}
+
+template <class T>
+bool all_finite(const StridedMatrix<T>& x) {
+  // Walk memory in its own order: the smaller stride inside.
+  StridedMatrix<T> view = x;
+  if (std::abs(view.row_stride) < std::abs(view.column_stride)) {
+    std::swap(view.rows, view.columns);
+    std::swap(view.row_stride, view.column_stride);
+  }
+  if (view.column_stride == 1 && view.row_stride == view.columns) {
+    view.columns *= view.rows;
+    view.rows = 1;
+  }
+  for (std::int64_t i = 0; i < view.rows; ++i) {
+    const T* row = view.data + i * view.row_stride;
+    // x * 0 is 0 for finite x and NaN otherwise; eight partial sums let the compiler vectorise.
+    T sums[8] = {};
+    std::int64_t k = 0;
+    if (view.column_stride == 1) {
+      for (; k + 8 <= view.columns; k += 8)
+        for (int s = 0; s < 8; ++s) sums[s] += row[k + s] * T(0);
+    }
+    for (; k < view.columns; ++k) sums[0] += row[k * view.column_stride] * T(0);
+    T total = 0;
+    for (T sum : sums) total += sum;
+    if (!(total == T(0))) return false;
+  }
+  return true;
+}
+
+template void pack_panels(const StridedMatrix<float>&, const double*, const double*, float*);
+template void pack_panels(const StridedMatrix<double>&, const double*, const double*, double*);
+template bool all_finite(const StridedMatrix<float>&);
+template bool all_finite(const StridedMatrix<double>&);
+
+}  // namespace mercer

@@ -1,0 +1,68 @@
+// The two sides of the pairs: what a program may read about a row or a column.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory.hpp"
+
+namespace mercer {
+
+// Points in one panel: the lanes of a cache line, the same for every instruction set.
+template <class T>
+inline constexpr std::int64_t kPanelPoints = 64 / static_cast<std::int64_t>(sizeof(T));
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
+
+// One feature block of a side. Dense: panels [panel][column][lane], zero padded, 64-byte aligned.
+// Sparse: compressed rows whose content has been checked (see `check_sparse`).
+template <class T>
+struct Slot {
+  std::int64_t columns = 0;
+  const T* panels = nullptr;
+  bool sparse = false;
+  const std::int64_t* indptr = nullptr;
+  const std::int64_t* indices = nullptr;
+  const T* values = nullptr;
+};
+
+template <class T>
+struct Side {
+  std::int64_t n = 0;
+  std::vector<Slot<T>> slots;
+  // Padded with zeros to whole panels.
+  std::vector<AlignedBuffer<T>> vectors;
+  // Row identities, padded to whole panels; empty if the side has none.
+  AlignedBuffer<std::int64_t> ids;
+
+  std::int64_t panels() const { return divide_up(n, kPanelPoints<T>); }
+};
+
+// A row-major matrix of the size of the pairs, given from outside.
+template <class T>
+struct Block {
+  const T* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+// Throws std::invalid_argument unless the compressed rows can be read safely.
+void check_sparse(std::int64_t n, std::int64_t columns, const std::int64_t* indptr,
+                  std::int64_t indptr_size, const std::int64_t* indices, std::int64_t nonzeros);
+
+// A view of a matrix with any strides, counted in elements.
+template <class T>
+struct StridedMatrix {
+  const T* data;
+  std::int64_t rows, columns;
+  std::int64_t row_stride, column_stride;
+};
+
+// Writes (x - centre) * scale, computed in float64, as panels; `centre` and `scale` may be null.
+template <class T>
+void pack_panels(const StridedMatrix<T>& x, const double* centre, const double* scale, T* panels);
+
+template <class T>
+bool all_finite(const StridedMatrix<T>& x);
+
+}  // namespace mercer

@@ -1,0 +1,120 @@
+// What the engine computes: one job description per function, and the table of functions that each
+// instruction set provides.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data.hpp"
+#include "program.hpp"
+#include "threads.hpp"
+
+namespace mercer {
+
+// A program applied to all pairs of a row and a column.
+template <class T>
+struct Pairs {
+  const Program* program = nullptr;
+  std::vector<double> scalars;
+  const Side<T>* rows = nullptr;
+  const Side<T>* cols = nullptr;
+  std::vector<Block<T>> blocks;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+template <class T>
+struct GramJob {
+  Pairs<T> pairs;
+  std::int32_t result = 0;
+  T* out = nullptr;
+  std::int64_t stride = 0;
+  bool symmetric = false;
+};
+
+// K V, or K' (K V), for a row-major V with `right_sides` columns.
+template <class T>
+struct ProductJob {
+  Pairs<T> pairs;
+  std::int32_t result = 0;
+  const T* V = nullptr;
+  std::int64_t right_sides = 0;
+  T* out = nullptr;
+};
+
+enum class OutputKind {
+  sum,
+  row_sums,
+  column_sums,
+  dot_inputs,
+  distance_inputs,
+  distance_scales,
+  coordinate_adjoint,
+};
+
+// One accumulated result of a contraction. Targets are float64, sized as the kind says; those of an
+// adjoint are null where not wanted.
+struct Output {
+  OutputKind kind = OutputKind::sum;
+  std::int32_t reg = 0;
+  std::int32_t slot = 0;
+  // coordinate_adjoint only.
+  std::int32_t subprogram = 0;
+  std::int32_t reduction = 0;
+  std::int32_t value_reg = 0;
+  std::int32_t input_reg = -1;
+  std::int32_t scale_reg = -1;
+  std::vector<std::int32_t> param_regs;
+
+  double* target = nullptr;  // the only result; for an adjoint the inputs (n, d)
+  double* scales = nullptr;  // adjoint: (d,)
+  double* params = nullptr;  // adjoint: one per entry of param_regs
+};
+
+template <class T>
+struct ContractJob {
+  Pairs<T> pairs;
+  std::vector<Output> outputs;
+};
+
+// Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
+template <class T>
+void check_pairs(const Pairs<T>& pairs);
+template <class T>
+void check_output(const Pairs<T>& pairs, const Output& output);
+
+// The entry points of one instruction set. Jobs must have been checked.
+template <class T>
+struct EngineTable {
+  void (*gram)(const GramJob<T>&);
+  void (*product)(const ProductJob<T>&);
+  void (*normal_product)(const ProductJob<T>&);
+  void (*contract)(const ContractJob<T>&);
+};
+
+struct Engine {
+  const char* name;
+  EngineTable<float> single;
+  EngineTable<double> twofold;
+
+  template <class T>
+  const EngineTable<T>& table() const {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return single;
+    } else {
+      return twofold;
+    }
+  }
+};
+
+extern const Engine baseline_engine;
+#if defined(MERCER_WITH_AVX2)
+extern const Engine avx2_engine;
+#endif
+
+// The best engine that this machine runs.
+const Engine& engine();
+// All engines that this machine runs, the baseline first: for tests.
+std::vector<const Engine*> available_engines();
+
+}  // namespace mercer

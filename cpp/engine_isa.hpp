@@ -1,0 +1,16 @@
+// Included once per instruction set: the functions of that unit, as a table.
+#pragma once
+
+#include "contract.hpp"
+#include "gram.hpp"
+#include "normal_product.hpp"
+#include "product.hpp"
+
+namespace mercer::MERCER_ISA {
+
+template <class T>
+constexpr EngineTable<T> engine_table() {
+  return {run_gram<T>, run_product<T>, run_normal_product<T>, run_contract<T>};
+}
+
+}  // namespace mercer::MERCER_ISA

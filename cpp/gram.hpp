@@ -1,0 +1,100 @@
+// The matrix itself. Lanes run along its columns, so that stores are contiguous.
+#pragma once
+
+#include "grid.hpp"
+#include "interpreter.hpp"
+
+namespace mercer::MERCER_ISA {
+
+template <class T>
+class Gram {
+ public:
+  explicit Gram(const GramJob<T>& job)
+      : job_(job),
+        rows_(job.pairs.rows->n),
+        columns_(job.pairs.cols->n),
+        height_(tile_width(job.pairs)),
+        cost_(pair_cost(job.pairs) + 4.0) {}
+
+  void run() {
+    const std::int64_t units = divide_up(rows_, height_);
+    const double work = cost_ * static_cast<double>(rows_) * static_cast<double>(columns_) /
+                        sizeof(double) * sizeof(T);
+    auto body = [this](Worker& worker) { run_units(worker); };
+    run_workers(units, useful_threads(job_.pairs.threads, units, work), job_.pairs.interrupt,
+                WorkerBody(body));
+  }
+
+ private:
+  static constexpr std::int64_t W = kPanel<T>;
+
+  // A unit is a band of rows. In the symmetric case it holds the pairs with column >= row.
+  void run_units(Worker& worker) {
+    Interpreter<T> tile(job_.pairs, false);
+    const auto work = static_cast<std::int64_t>(cost_ * static_cast<double>(height_));
+    for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
+      const std::int64_t first = u * height_, count = std::min(height_, rows_ - first);
+      const std::int64_t start = job_.symmetric ? first / W : 0;
+      for (std::int64_t p = start; p < job_.pairs.cols->panels(); ++p) {
+        tile.run(p, first, count);
+        write(tile);
+        if (!worker.keep_going(work)) return;
+      }
+    }
+  }
+
+  void write(Interpreter<T>& tile) {
+    const T* values = tile.tile(job_.result);
+    const std::int64_t column = tile.panel() * W;
+    if (!job_.symmetric) return write_rows(tile, values);
+    if (column < tile.first() + tile.count()) return write_diagonal(tile, values);
+    write_rows(tile, values);
+    write_mirror(tile, values);
+  }
+
+  void write_rows(const Interpreter<T>& tile, const T* values) {
+    T* corner = job_.out + tile.first() * job_.stride + tile.panel() * W;
+    const std::int64_t lanes = tile.lane_count();
+    if (lanes == W) {
+      for (std::int64_t j = 0; j < tile.count(); ++j)
+#pragma GCC unroll 8
+        for (int v = 0; v < kPanelVectors<T>; ++v)
+          store_unaligned<T>(corner + j * job_.stride + v * kLanes<T>,
+                             load<T>(values + j * W + v * kLanes<T>));
+    } else {
+      for (std::int64_t j = 0; j < tile.count(); ++j)
+        for (std::int64_t lane = 0; lane < lanes; ++lane)
+          corner[j * job_.stride + lane] = values[j * W + lane];
+    }
+  }
+
+  void write_mirror(const Interpreter<T>& tile, const T* values) {
+    T* corner = job_.out + tile.panel() * W * job_.stride + tile.first();
+    for (std::int64_t lane = 0; lane < tile.lane_count(); ++lane)
+      for (std::int64_t j = 0; j < tile.count(); ++j)
+        corner[lane * job_.stride + j] = values[j * W + lane];
+  }
+
+  // A tile that meets the diagonal: each pair is written from one evaluation, so that the matrix is
+  // symmetric to the last bit.
+  void write_diagonal(const Interpreter<T>& tile, const T* values) {
+    for (std::int64_t j = 0; j < tile.count(); ++j)
+      for (std::int64_t lane = 0; lane < tile.lane_count(); ++lane) {
+        const std::int64_t row = tile.first() + j, column = tile.panel() * W + lane;
+        if (column < row) continue;
+        job_.out[row * job_.stride + column] = values[j * W + lane];
+        job_.out[column * job_.stride + row] = values[j * W + lane];
+      }
+  }
+
+  const GramJob<T>& job_;
+  std::int64_t rows_, columns_, height_;
+  double cost_;
+};
+
+template <class T>
+void run_gram(const GramJob<T>& job) {
+  Gram<T>(job).run();
+}
+
+}  // namespace mercer::MERCER_ISA

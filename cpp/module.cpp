@@ -1,0 +1,583 @@
+// The Python module mercer._core: conversion of arguments, nothing else.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "engine.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace mercer {
+namespace {
+
+using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+using Code = nb::ndarray<const std::int32_t, nb::shape<-1, 7>, nb::c_contig, nb::device::cpu>;
+
+void require(bool condition, const std::string& sentence) {
+  if (!condition) throw std::invalid_argument(sentence);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Arrays
+// ---------------------------------------------------------------------------------------------
+
+template <class T>
+bool holds(const nb::handle& object) {
+  nb::ndarray<const T, nb::device::cpu> array;
+  return nb::try_cast(object, array, false);
+}
+
+// Converts without copying; `what` names the argument in the error.
+template <class Array>
+Array view(nb::handle object, const char* what) {
+  Array array;
+  require(nb::try_cast(object, array, false), std::string(what));
+  return array;
+}
+
+// A NumPy array that takes over the buffer.
+template <class T, std::size_t N>
+nb::object to_numpy(AlignedBuffer<T> buffer, const std::size_t (&shape)[N]) {
+  T* data = buffer.release();
+  nb::capsule owner(data, [](void* memory) noexcept { release_lines(memory); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, N, shape, owner));
+}
+
+AlignedBuffer<double> zeros(std::int64_t size) {
+  AlignedBuffer<double> buffer(size);
+  buffer.fill(0.0);
+  return buffer;
+}
+
+std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
+
+template <class T>
+StridedMatrix<T> strided(const Matrix<T>& x) {
+  return {x.data(), static_cast<std::int64_t>(x.shape(0)), static_cast<std::int64_t>(x.shape(1)),
+          x.stride(0), x.stride(1)};
+}
+
+template <class T>
+nb::object pack(const Matrix<T>& x, const std::optional<Vector<double>>& centre,
+                const std::optional<Vector<double>>& scale) {
+  require(!centre || centre->shape(0) == x.shape(1), "pack: centre must have one value per column.");
+  require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
+  const StridedMatrix<T> matrix = strided<T>(x);
+  const std::int64_t panels = divide_up(matrix.rows, kPanelPoints<T>);
+  AlignedBuffer<T> packed(panels * matrix.columns * kPanelPoints<T>);
+  {
+    nb::gil_scoped_release release;
+    pack_panels<T>(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
+                   packed.data());
+  }
+  return to_numpy<T>(std::move(packed),
+                     {as_size(panels), x.shape(1), as_size(kPanelPoints<T>)});
+}
+
+nb::object pack_any(nb::handle x, const std::optional<Vector<double>>& centre,
+                    const std::optional<Vector<double>>& scale) {
+  if (holds<float>(x))
+    return pack<float>(view<Matrix<float>>(x, "pack: X must have two dimensions."), centre, scale);
+  return pack<double>(
+      view<Matrix<double>>(x, "pack: X must be a float32 or float64 array of two dimensions."),
+      centre, scale);
+}
+
+template <class T>
+bool is_finite(nb::handle object) {
+  const char* what = "all_finite: X must be a float32 or float64 array of one or two dimensions.";
+  const auto x = view<nb::ndarray<const T, nb::device::cpu>>(object, what);
+  require(x.ndim() == 1 || x.ndim() == 2, what);
+  const bool flat = x.ndim() == 1;
+  const StridedMatrix<T> matrix{x.data(), flat ? 1 : static_cast<std::int64_t>(x.shape(0)),
+                                static_cast<std::int64_t>(x.shape(flat ? 0 : 1)),
+                                flat ? 0 : x.stride(0), x.stride(flat ? 0 : 1)};
+  nb::gil_scoped_release release;
+  return all_finite<T>(matrix);
+}
+
+bool is_finite_any(nb::handle x) {
+  return holds<float>(x) ? is_finite<float>(x) : is_finite<double>(x);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Programs and sides
+// ---------------------------------------------------------------------------------------------
+
+std::vector<Instruction> read_code(const Code& code) {
+  return parse_code(code.data(), static_cast<std::int64_t>(code.shape(0)));
+}
+
+Program make_program(const Code& code, std::int32_t registers, nb::sequence coordinates,
+                     const std::vector<Vector<double>>& tables) {
+  std::vector<LookupTable> lookup;
+  for (const Vector<double>& table : tables)
+    lookup.emplace_back(std::vector<double>(table.data(), table.data() + table.shape(0)));
+  std::vector<SubProgram> subs;
+  for (nb::handle item : coordinates) {
+    const auto [sub_code, sub_registers, result] =
+        nb::cast<std::tuple<Code, std::int32_t, std::int32_t>>(item);
+    subs.emplace_back(read_code(sub_code), sub_registers, result, lookup.size());
+  }
+  return Program(read_code(code), registers, std::move(subs), std::move(lookup));
+}
+
+enum class Precision { any, single, twofold };
+
+// A side as Python holds it. Without slots and vectors it serves both element types.
+struct PySide {
+  Precision precision = Precision::any;
+  Side<float> single;
+  Side<double> twofold;
+  std::vector<nb::object> keep_alive;
+  std::vector<AlignedBuffer<float>> aligned_single;
+  std::vector<AlignedBuffer<double>> aligned_twofold;
+
+  std::int64_t n() const { return single.n; }
+  template <class T>
+  Side<T>& side() {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return single;
+    } else {
+      return twofold;
+    }
+  }
+  template <class T>
+  std::vector<AlignedBuffer<T>>& aligned() {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return aligned_single;
+    } else {
+      return aligned_twofold;
+    }
+  }
+};
+
+template <class T>
+constexpr Precision precision_of = sizeof(T) == sizeof(float) ? Precision::single
+                                                              : Precision::twofold;
+
+template <class T>
+void add_sparse(PySide& side, nb::tuple parts) {
+  const auto indptr = view<Vector<std::int64_t>>(parts[0], "Side: indptr must be int64.");
+  const auto indices = view<Vector<std::int64_t>>(parts[1], "Side: indices must be int64.");
+  const auto values =
+      view<Vector<T>>(parts[2], "Side: sparse values must be of the type of the other arrays.");
+  require(indices.shape(0) == values.shape(0), "Side: indices and values differ in length.");
+  Slot<T> slot;
+  slot.sparse = true;
+  slot.columns = nb::cast<std::int64_t>(parts[3]);
+  check_sparse(side.n(), slot.columns, indptr.data(), static_cast<std::int64_t>(indptr.shape(0)),
+               indices.data(), static_cast<std::int64_t>(indices.shape(0)));
+  slot.indptr = indptr.data();
+  slot.indices = indices.data();
+  slot.values = values.data();
+  side.side<T>().slots.push_back(slot);
+  side.keep_alive.emplace_back(parts);
+}
+
+template <class T>
+void add_dense(PySide& side, nb::handle array) {
+  using Panels = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+  const auto panels = view<Panels>(
+      array, "Side: a dense slot must be a C-contiguous array (panels, columns, lanes) of the type "
+             "of the other arrays.");
+  require(panels.shape(0) == as_size(side.side<T>().panels()) &&
+              panels.shape(2) == as_size(kPanelPoints<T>),
+          "Side: a dense slot must have the shape that pack() gives for n points.");
+  Slot<T> slot;
+  slot.columns = static_cast<std::int64_t>(panels.shape(1));
+  slot.panels = panels.data();
+  if (reinterpret_cast<std::uintptr_t>(panels.data()) % kCacheLine != 0) {
+    // Loaded from a file, say: vectors are read at aligned addresses only.
+    AlignedBuffer<T> copy(static_cast<std::int64_t>(panels.size()));
+    std::copy(panels.data(), panels.data() + panels.size(), copy.data());
+    slot.panels = copy.data();
+    side.aligned<T>().push_back(std::move(copy));
+  }
+  side.side<T>().slots.push_back(slot);
+  side.keep_alive.emplace_back(nb::borrow(array));
+}
+
+template <class T>
+AlignedBuffer<T> padded_copy(const T* values, std::int64_t n, std::int64_t panels) {
+  AlignedBuffer<T> copy(panels);
+  copy.fill(T(0));
+  std::copy(values, values + n, copy.data());
+  return copy;
+}
+
+template <class T>
+void fill_side(PySide& side, nb::sequence slots, nb::sequence vectors) {
+  side.precision = precision_of<T>;
+  const std::int64_t padded = side.side<T>().panels() * kPanelPoints<T>;
+  for (nb::handle slot : slots) {
+    if (nb::isinstance<nb::tuple>(slot)) {
+      add_sparse<T>(side, nb::cast<nb::tuple>(slot));
+    } else {
+      add_dense<T>(side, slot);
+    }
+  }
+  for (nb::handle item : vectors) {
+    const auto values = view<Vector<T>>(
+        item, "Side: a vector must be contiguous and of the type of the other arrays.");
+    require(values.shape(0) == as_size(side.n()), "Side: a vector must have n values.");
+    side.side<T>().vectors.push_back(padded_copy<T>(values.data(), side.n(), padded));
+  }
+}
+
+PySide make_side(std::int64_t n, nb::sequence slots, nb::sequence vectors,
+                 const std::optional<Vector<std::int64_t>>& ids) {
+  require(n > 0, "Side: there must be at least one point, got n = " + std::to_string(n) + ".");
+  PySide side;
+  side.single.n = side.twofold.n = n;
+  nb::object first = nb::none();
+  if (nb::len(slots) > 0) {
+    first = slots[0];
+    if (nb::isinstance<nb::tuple>(first)) {
+      require(nb::len(first) == 4, "Side: a sparse slot is (indptr, indices, values, n_columns).");
+      first = first[2];
+    }
+  } else if (nb::len(vectors) > 0) {
+    first = vectors[0];
+  }
+  for (nb::handle slot : slots)
+    require(!nb::isinstance<nb::tuple>(slot) || nb::len(slot) == 4,
+            "Side: a sparse slot is (indptr, indices, values, n_columns).");
+  if (!first.is_none()) {
+    if (holds<float>(first)) {
+      fill_side<float>(side, slots, vectors);
+    } else {
+      fill_side<double>(side, slots, vectors);
+    }
+  }
+  if (ids) {
+    require(ids->shape(0) == as_size(n), "Side: ids must have n values.");
+    side.single.ids = padded_copy<std::int64_t>(ids->data(), n, side.single.panels() * 16);
+    side.twofold.ids = padded_copy<std::int64_t>(ids->data(), n, side.twofold.panels() * 8);
+  }
+  return side;
+}
+
+// ---------------------------------------------------------------------------------------------
+// Calls
+// ---------------------------------------------------------------------------------------------
+
+bool signal_arrived(void*) {
+  nb::gil_scoped_acquire acquire;
+  return PyErr_CheckSignals() != 0;
+}
+
+// What the functions share: program, sides, blocks.
+struct PyPairs {
+  const Program& program;
+  Vector<double> scalars;
+  PySide& rows;
+  PySide& cols;
+  nb::sequence blocks;
+  int threads;
+
+  template <class T>
+  Pairs<T> typed(const char* owner) const {
+    for (const PySide* side : {&rows, &cols})
+      require(side->precision == Precision::any || side->precision == precision_of<T>,
+              std::string(owner) + ": a side has another element type than the call.");
+    Pairs<T> pairs;
+    pairs.program = &program;
+    pairs.scalars.assign(scalars.data(), scalars.data() + scalars.shape(0));
+    pairs.rows = &rows.side<T>();
+    pairs.cols = &cols.side<T>();
+    for (nb::handle item : blocks) pairs.blocks.push_back(block<T>(item));
+    pairs.threads = threads;
+    pairs.interrupt = {signal_arrived, nullptr};
+    check_pairs(pairs);
+    return pairs;
+  }
+
+  template <class T>
+  Block<T> block(nb::handle item) const {
+    const auto matrix = view<Matrix<T>>(
+        item, "block: a block must be a matrix of the element type of the call.");
+    require(matrix.shape(0) == as_size(rows.n()) && matrix.shape(1) == as_size(cols.n()),
+            "block: a block must have one row per row and one column per column.");
+    require(matrix.shape(1) == 1 || matrix.stride(1) == 1,
+            "block: the rows of a block must be contiguous.");
+    require(matrix.shape(0) == 1 || matrix.stride(0) >= cols.n(),
+            "block: the row stride of a block must be at least its number of columns.");
+    return {matrix.data(), matrix.stride(0)};
+  }
+};
+
+// Runs without the GIL; a signal's Python exception propagates.
+template <class F>
+void run_released(F run) {
+  try {
+    nb::gil_scoped_release release;
+    run();
+  } catch (const Interrupted&) {
+    throw nb::python_error();
+  }
+}
+
+template <class T>
+void gram(const PyPairs& call, std::int32_t result, nb::handle target, bool symmetric) {
+  const auto out = view<nb::ndarray<T, nb::ndim<2>, nb::device::cpu>>(
+      target, "gram: out must be a writable matrix.");
+  require(out.shape(0) == as_size(call.rows.n()) && out.shape(1) == as_size(call.cols.n()),
+          "gram: out must have one row per row and one column per column.");
+  require(out.shape(1) == 1 || out.stride(1) == 1, "gram: the rows of out must be contiguous.");
+  require(out.shape(0) == 1 || out.stride(0) >= call.cols.n(),
+          "gram: the row stride of out must be at least its number of columns.");
+  require(!symmetric || &call.rows == &call.cols, "gram: symmetric needs rows and cols to be one.");
+  GramJob<T> job{call.typed<T>("gram"), result, out.data(), out.stride(0), symmetric};
+  call.program.check_result(result, "gram");
+  run_released([&] { engine().table<T>().gram(job); });
+}
+
+template <class T>
+nb::object product(const PyPairs& call, std::int32_t result, nb::handle object, bool normal) {
+  const auto V = view<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(
+      object, "product: V must be a C-contiguous float32 or float64 matrix.");
+  require(V.shape(0) == as_size(call.cols.n()), "product: V must have one row per column of K.");
+  const std::int64_t height = normal ? call.cols.n() : call.rows.n();
+  const auto right_sides = static_cast<std::int64_t>(V.shape(1));
+  require(right_sides == 0 || height <= std::numeric_limits<std::int64_t>::max() / right_sides,
+          "product: the result is too large.");
+  AlignedBuffer<T> out(height * right_sides);
+  ProductJob<T> job{call.typed<T>("product"), result, V.data(), right_sides, out.data()};
+  call.program.check_result(result, "product");
+  if (right_sides > 0)
+    run_released([&] {
+      const EngineTable<T>& table = engine().table<T>();
+      (normal ? table.normal_product : table.product)(job);
+    });
+  return to_numpy<T>(std::move(out), {as_size(height), as_size(right_sides)});
+}
+
+// ---------------------------------------------------------------------------------------------
+// Contractions
+// ---------------------------------------------------------------------------------------------
+
+const std::pair<const char*, OutputKind> kOutputKinds[] = {
+    {"sum", OutputKind::sum},
+    {"row_sums", OutputKind::row_sums},
+    {"column_sums", OutputKind::column_sums},
+    {"dot_inputs", OutputKind::dot_inputs},
+    {"distance_inputs", OutputKind::distance_inputs},
+    {"distance_scales", OutputKind::distance_scales},
+    {"coordinate_adjoint", OutputKind::coordinate_adjoint},
+};
+
+Output read_output(nb::handle item) {
+  const auto fields = nb::cast<nb::tuple>(item);
+  require(nb::len(fields) >= 2, "contract: an output is a tuple (kind, register, ...).");
+  const auto name = nb::cast<std::string>(fields[0]);
+  const auto* found = std::find_if(std::begin(kOutputKinds), std::end(kOutputKinds),
+                                   [&](const auto& kind) { return kind.first == name; });
+  require(found != std::end(kOutputKinds), "contract: there is no output '" + name + "'.");
+  Output output;
+  output.kind = found->second;
+  const std::size_t expected = output.kind <= OutputKind::column_sums       ? 2
+                               : output.kind == OutputKind::coordinate_adjoint ? 9
+                                                                              : 3;
+  require(nb::len(fields) == expected,
+          "contract: output '" + name + "' has " + std::to_string(expected) + " fields.");
+  const auto integer = [&](std::size_t i) { return nb::cast<std::int32_t>(fields[i]); };
+  output.reg = integer(1);
+  if (expected > 2) output.slot = integer(2);
+  if (expected == 9) {
+    output.subprogram = integer(3);
+    output.reduction = integer(4);
+    output.value_reg = integer(5);
+    output.input_reg = integer(6);
+    output.scale_reg = integer(7);
+    output.param_regs = nb::cast<std::vector<std::int32_t>>(fields[8]);
+  }
+  return output;
+}
+
+// The arrays behind an output, and their way back to Python.
+struct OutputArrays {
+  AlignedBuffer<double> target, scales, params;
+  std::int64_t rows = 0, columns = 0;
+};
+
+template <class T>
+OutputArrays allocate_output(const Pairs<T>& pairs, Output& output) {
+  OutputArrays arrays;
+  const auto zeros_for = [&](std::int64_t rows, std::int64_t columns) {
+    require(columns == 0 || rows <= std::numeric_limits<std::int64_t>::max() / columns,
+            "contract: a result is too large.");
+    arrays.rows = rows;
+    arrays.columns = columns;
+    return zeros(rows * columns);
+  };
+  const auto slot_columns = [&] {
+    return pairs.rows->slots[as_size(output.slot)].columns;
+  };
+  switch (output.kind) {
+    case OutputKind::sum:
+      arrays.target = zeros_for(1, 1);
+      break;
+    case OutputKind::row_sums:
+      arrays.target = zeros_for(pairs.rows->n, 1);
+      break;
+    case OutputKind::column_sums:
+      arrays.target = zeros_for(pairs.cols->n, 1);
+      break;
+    case OutputKind::distance_scales:
+      arrays.target = zeros_for(slot_columns(), 1);
+      break;
+    case OutputKind::dot_inputs:
+    case OutputKind::distance_inputs:
+      arrays.target = zeros_for(pairs.rows->n, slot_columns());
+      break;
+    case OutputKind::coordinate_adjoint:
+      if (output.input_reg >= 0) arrays.target = zeros_for(pairs.rows->n, slot_columns());
+      if (output.scale_reg >= 0) arrays.scales = zeros(slot_columns());
+      arrays.params = zeros(static_cast<std::int64_t>(output.param_regs.size()));
+      break;
+  }
+  output.target = arrays.target.data();
+  output.scales = arrays.scales.data();
+  output.params = arrays.params.data();
+  return arrays;
+}
+
+nb::object vector_to_numpy(AlignedBuffer<double> buffer) {
+  const std::size_t size = as_size(buffer.size());
+  return to_numpy<double>(std::move(buffer), {size});
+}
+
+nb::object matrix_to_numpy(OutputArrays& arrays) {
+  return to_numpy<double>(std::move(arrays.target),
+                          {as_size(arrays.rows), as_size(arrays.columns)});
+}
+
+nb::object output_to_python(const Output& output, OutputArrays arrays) {
+  switch (output.kind) {
+    case OutputKind::sum:
+      return nb::float_(arrays.target[0]);
+    case OutputKind::row_sums:
+    case OutputKind::column_sums:
+    case OutputKind::distance_scales:
+      return vector_to_numpy(std::move(arrays.target));
+    case OutputKind::dot_inputs:
+    case OutputKind::distance_inputs:
+      return matrix_to_numpy(arrays);
+    case OutputKind::coordinate_adjoint:
+      break;
+  }
+  nb::object inputs = output.input_reg >= 0 ? matrix_to_numpy(arrays) : nb::none();
+  nb::object scales =
+      output.scale_reg >= 0 ? vector_to_numpy(std::move(arrays.scales)) : nb::none();
+  return nb::make_tuple(inputs, scales, vector_to_numpy(std::move(arrays.params)));
+}
+
+template <class T>
+nb::list contract(const PyPairs& call, nb::sequence outputs) {
+  ContractJob<T> job{call.typed<T>("contract"), {}};
+  for (nb::handle item : outputs) {
+    job.outputs.push_back(read_output(item));
+    check_output(job.pairs, job.outputs.back());
+  }
+  std::vector<OutputArrays> arrays;
+  for (Output& output : job.outputs) arrays.push_back(allocate_output(job.pairs, output));
+  if (!job.outputs.empty()) run_released([&] { engine().table<T>().contract(job); });
+  nb::list results;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    results.append(output_to_python(job.outputs[i], std::move(arrays[i])));
+  return results;
+}
+
+// Without an array in the arguments that decides, the sides do, then the blocks.
+bool is_single(const PyPairs& call) {
+  for (const PySide* side : {&call.rows, &call.cols})
+    if (side->precision != Precision::any) return side->precision == Precision::single;
+  return nb::len(call.blocks) > 0 && holds<float>(call.blocks[0]);
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native engine of mercer: tile programs over all pairs of two sets of points.";
+
+  nb::dict opcodes;
+  for (const OpInfo& op : operations()) opcodes[op.name] = static_cast<std::int32_t>(op.op);
+  m.attr("OPCODES") = opcodes;
+  nb::dict lanes;
+  lanes["float32"] = kPanelPoints<float>;
+  lanes["float64"] = kPanelPoints<double>;
+  m.attr("LANES") = lanes;
+  m.def("cpu", [] { return engine().name; }, "The instruction set in use.");
+  m.def(
+      "hardware_threads", [] { return std::max(1u, std::thread::hardware_concurrency()); },
+      "Threads that the machine runs at once.");
+  m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
+        "Panels (P, d, W) of (X - centre) * scale, computed in float64 and zero padded.");
+  m.def("all_finite", &is_finite_any, "X"_a, "Whether no value is infinite or NaN.");
+
+  nb::class_<Program>(m, "Program", "A checked list of tile instructions.")
+      .def(nb::new_(&make_program), "code"_a, "registers"_a, "coordinates"_a, "tables"_a);
+  nb::class_<PySide>(m, "Side", "One side of the pairs: packed points, vectors, identities.")
+      .def(nb::new_(&make_side), "n"_a, "slots"_a, "vectors"_a, "ids"_a.none())
+      .def_prop_ro("n", &PySide::n);
+
+  m.def(
+      "gram",
+      [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
+         PySide& cols, nb::sequence blocks, nb::handle out, bool symmetric, int threads) {
+        const PyPairs call{program, scalars, rows, cols, blocks, threads};
+        holds<float>(out) ? gram<float>(call, result, out, symmetric)
+                          : gram<double>(call, result, out, symmetric);
+      },
+      "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "out"_a, "symmetric"_a,
+      "threads"_a, "Writes register `result` of every pair into the matrix `out`.");
+  m.def(
+      "product",
+      [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
+         PySide& cols, nb::sequence blocks, nb::handle V, int threads) {
+        const PyPairs call{program, scalars, rows, cols, blocks, threads};
+        return holds<float>(V) ? product<float>(call, result, V, false)
+                               : product<double>(call, result, V, false);
+      },
+      "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
+      "K @ V without storing K.");
+  m.def(
+      "normal_product",
+      [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
+         PySide& cols, nb::sequence blocks, nb::handle V, int threads) {
+        const PyPairs call{program, scalars, rows, cols, blocks, threads};
+        return holds<float>(V) ? product<float>(call, result, V, true)
+                               : product<double>(call, result, V, true);
+      },
+      "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
+      "K.T @ (K @ V) with one evaluation of each pair.");
+  m.def(
+      "contract",
+      [](const Program& program, Vector<double> scalars, PySide& rows, PySide& cols,
+         nb::sequence blocks, nb::sequence outputs, int threads) {
+        const PyPairs call{program, scalars, rows, cols, blocks, threads};
+        return is_single(call) ? contract<float>(call, outputs) : contract<double>(call, outputs);
+      },
+      "program"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "outputs"_a, "threads"_a,
+      "Accumulates several outputs over all pairs in one pass.");
+}
+
+}  // namespace mercer

@@ -1,0 +1,138 @@
+// The loop over tiles that all reductions share.
+#pragma once
+
+#include "grid.hpp"
+#include "interpreter.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// Something accumulated, in float64, from the tiles of a unit; rows are the lanes.
+template <class T>
+class Reduction {
+ public:
+  virtual ~Reduction() = default;
+  // Accumulators (doubles) for a unit of `panels` row panels and `columns` columns.
+  virtual std::int64_t partial_size(std::int64_t panels, std::int64_t columns) const = 0;
+  // True if the result of a row depends on that row's pairs alone.
+  virtual bool owns_rows() const = 0;
+  // True if the accumulators grow with the columns, so that there should be few units.
+  virtual bool grows_with_columns() const { return false; }
+  // The register it reads: its padding is zero when `add` is called.
+  virtual std::int32_t source() const = 0;
+  virtual void add(Interpreter<T>& tile, const Unit& unit, double* partial) const = 0;
+  // Called once, before the first unit.
+  virtual void prepare(const Grid&) {}
+  // Adds the accumulators of a unit to the result; for shared results called in the order of the units.
+  virtual void combine(const Unit& unit, const double* partial) = 0;
+};
+
+template <class T>
+class ReductionLoop {
+ public:
+  ReductionLoop(const Pairs<T>& pairs, Reduction<T>* const* reductions, std::int64_t count,
+                double extra_cost)
+      : pairs_(pairs),
+        reductions_(reductions),
+        count_(count),
+        pair_cost_(pair_cost(pairs) + extra_cost),
+        grid_(choose_grid()) {
+    for (std::int64_t r = 0; r < count_; ++r)
+      (is_local(r) ? local_size_ : shared_size_) += partial_size(r);
+  }
+
+  void run() {
+    shared_ = AlignedBuffer<double>(shared_size_ * grid_.units());
+    for (std::int64_t r = 0; r < count_; ++r) reductions_[r]->prepare(grid_);
+    const double work = pair_cost_ * static_cast<double>(pairs_.rows->n) *
+                        static_cast<double>(pairs_.cols->n) / sizeof(double) * sizeof(T);
+    const int threads = useful_threads(pairs_.threads, grid_.units(), work);
+    auto body = [this](Worker& worker) { run_units(worker); };
+    run_workers(grid_.units(), threads, pairs_.interrupt, WorkerBody(body));
+    for (std::int64_t u = 0; u < grid_.units(); ++u)
+      combine(grid_.unit(u), shared_.data() + u * shared_size_, false);
+  }
+
+ private:
+  // Partials of rows that no other unit touches need not wait for the others.
+  bool is_local(std::int64_t r) const { return grid_.chunks == 1 && reductions_[r]->owns_rows(); }
+  std::int64_t partial_size(std::int64_t r) const {
+    return reductions_[r]->partial_size(grid_.block, grid_.chunk);
+  }
+
+  Grid choose_grid() const {
+    std::int64_t row_bytes = 0, max_blocks = 1024;
+    for (std::int64_t r = 0; r < count_; ++r) {
+      row_bytes += reductions_[r]->partial_size(1, 0) * static_cast<std::int64_t>(sizeof(double));
+      if (reductions_[r]->grows_with_columns()) max_blocks = 32;
+      // Results shared by all rows: bound what waits to be combined.
+      if (!reductions_[r]->owns_rows()) max_blocks = std::min<std::int64_t>(max_blocks, 256);
+    }
+    return make_grid(pairs_.rows->panels(), kPanelPoints<T>, pairs_.cols->n, tile_width(pairs_),
+                     row_bytes, max_blocks);
+  }
+
+  void run_units(Worker& worker) {
+    Interpreter<T> tile(pairs_, true);
+    AlignedBuffer<double> local(local_size_);
+    for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
+      const Unit unit = grid_.unit(u);
+      double* shared = shared_.data() + u * shared_size_;
+      for (std::int64_t i = 0; i < local_size_; ++i) local[i] = 0.0;
+      for (std::int64_t i = 0; i < shared_size_; ++i) shared[i] = 0.0;
+      if (!run_unit(worker, tile, unit, local.data(), shared)) return;
+      combine(unit, local.data(), true);
+    }
+  }
+
+  // The columns of a tile stay in cache while the row panels pass by.
+  bool run_unit(Worker& worker, Interpreter<T>& tile, const Unit& unit, double* local,
+                double* shared) {
+    for (std::int64_t j = unit.first_column; j < unit.end_column; j += tile.width()) {
+      const std::int64_t columns = std::min(tile.width(), unit.end_column - j);
+      const auto work =
+          static_cast<std::int64_t>(pair_cost_ * static_cast<double>(columns) * kPanelVectors<T>);
+      for (std::int64_t p = unit.first_panel; p < unit.end_panel; ++p) {
+        tile.run(p, j, columns);
+        add(tile, unit, local, shared);
+        if (!worker.keep_going(work)) return false;
+      }
+    }
+    return true;
+  }
+
+  void add(Interpreter<T>& tile, const Unit& unit, double* local, double* shared) {
+    for (std::int64_t r = 0; r < count_; ++r) {
+      if (tile.is_partial()) tile.clear_padding(tile.tile(reductions_[r]->source()));
+      double*& partial = is_local(r) ? local : shared;
+      reductions_[r]->add(tile, unit, partial);
+      partial += partial_size(r);
+    }
+  }
+
+  void combine(const Unit& unit, const double* partial, bool local) {
+    for (std::int64_t r = 0; r < count_; ++r) {
+      if (is_local(r) != local) continue;
+      reductions_[r]->combine(unit, partial);
+      partial += partial_size(r);
+    }
+  }
+
+  const Pairs<T>& pairs_;
+  Reduction<T>* const* reductions_;
+  std::int64_t count_;
+  double pair_cost_;
+  Grid grid_;
+  std::int64_t local_size_ = 0, shared_size_ = 0;
+  AlignedBuffer<double> shared_;
+};
+
+// Adds the lanes of a panel to float64 accumulators.
+template <class T>
+MERCER_INLINE void add_lanes(const Vec<T> (&sum)[kPanelVectors<T>], double* accumulators) {
+  alignas(64) T lanes[kPanel<T>];
+#pragma GCC unroll 8
+  for (int v = 0; v < kPanelVectors<T>; ++v) store<T>(lanes + v * kLanes<T>, sum[v]);
+  for (int lane = 0; lane < kPanel<T>; ++lane) accumulators[lane] += static_cast<double>(lanes[lane]);
+}
+
+}  // namespace mercer::MERCER_ISA

@@ -1,0 +1,81 @@
+// Units of work shared by threads that live for one call.
+//
+// The units are fixed by the problem, never by the number of threads; who computes a unit does not
+// change its result. Threads are started per call, so there is no pool that a fork could break.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+
+namespace mercer {
+
+// Asked about every 50 ms, on the calling thread alone, whether the call should end.
+struct Interrupt {
+  bool (*requested)(void* self) = nullptr;
+  void* self = nullptr;
+};
+
+// Thrown by `run_workers` after an interrupt, when all threads have stopped.
+struct Interrupted : std::exception {
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+class WorkQueue;
+
+// One thread's handle on the queue.
+class Worker {
+ public:
+  Worker(WorkQueue& queue, bool is_caller) : queue_(queue), is_caller_(is_caller) {}
+  // The next unit, or -1 when all are taken or the call is being stopped.
+  std::int64_t next_unit();
+  // False once the call is being stopped. Call it every few microseconds of work; `work` (about one
+  // floating-point vector operation each) keeps the clock from being read more often than useful.
+  bool keep_going(std::int64_t work);
+
+ private:
+  WorkQueue& queue_;
+  bool is_caller_;
+  std::int64_t since_poll_ = 0;
+};
+
+class WorkQueue {
+ public:
+  WorkQueue(std::int64_t units, Interrupt interrupt) : units_(units), interrupt_(interrupt) {}
+  std::int64_t take();
+  bool stopped() const { return stop_.load(std::memory_order_relaxed); }
+  void stop() { stop_.store(true, std::memory_order_relaxed); }
+  void poll();
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  std::int64_t units_;
+  Interrupt interrupt_;
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<bool> stop_{false};
+  bool interrupted_ = false;  // written and read by the calling thread alone
+  std::chrono::steady_clock::time_point last_poll_ = std::chrono::steady_clock::now();
+};
+
+// Reference to a callable `void(Worker&)` that outlives the call.
+class WorkerBody {
+ public:
+  template <class F>
+  explicit WorkerBody(F& body)
+      : self_(&body), call_([](void* self, Worker& worker) { (*static_cast<F*>(self))(worker); }) {}
+  void operator()(Worker& worker) const { call_(self_, worker); }
+
+ private:
+  void* self_;
+  void (*call_)(void*, Worker&);
+};
+
+// Threads worth starting for `work` floating-point operations in `units` units.
+int useful_threads(int threads, std::int64_t units, double work);
+
+// Runs `body` once on each of `threads` threads, the caller's among them; each takes units from the
+// queue until none is left. Rethrows the first exception of any thread, or throws Interrupted.
+void run_workers(std::int64_t units, int threads, Interrupt interrupt, WorkerBody body);
+
+}  // namespace mercer

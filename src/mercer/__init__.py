@@ -1,0 +1,103 @@
+"""mercer: kernel methods for Python."""
+
+from __future__ import annotations
+
+try:
+    from mercer import _core  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "mercer's native engine (mercer._core) is missing or cannot be loaded "
+        f"({error}). Build it with `make test` or `pip install .` in a checkout (needs a C++20 compiler), "
+        "or install a wheel with `pip install mercer`."
+    ) from error
+
+from mercer import features, testing, validity
+from mercer.gram import Gram
+from mercer.kernels.algebra import Product, Sum
+from mercer.kernels.base import Coordinate, DotProduct, Kernel, Stationary
+from mercer.kernels.categorical import Categorical
+from mercer.kernels.data import Points
+from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
+from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
+from mercer.kernels.parameters import (
+    Bounded,
+    Choice,
+    Fixed,
+    Integer,
+    NonNegative,
+    Positive,
+    Real,
+)
+from mercer.kernels.special import (
+    Constant,
+    FeatureKernel,
+    FunctionKernel,
+    PairKernel,
+    Precomputed,
+    White,
+)
+from mercer.kernels.stationary import (
+    RBF,
+    Cosine,
+    Laplacian,
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    SpectralMixture,
+    Wendland,
+)
+from mercer.kernels.strings import Spectrum
+from mercer.models.ridge import KernelRidge
+from mercer.parallel import thread_count, threads
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "RBF",
+    "AdditiveChi2",
+    "Anova",
+    "ArcCosine",
+    "Bounded",
+    "Categorical",
+    "Chi2",
+    "Choice",
+    "Constant",
+    "Coordinate",
+    "Cosine",
+    "DotProduct",
+    "FeatureKernel",
+    "Fixed",
+    "FunctionKernel",
+    "Gram",
+    "HistogramIntersection",
+    "Integer",
+    "Kernel",
+    "KernelRidge",
+    "Laplacian",
+    "Linear",
+    "Matern",
+    "Monomials",
+    "NonNegative",
+    "PairKernel",
+    "Periodic",
+    "Points",
+    "Polynomial",
+    "Positive",
+    "Precomputed",
+    "Product",
+    "RationalQuadratic",
+    "Real",
+    "Sigmoid",
+    "SpectralMixture",
+    "Spectrum",
+    "Stationary",
+    "Sum",
+    "Tanimoto",
+    "Wendland",
+    "White",
+    "features",
+    "testing",
+    "thread_count",
+    "threads",
+    "validity",
+]

@@ -1,0 +1,756 @@
+"""Finite feature maps in closed form, and the truncated map of the RBF kernel.
+
+Every function works on matrices with one row for each point. Values and column names come from
+separate functions, with the columns in the same order: names are wanted rarely and cost more.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import accumulate, chain, groupby, islice, pairwise, product
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from scipy.special import gammainc, gammaln
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from mercer import memory
+from mercer.exceptions import DataError, DataTypeError, ParameterError
+
+__all__ = [
+    "TaylorRBF",
+    "concatenate",
+    "concatenate_names",
+    "cover_count",
+    "dimension",
+    "monomial_features",
+    "monomial_names",
+    "polynomial_features",
+    "polynomial_names",
+    "tensor_product",
+    "tensor_product_names",
+]
+
+Floats = NDArray[np.floating[Any]]
+# A dense matrix, or a sparse one: scipy's classes are untyped.
+Features = Any
+
+# Beside the values: each monomial's multiplicity and weight, with the arrays on the way to them.
+_BYTES_PER_COLUMN = 32
+_BYTES_PER_NAME = 80
+_CHUNK_BYTES = 2**19
+_REMEDY = "use the kernel itself, which needs no features, or a lower degree"
+
+
+# --------------------------------------------------------------------------------------------------
+# Counting
+
+
+def dimension(n: int, d: int) -> int:
+    """Count the monomials of degree at most d in n variables: C(n + d, d).
+
+    Parameters
+    ----------
+    n : int
+        The number of variables, at least 0.
+    d : int
+        The largest total degree, at least 0.
+
+    Returns
+    -------
+    int
+        The exact count.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.dimension(100, 5)
+    96560646
+    """
+    n, d = _integer("dimension", "n", n, 0), _integer("dimension", "d", d, 0)
+    return math.comb(n + d, d)
+
+
+def cover_count(n: int, d: int) -> int:
+    """Count the dichotomies of n points in R^d that affine hyperplanes realise.
+
+    For points in general position the count is 2 sum_{k=0}^{d} C(n - 1, k), whatever the points
+    are (Cover 1965); of all 2^n dichotomies that is half at n = 2 (d + 1).
+
+    Parameters
+    ----------
+    n : int
+        The number of points, at least 1.
+    d : int
+        The dimension of the space, at least 0.
+
+    Returns
+    -------
+    int
+        The exact count, of which each dichotomy and its opposite are two.
+
+    Examples
+    --------
+    Of the 16 dichotomies of four points in the plane, the two of the kind XOR are missing:
+
+    >>> from mercer import features
+    >>> features.cover_count(4, 2)
+    14
+    """
+    n, d = _integer("cover_count", "n", n, 1), _integer("cover_count", "d", d, 0)
+    return 2 * sum(math.comb(n - 1, k) for k in range(min(d, n - 1) + 1))
+
+
+# --------------------------------------------------------------------------------------------------
+# Monomials of bounded total degree: Polynomial
+
+
+def polynomial_features(
+    X: ArrayLike,
+    degree: int,
+    offset: float = 1.0,
+    gain: float = 1.0,
+) -> Floats:
+    """Map the rows of X so that Phi(x).Phi(z) = (gain x.z + offset)^degree.
+
+    The columns are sqrt(w_a) x^a over all exponents a with |a| <= degree, where
+    w_a = degree! / (a! (degree - |a|)!) gain^|a| offset^(degree - |a|), in graded lexicographic
+    order. With offset 0 the map is homogeneous: only |a| = degree remains.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_inputs)
+        The points.
+    degree : int
+        The degree of the polynomial, at least 0.
+    offset : float, default=1.0
+        The constant term, at least 0.
+    gain : float, default=1.0
+        The factor of the inner product, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        The features, in the floating type of X.
+
+    Raises
+    ------
+    MemoryForecastError
+        If the features would take more memory than there is.
+
+    See Also
+    --------
+    polynomial_names : The names of the columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import features
+    >>> x, z = np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]])
+    >>> Phi, Psi = features.polynomial_features(x, 3), features.polynomial_features(z, 3)
+    >>> bool(np.isclose((Phi @ Psi.T).item(), (x @ z.T + 1).item() ** 3))
+    True
+    """
+    owner = "polynomial_features"
+    p = _integer(owner, "degree", degree, 0)
+    offset, gain = _non_negative(owner, "offset", offset), _non_negative(owner, "gain", gain)
+    X = _points(owner, X)
+    n_samples, n_inputs = X.shape
+    _forecast(owner, n_samples, math.comb(n_inputs + p, p), X.itemsize)
+    # Stepping up from degree t - 1 to t turns (t-1)!/m! gain^(t-1) into t!/a! gain^t.
+    ratios = [t * gain for t in range(1, p + 1)]
+    factors = [math.sqrt(math.comb(p, t)) * math.sqrt(offset) ** (p - t) for t in range(p + 1)]
+    constant = np.ones((n_samples, 1), dtype=X.dtype)
+    return _graded_features(X, constant, ratios, factors, lowest=0 if offset > 0 else p)
+
+
+def polynomial_names(inputs: int | Sequence[str], degree: int, offset: float = 1.0) -> list[str]:
+    """Name the columns of :func:`polynomial_features`.
+
+    Parameters
+    ----------
+    inputs : int or sequence of str
+        The number of input columns, named x0, x1, ..., or their names.
+    degree : int
+        The degree of the polynomial.
+    offset : float, default=1.0
+        The constant term; at 0 only the monomials of full degree remain.
+
+    Returns
+    -------
+    list of str
+        One name for each feature.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.polynomial_names(2, 2)
+    ['1', 'x0', 'x1', 'x0^2', 'x0*x1', 'x1^2']
+    >>> features.polynomial_names(["height", "width"], 2, offset=0)
+    ['height^2', 'height*width', 'width^2']
+    """
+    owner = "polynomial_names"
+    p, names = _integer(owner, "degree", degree, 0), _input_names(owner, inputs)
+    offset = _non_negative(owner, "offset", offset)
+    _forecast(owner, 1, math.comb(len(names) + p, p), _BYTES_PER_NAME)
+    graded = islice(_graded_words(len(names), p), 0 if offset > 0 else p, None)
+    words = chain.from_iterable(graded)
+    return [_monomial_name(word, names) for word in words]
+
+
+# --------------------------------------------------------------------------------------------------
+# Monomials of bounded degree in each variable: Monomials
+
+
+def monomial_features(X: ArrayLike, degree: int) -> Floats:
+    """Map the rows of X so that Phi(x).Phi(z) = prod_j sum_{i <= degree} (x_j z_j)^i.
+
+    The columns are all (degree + 1)^n_inputs monomials with degree at most `degree` in *each*
+    variable, each with weight 1.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_inputs)
+        The points.
+    degree : int
+        The largest power of each variable, at least 0.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, (degree + 1) ** n_inputs)
+        The features; the power of the last variable varies fastest.
+
+    Raises
+    ------
+    MemoryForecastError
+        If the features would take more memory than there is.
+
+    See Also
+    --------
+    monomial_names : The names of the columns.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.monomial_features([[2.0, 3.0]], 1)
+    array([[1., 3., 2., 6.]])
+    """
+    owner = "monomial_features"
+    k, X = _integer(owner, "degree", degree, 0), _points(owner, X)
+    n_samples, n_inputs = X.shape
+    _forecast(owner, n_samples, (k + 1) ** n_inputs, X.itemsize)
+    powers = np.stack([X**i for i in range(k + 1)], axis=-1)
+    constant = np.ones((n_samples, 1), dtype=X.dtype)
+    return reduce(_dense_product, (powers[:, j] for j in range(n_inputs)), constant)
+
+
+def monomial_names(inputs: int | Sequence[str], degree: int) -> list[str]:
+    """Name the columns of :func:`monomial_features`.
+
+    Parameters
+    ----------
+    inputs : int or sequence of str
+        The number of input columns, named x0, x1, ..., or their names.
+    degree : int
+        The largest power of each variable.
+
+    Returns
+    -------
+    list of str
+        One name for each feature.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.monomial_names(2, 1)
+    ['1', 'x1', 'x0', 'x0*x1']
+    """
+    owner = "monomial_names"
+    k, names = _integer(owner, "degree", degree, 0), _input_names(owner, inputs)
+    _forecast(owner, 1, (k + 1) ** len(names), _BYTES_PER_NAME)
+    return tensor_product_names(*([_power(name, i) for i in range(k + 1)] for name in names))
+
+
+# --------------------------------------------------------------------------------------------------
+# Compositions of finite maps
+
+
+def concatenate(*maps: Features) -> Features:
+    """Put feature maps side by side, the map of a sum of kernels.
+
+    Phi(x).Phi(z) is the sum of the inner products of the parts.
+
+    Parameters
+    ----------
+    *maps : ndarray or sparse array of shape (n_samples, n_features_i)
+        The features of the same points under each kernel.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_samples, n_features)
+        The features side by side; sparse when any part is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import features
+    >>> features.concatenate(np.ones((2, 1)), np.eye(2))
+    array([[1., 1., 0.],
+           [1., 0., 1.]])
+    """
+    parts = _same_rows("concatenate", maps)
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack(parts, format="csr"))
+    return np.concatenate(parts, axis=1)
+
+
+def concatenate_names(*names: Sequence[str]) -> list[str]:
+    """Name the columns of :func:`concatenate`.
+
+    Parameters
+    ----------
+    *names : sequence of str
+        The column names of each part.
+
+    Returns
+    -------
+    list of str
+        All of them, in order.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.concatenate_names(["1"], ["x0", "x1"])
+    ['1', 'x0', 'x1']
+    """
+    return list(chain.from_iterable(names))
+
+
+def tensor_product(*maps: Features) -> Features:
+    """Multiply every feature with every other, the map of a product of kernels.
+
+    The row-wise Kronecker product; Phi(x).Phi(z) is the product of the inner products of the
+    factors.
+
+    Parameters
+    ----------
+    *maps : ndarray or sparse array of shape (n_samples, n_features_i)
+        The features of the same points under each kernel.
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_samples, product of n_features_i)
+        The features; those of the last map vary fastest; sparse when any factor is.
+
+    Raises
+    ------
+    MemoryForecastError
+        If the features would take more memory than there is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import features
+    >>> features.tensor_product(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0, 5.0]]))
+    array([[ 3.,  4.,  5.,  6.,  8., 10.]])
+    """
+    factors = _same_rows("tensor_product", maps)
+    width = math.prod(factor.shape[1] for factor in factors)
+    if any(sparse.issparse(factor) for factor in factors):
+        return _sparse_tensor_product([sparse.csr_array(factor) for factor in factors], width)
+    itemsize = np.result_type(*factors).itemsize
+    _forecast("tensor_product", len(factors[0]), width, itemsize)
+    return reduce(_dense_product, factors)
+
+
+def tensor_product_names(*names: Sequence[str]) -> list[str]:
+    """Name the columns of :func:`tensor_product`.
+
+    Parameters
+    ----------
+    *names : sequence of str
+        The column names of each factor; "1" names a constant.
+
+    Returns
+    -------
+    list of str
+        The products, without factors 1.
+
+    Examples
+    --------
+    >>> from mercer import features
+    >>> features.tensor_product_names(["1", "x0"], ["1", "x1"])
+    ['1', 'x1', 'x0', 'x0*x1']
+    """
+    return ["*".join(name for name in word if name != "1") or "1" for word in product(*names)]
+
+
+# --------------------------------------------------------------------------------------------------
+# The truncated map of the RBF kernel
+
+
+class TaylorRBF(TransformerMixin, BaseEstimator):
+    """The infinite feature map of the RBF kernel, truncated at a total degree.
+
+    With x and z divided by the length-scale, exp(-|x - z|^2 / 2) is
+    exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_t (x.z)^t / t!, so the features are
+    exp(-|x|^2 / 2) x^a / sqrt(a!) over all exponents a (Cotter, Keshet and Srebro 2011). Their
+    number is C(n_inputs + degree, degree), and the error grows with |x| |z|: this is a map for few
+    inputs and data within a few length-scales of the origin, so centre the data first.
+
+    Parameters
+    ----------
+    degree : int, default=4
+        The largest total degree, at least 0.
+    length_scale : float or array-like of shape (n_inputs,), default=1.0
+        The length-scale of the RBF kernel, one for all inputs or one for each.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        The number of input columns.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        The names of the input columns, where X has names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import features
+    >>> X = np.array([[0.3, -0.5], [1.0, 0.2]])
+    >>> taylor = features.TaylorRBF(degree=12).fit(X)
+    >>> Phi = taylor.transform(X)
+    >>> K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / 2)
+    >>> bool((abs(Phi @ Phi.T - K) <= taylor.error_bound(X) + 1e-14).all())
+    True
+    """
+
+    def __init__(self, degree: int = 4, length_scale: float | ArrayLike = 1.0) -> None:
+        self.degree = degree
+        self.length_scale = length_scale
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Check the parameters against the number of input columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_inputs)
+            The points; only their number of columns is used.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        TaylorRBF
+            The transformer itself.
+        """
+        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
+        self._degree()
+        self._scales(points.shape[1])
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_inputs)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features, columns as in :func:`polynomial_features`.
+        """
+        X, p = self._scaled(X), self._degree()
+        n_samples, n_inputs = X.shape
+        _forecast("TaylorRBF", n_samples, math.comb(n_inputs + p, p), X.itemsize)
+        # The damping factor comes first: where it is 0, powers of a huge x must not overflow.
+        damping = np.exp(-_half_norms(X))[:, None]
+        return _graded_features(X, damping, [1.0] * p, [1.0] * (p + 1), lowest=0)
+
+    def error_bound(self, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Bound the truncation error of every entry, |Phi(x).Phi(z) - k(x, z)|.
+
+        Let s = x.z after division by the length-scale, and p the degree. For s >= 0 the remainder
+        of the exponential series is e^s P(p + 1, s), P the regularised incomplete gamma function,
+        and the bound is the error itself. For s < 0 the remainder is at most
+        |s|^(p + 1) / (p + 1)! (Lagrange). Both are multiplied by exp(-(|x|^2 + |z|^2) / 2).
+        Rounding errors, of the order of the machine's precision, come on top.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_inputs)
+            The points.
+        Z : array-like of shape (m_samples, n_inputs), optional
+            Other points; X itself by default.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, m_samples)
+            One bound for each entry; its ``max()`` bounds them all.
+        """
+        X = self._scaled(X).astype(np.float64, copy=False)
+        Z = X if Z is None else self._scaled(Z).astype(np.float64, copy=False)
+        order = self._degree() + 1
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            s = X @ Z.T
+            # Distances directly: s - (|x|^2 + |z|^2) / 2 would cancel far from the origin.
+            remainder = np.exp(-cdist(X, Z, "sqeuclidean") / 2) * gammainc(order, np.maximum(s, 0))
+            log_lagrange = order * np.log(np.abs(s)) - gammaln(order + 1)
+            half_norms = _half_norms(X)[:, None] + _half_norms(Z)
+            lagrange = np.exp(log_lagrange - half_norms)
+        # Both kernels lie in [-1, 1]; that serves where the squares of X overflow to NaN.
+        bound: NDArray[np.float64] = np.fmin(np.where(s >= 0, remainder, lagrange), 2.0)
+        return bound
+
+    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
+        """Name the features by their monomials.
+
+        Parameters
+        ----------
+        input_features : sequence of str, optional
+            The names of the input columns; those seen in `fit`, or x0, x1, ..., by default.
+
+        Returns
+        -------
+        ndarray of str
+            One name for each feature; the common factor exp(-|x|^2 / 2) is left out.
+        """
+        check_is_fitted(self, "n_features_in_")
+        inputs = list(_check_feature_names_in(self, input_features))
+        return np.asarray(polynomial_names(inputs, self._degree()), dtype=object)
+
+    def _scaled(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self, "n_features_in_")
+        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return (points / self._scales(points.shape[1])).astype(points.dtype, copy=False)
+
+    def _degree(self) -> int:
+        return _integer("TaylorRBF", "degree", self.degree, 0)
+
+    def _scales(self, n_inputs: int) -> NDArray[np.float64]:
+        scales = np.asarray(self.length_scale, dtype=np.float64)
+        if scales.shape not in ((), (n_inputs,)) or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ParameterError(
+                f"TaylorRBF: length_scale = {self.length_scale!r} is not one positive number or "
+                f"{n_inputs} of them, one for each input column."
+            )
+        return scales
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _half_norms(X: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        norms: Floats = np.einsum("ij,ij->i", X, X)
+    return norms / 2
+
+
+# --------------------------------------------------------------------------------------------------
+# Monomials degree by degree
+
+
+class _Step(NamedTuple):
+    """How the monomials of one degree, in lexicographic order, arise from those one below.
+
+    Variable j times each monomial without variables before j, so that every product arises once.
+    The factors are a suffix of the monomials below, from ``suffix[j]``; the products stand from
+    ``starts[j]`` on. ``multiplicity`` holds, for each product, the power of its first variable.
+    """
+
+    suffix: list[int]
+    starts: list[int]
+    multiplicity: NDArray[np.intp]
+
+
+def _steps(n_inputs: int, degree: int) -> Iterator[_Step]:
+    starts, multiplicity = [0] * n_inputs, np.zeros(1, dtype=np.intp)
+    for _ in range(degree):
+        suffix, below = starts, multiplicity
+        ends = [*suffix, len(below)][1:]
+        *starts, total = accumulate((len(below) - first for first in suffix), initial=0)
+        multiplicity = np.ones(total, dtype=np.intp)
+        for start, first, end in zip(starts, suffix, ends, strict=True):
+            # Those factors that begin with variable j themselves.
+            multiplicity[start : start + end - first] += below[first:end]
+        yield _Step(suffix, starts, multiplicity)
+
+
+def _graded_features(
+    X: Floats, constant: Floats, ratios: Sequence[float], factors: Sequence[float], lowest: int
+) -> Floats:
+    """Return the columns factors_t * constant * x^a sqrt(ratios_1 ... ratios_t / a!), t = |a|.
+
+    Degrees below `lowest` are left out.
+    """
+    steps = list(_steps(X.shape[1], len(ratios)))
+    weights = [
+        np.sqrt(ratio / step.multiplicity).astype(X.dtype, copy=False)
+        for ratio, step in zip(ratios, steps, strict=True)
+    ]
+    widths = [1, *map(len, weights)]
+    ends = list(accumulate(widths[lowest:], initial=0))
+    out = np.empty((len(X), ends[-1]), dtype=X.dtype)
+    # A degree is computed from the one below while that is still in cache.
+    chunk = max(1, _CHUNK_BYTES // (X.itemsize * max(widths)))
+    for rows in (slice(start, start + chunk) for start in range(0, len(X), chunk)):
+        blocks = islice(_graded_blocks(X[rows], constant[rows], steps, weights), lowest, None)
+        for block, factor, (start, end) in zip(
+            blocks, factors[lowest:], pairwise(ends), strict=True
+        ):
+            np.multiply(block, factor, out=out[rows, start:end])
+    return out
+
+
+def _graded_blocks(
+    X: Floats, constant: Floats, steps: Sequence[_Step], weights: Sequence[Floats]
+) -> Iterator[Floats]:
+    block = constant
+    yield block
+    for step, weight in zip(steps, weights, strict=True):
+        below, block = block, np.empty((len(X), len(weight)), dtype=X.dtype)
+        for x, first, start in zip(X.T, step.suffix, step.starts, strict=True):
+            factors = below[:, first:]
+            np.multiply(x[:, None], factors, out=block[:, start : start + factors.shape[1]])
+        block *= weight
+        yield block
+
+
+def _graded_words(n_inputs: int, degree: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield, degree by degree, each monomial as the sorted tuple of its variables."""
+    words: list[tuple[int, ...]] = [()]
+    yield words
+    for step in _steps(n_inputs, degree):
+        words = [(j, *word) for j, first in enumerate(step.suffix) for word in words[first:]]
+        yield words
+
+
+def _monomial_name(word: tuple[int, ...], names: Sequence[str]) -> str:
+    powers = [_power(names[j], len(list(run))) for j, run in groupby(word)]
+    return "*".join(powers) or "1"
+
+
+def _power(name: str, exponent: int) -> str:
+    return ("1", name)[exponent] if exponent < 2 else f"{name}^{exponent}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Products of matrices, row by row
+
+
+def _dense_product(A: Floats, B: Floats) -> Floats:
+    return (A[:, :, None] * B[:, None, :]).reshape(len(A), A.shape[1] * B.shape[1])
+
+
+def _sparse_tensor_product(factors: Sequence[Features], width: int) -> Features:
+    if width > np.iinfo(np.int64).max:
+        raise DataError(
+            f"tensor_product: the product has {_count(width)} columns, more than an index can "
+            "count; use the kernel itself, which needs no features."
+        )
+    lengths = reduce(operator.mul, (np.diff(factor.indptr).astype(float) for factor in factors))
+    entry = np.result_type(*(factor.dtype for factor in factors)).itemsize + 8
+    memory.require(
+        int(lengths.sum()) * entry,
+        f"tensor_product: a sparse feature matrix of {lengths.sum():.0f} entries",
+        _REMEDY,
+    )
+    return reduce(_sparse_product, factors)
+
+
+def _sparse_product(A: Features, B: Features) -> Features:
+    # Entry e of A, in row i, meets the row i of B: a range of B's entries, of its own length.
+    row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    lengths = np.diff(B.indptr)[row]
+    left = np.repeat(np.arange(A.nnz), lengths)
+    stops = np.cumsum(lengths, dtype=np.int64)
+    right = np.arange(len(left)) + np.repeat(B.indptr[row] - (stops - lengths), lengths)
+    columns = A.indices[left].astype(np.int64) * B.shape[1] + B.indices[right]
+    indptr = np.concatenate([[0], stops])[A.indptr]
+    shape = (A.shape[0], A.shape[1] * B.shape[1])
+    return sparse.csr_array((A.data[left] * B.data[right], columns, indptr), shape=shape)
+
+
+# --------------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _integer(owner: str, name: str, value: int, least: int) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ParameterError(f"{owner}: {name} = {value!r} is not an integer >= {least}.")
+    return int(value)
+
+
+def _non_negative(owner: str, name: str, value: float) -> float:
+    if not isinstance(value, Real) or not 0 <= value < math.inf:
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} is not a finite number >= 0; "
+            "with any other the kernel has no real feature map."
+        )
+    return float(value)
+
+
+def _points(owner: str, X: ArrayLike) -> Floats:
+    if sparse.issparse(X):
+        raise DataTypeError(f"{owner}: X is sparse, but must be dense; pass X.toarray().")
+    try:
+        array = np.asarray(X)
+        if array.dtype not in (np.float32, np.float64):
+            array = array.astype(
+                np.float64, casting="same_kind" if array.dtype != object else "unsafe"
+            )
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(
+            f"{owner}: X cannot be read as real numbers ({error}); pass an array of floats."
+        ) from error
+    if array.ndim != 2:
+        raise DataError(
+            f"{owner}: X has shape {array.shape}, but must have two dimensions; "
+            "pass one row for each point."
+        )
+    if not np.isfinite(array).all():
+        raise DataError(f"{owner}: X holds NaN or infinity; remove or impute these values.")
+    return array
+
+
+def _input_names(owner: str, inputs: int | Sequence[str]) -> Sequence[str]:
+    if isinstance(inputs, int | np.integer):
+        return [f"x{j}" for j in range(_integer(owner, "inputs", inputs, 0))]
+    return list(inputs)
+
+
+def _same_rows(owner: str, maps: Sequence[Features]) -> list[Features]:
+    parts = [part if sparse.issparse(part) else np.asarray(part) for part in maps]
+    shapes = [part.shape for part in parts]
+    if not parts or any(len(shape) != 2 or shape[0] != shapes[0][0] for shape in shapes):
+        raise DataError(
+            f"{owner}: got feature matrices of shapes {shapes}; they must be at least one, "
+            "two-dimensional, and have the same rows: pass features of the same points."
+        )
+    # Counts may come as small integers, whose products would wrap around.
+    return [part.astype(np.float64) if part.dtype.kind in "iub" else part for part in parts]
+
+
+def _forecast(owner: str, rows: int, columns: int, itemsize: int) -> None:
+    size = columns * (rows * itemsize + _BYTES_PER_COLUMN)
+    memory.require(
+        # Beyond this a float cannot say the number, and nobody needs to read it.
+        min(size, 2**1000),
+        f"{owner}: a feature matrix of {rows} rows and {_count(columns)} columns",
+        _REMEDY,
+    )
+
+
+def _count(number: int) -> str:
+    return str(number) if number < 10**15 else f"10^{math.log10(number):.0f}"

@@ -1,0 +1,279 @@
+"""The lazy Gram matrix: a linear operator that never stores what it can compute in passing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from mercer import memory
+from mercer.exceptions import DataError, DataTypeError
+from mercer.program import engine
+from mercer.program.expression import Expr
+from mercer.program.gradient import input_gradient, parameter_gradient
+from mercer.program.pairs import Array, Pairs
+
+if TYPE_CHECKING:
+    from mercer.kernels.base import Kernel
+
+__all__ = ["Gram", "RidgedGram"]
+
+
+class Gram(LinearOperator):  # type: ignore[misc]
+    """The matrix of kernel values of two collections of points, computed when it is used.
+
+    It is a `scipy.sparse.linalg.LinearOperator`, so that ``K @ v``, ``scipy.sparse.linalg.cg`` and ``eigsh`` work on
+    it. Made by ``kernel.gram(X)`` and ``kernel.gram(X, Z)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    pairs : Pairs
+        The rows and columns.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> K = mc.RBF().gram([[0.0], [1.0], [2.0]])
+    >>> K.shape
+    (3, 3)
+    >>> (K @ np.ones(3)).round(3).tolist()
+    [1.742, 2.213, 1.742]
+    >>> K[0, 1:].round(3).tolist()
+    [0.607, 0.135]
+    """
+
+    def __init__(self, kernel: Kernel, pairs: Pairs) -> None:
+        self.kernel = kernel
+        self.pairs = pairs
+        super().__init__(engine.floating_type(kernel.expression, pairs), pairs.shape)
+
+    @property
+    def _expression(self) -> Expr:
+        return self.kernel.expression
+
+    # Products -----------------------------------------------------------------------------------------
+
+    def _matmat(self, V: Array) -> Array:
+        return engine.product(self._expression, self.pairs, _real(V))
+
+    def _matvec(self, v: Array) -> Array:
+        return self._matmat(v.reshape(-1, 1))
+
+    def _rmatmat(self, V: Array) -> Array:
+        if self.kernel.input_tags()["pairwise"]:  # rows and columns of a given matrix have different roles
+            return self.toarray().T @ V
+        return engine.product(self._expression, self.pairs.transposed(), _real(V))
+
+    def _rmatvec(self, v: Array) -> Array:
+        return self._rmatmat(v.reshape(-1, 1))
+
+    def _transpose(self) -> Any:
+        if self.pairs.rows is self.pairs.cols:
+            return self
+        if self.kernel.input_tags()["pairwise"]:
+            return super()._transpose()
+        return Gram(self.kernel, self.pairs.transposed())
+
+    _adjoint = _transpose
+
+    def normal_matmat(self, V: Any) -> Array:
+        """Return K.T @ (K @ V), evaluating each pair once.
+
+        Parameters
+        ----------
+        V : array of shape (m,) or (m, r)
+            The vectors.
+
+        Returns
+        -------
+        ndarray of the shape of V
+        """
+        V = np.asarray(V)
+        if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
+            raise DataError(f"Gram.normal_matmat: V has shape {V.shape}, but K has {self.shape[1]} columns.")
+        columns = _real(V).reshape(V.shape[0], -1)
+        return engine.normal_product(self._expression, self.pairs, columns).reshape(V.shape)
+
+    # Entries ------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a block of the matrix; indices, slices, arrays and masks select rows and columns."""
+        rows, cols = key if isinstance(key, tuple) else (key, slice(None))
+        row_index, column_index = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
+        if row_index.ndim > 1 or column_index.ndim > 1:
+            raise DataError("Gram[rows, cols]: rows and cols are numbers, slices or one-dimensional arrays.")
+        part = self.pairs.block(np.atleast_1d(row_index), np.atleast_1d(column_index))
+        if 0 in part.shape:
+            block = np.empty(part.shape, self.dtype)
+        else:
+            block = engine.gram(self._expression, part)
+        return block.reshape(row_index.shape + column_index.shape)[()]
+
+    def diagonal(self) -> Array:
+        """Return the diagonal of a Gram matrix of one collection: k(x, x) for each point."""
+        if self.pairs.rows is not self.pairs.cols:
+            n = min(self.shape)
+            return np.array([self[i, i] for i in range(n)], self.dtype)
+        return self.kernel.diag(self.pairs.rows)
+
+    def toarray(self) -> Array:
+        """Return the whole matrix, if it fits in memory."""
+        bytes_needed = self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
+        memory.require(
+            bytes_needed,
+            f"the Gram matrix of shape {self.shape}",
+            "keep it lazy (K @ v needs no matrix), use float32, or take fewer rows",
+        )
+        return engine.gram(self._expression, self.pairs)
+
+    # Sums ---------------------------------------------------------------------------------------------
+
+    def row_sums(self) -> Array:
+        """Return the sum of every row."""
+        return self._matmat(np.ones((self.shape[1], 1)))[:, 0]
+
+    def frobenius(self) -> float:
+        """Return the Frobenius norm, without storing the matrix."""
+        squares = self._expression * self._expression
+        return float(np.sqrt(engine.total(squares, self.pairs)))
+
+    def against(self, u: Any, v: Any = None) -> float:
+        """Return sum_ij u_i K_ij v_j, for several columns the sum over them: alignment with u v'.
+
+        Parameters
+        ----------
+        u : array of shape (n,) or (n, r)
+            Targets of the rows.
+        v : array of shape (m,) or (m, r), optional
+            Targets of the columns; u when left out.
+        """
+        u = np.asarray(u, dtype=float).reshape(self.shape[0], -1)
+        v = u if v is None else np.asarray(v, dtype=float).reshape(self.shape[1], -1)
+        return float(engine.total(self._expression, self.pairs, (u, v)))
+
+    # Gradients ----------------------------------------------------------------------------------------
+
+    def gradient(self, weights: Any = None) -> Array:
+        """Return sum_ij G_ij dK_ij / dtheta for every free parameter, in one pass.
+
+        Parameters
+        ----------
+        weights : array of shape (n, m), or pair of arrays (U, V), optional
+            The matrix G, or its factors, G = U @ V.T with shapes (n, r) and (m, r); all ones when left out.
+
+        Returns
+        -------
+        ndarray of shape (len(kernel.theta),)
+            The derivative in the unconstrained parameters, in the order of ``kernel.theta``.
+        """
+        kernel = self.kernel
+        gradients = parameter_gradient(self._expression, self.pairs, self._weights(weights), engine.contract)
+        for path, value in kernel.parameter_values().items():
+            gradients.setdefault(path, np.zeros(np.shape(value)))
+        return kernel.chain(gradients)
+
+    def input_gradient(self, weights: Any = None) -> Array:
+        """Return sum_j G_ij dk(x_i, z_j) / dx_i for every row, the columns held.
+
+        Parameters
+        ----------
+        weights : array of shape (n, m), or pair of arrays (U, V), optional
+            The matrix G, or its factors; all ones when left out.
+
+        Returns
+        -------
+        ndarray of the shape of the rows' data
+        """
+        return input_gradient(self._expression, self.pairs, self._weights(weights), engine.contract)
+
+    def _weights(self, weights: Any) -> Any:
+        if weights is None:
+            return None
+        n, m = self.shape
+        if isinstance(weights, tuple):
+            if len(weights) != 2:
+                raise DataError(f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays.")
+            u, v = (np.asarray(w, dtype=float) for w in weights)
+            u, v = u.reshape(len(u), -1), v.reshape(len(v), -1)
+            if u.shape[0] != n or v.shape[0] != m or u.shape[1] != v.shape[1]:
+                raise DataError(f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape {(n, m)}.")
+            return u, v
+        matrix = np.asarray(weights, dtype=float)
+        if matrix.shape != (n, m):
+            raise DataError(f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}.")
+        return matrix
+
+    # Ridge --------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        """Add a diagonal (``alpha * scipy.sparse.identity(n)``, a sparse diagonal) without a copy."""
+        if sp.issparse(other):
+            return RidgedGram(self, _diagonal_of(other, self.shape))
+        return super().__add__(other)
+
+    __radd__ = __add__
+
+    def ridge(self, alpha: Any) -> RidgedGram:
+        """Return K + alpha I, for a number or one number for each row."""
+        return RidgedGram(self, np.broadcast_to(np.asarray(alpha, dtype=float), (self.shape[0],)))
+
+
+class RidgedGram(LinearOperator):  # type: ignore[misc]
+    """A lazy Gram matrix plus a diagonal.
+
+    Parameters
+    ----------
+    gram : Gram
+        The square Gram matrix.
+    ridge : ndarray of shape (n,)
+        The diagonal that is added.
+    """
+
+    def __init__(self, gram: Gram, ridge: Array) -> None:
+        if gram.shape[0] != gram.shape[1]:
+            raise DataError(f"a ridge can be added to a square Gram matrix, not to shape {gram.shape}.")
+        self.gram, self.added = gram, ridge.astype(gram.dtype)
+        super().__init__(gram.dtype, gram.shape)
+
+    def _matmat(self, V: Array) -> Array:
+        return self.gram._matmat(V) + self.added[:, None] * V
+
+    def _matvec(self, v: Array) -> Array:
+        return self._matmat(v.reshape(-1, 1))
+
+    def _adjoint(self) -> RidgedGram:
+        return self
+
+    _transpose = _adjoint
+
+    def diagonal(self) -> Array:
+        """Return the diagonal, with what was added."""
+        return self.gram.diagonal() + self.added
+
+    def toarray(self) -> Array:
+        """Return the whole matrix, if it fits in memory."""
+        matrix = self.gram.toarray()
+        matrix[np.diag_indices_from(matrix)] += self.added
+        return matrix
+
+
+def _real(V: Array) -> Array:
+    V = np.asarray(V)
+    if V.dtype.kind not in "fiub":
+        raise DataTypeError(f"Gram: cannot multiply with values of type {V.dtype}; pass real numbers.")
+    return V
+
+
+def _diagonal_of(matrix: Any, shape: tuple[int, int]) -> Array:
+    """The diagonal of a sparse matrix that has nothing else."""
+    if matrix.shape != shape:
+        raise DataError(f"Gram: cannot add a matrix of shape {matrix.shape} to one of shape {shape}.")
+    coordinates = sp.coo_array(matrix)
+    if np.any(coordinates.row != coordinates.col):
+        raise DataTypeError("Gram: only diagonal sparse matrices can be added without a copy; use toarray() for others.")
+    return np.asarray(matrix.diagonal(), dtype=float)

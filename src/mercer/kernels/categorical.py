@@ -1,0 +1,60 @@
+"""Kernels of categories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.kernels.base import Scope, VectorKernel, coordinate_leaf
+from mercer.kernels.data import Codes, Columns
+from mercer.kernels.parameters import Positive
+from mercer.kernels.stationary import check_one_each, weighted_columns
+from mercer.program.expression import Expr, Scale, Slot, X, Z, parameter
+from mercer.program.operations import apply
+
+__all__ = ["Categorical"]
+
+
+class Categorical(VectorKernel):
+    """Equal or different: exp(-sum_j weight_j [x_j != z_j]).
+
+    1 for equal categories, exp(-weight) for different ones, and the product of these over the columns. Categories
+    may be strings, integers or booleans.
+
+    Parameters
+    ----------
+    weight : float or array of shape (d,)
+        How much a difference counts, for all columns or for each.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Categorical(weight=2.0)(["red", "blue", "red"])[0].round(3).tolist()
+    [1.0, 0.135, 1.0]
+    """
+
+    weight = Positive(1.0, per_column=True)
+    psd = True
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**super().input_tags(), "string": True}
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        """1 for different categories, 0 for equal ones."""
+        return np.not_equal(x, z)
+
+    def _slot(self, scope: Scope, scale: Scale | None = None, centred: bool = False) -> Slot:
+        return Slot(scope.view.read_by(Codes(type(self).__name__)))
+
+    def _trace(self, scope: Scope) -> Expr:
+        body = self.coordinate(X, Z)
+        if np.ndim(self.weight) == 0:
+            total = coordinate_leaf(body, self._slot(scope), 1) * parameter(scope.path("weight"))
+        else:
+            weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
+            total = weighted_columns(self, scope, body, weights)
+        return apply("exp", -total)
+
+    def _check_columns(self, columns: Columns) -> None:
+        check_one_each(self, "weight", columns.width)

@@ -1,0 +1,227 @@
+"""Dot-product kernels, and kernels of products of coordinates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mercer.features import exact
+from mercer.kernels.base import Coordinate, DotProduct, Scope, VectorKernel, coordinate_leaf, diagonal
+from mercer.kernels.data import Columns, Points, UnitRows
+from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.program.expression import Expr, X, Z
+from mercer.program.operations import apply
+from mercer.program.pairs import Array
+
+__all__ = ["Anova", "ArcCosine", "Linear", "Monomials", "Polynomial", "Sigmoid"]
+
+
+class Linear(DotProduct):
+    """Linear kernel, x.z.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear()([[1.0, 2.0], [0.0, 1.0]])
+    array([[5., 2.],
+           [2., 1.]])
+    """
+
+    psd = True
+
+    def profile(self, s: Any) -> Any:
+        """s."""
+        return s
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        columns = points.columns(self._slot(scope).view)
+        return Columns(columns.values, names=input_names(columns))
+
+
+def input_names(columns: Columns) -> tuple[str, ...]:
+    """Names of the columns that a kernel reads."""
+    return columns.names or tuple(f"x{j}" for j in range(columns.width))
+
+
+def dense(columns: Columns) -> Array:
+    """The values of columns as an array; products of columns are not sparse."""
+    values = columns.values
+    return np.asarray(values if isinstance(values, np.ndarray) else values.toarray())
+
+
+class Polynomial(DotProduct):
+    """Polynomial kernel, (gain x.z + offset)^degree.
+
+    Parameters
+    ----------
+    degree : int
+        The degree, at least 1.
+    offset : float
+        At 0 the kernel is homogeneous: only monomials of exactly that degree.
+    gain : float
+        Factor of the inner product.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Polynomial(degree=2)([[1.0, 2.0]]).tolist()
+    [[36.0]]
+    """
+
+    degree = Integer(3, low=1)
+    offset = NonNegative(1.0)
+    gain = Positive(1.0)
+    psd = True
+
+    def profile(self, s: Any) -> Any:
+        """(gain s + offset)^degree."""
+        return (self.gain * s + self.offset) ** self.degree
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        columns = points.columns(self._slot(scope).view)
+        values = exact.polynomial_features(dense(columns), self.degree, self.offset, self.gain)
+        names = exact.polynomial_names(input_names(columns), self.degree, self.offset)
+        return Columns(values, names=tuple(names))
+
+
+class Sigmoid(DotProduct):
+    """Hyperbolic tangent, tanh(gain x.z + offset): an indefinite similarity, not a kernel.
+
+    Models refuse its matrices where they are not positive semi-definite, unless told how to repair them.
+
+    Parameters
+    ----------
+    gain : float
+        Factor of the inner product.
+    offset : float
+        Added to it.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Sigmoid().is_psd
+    False
+    """
+
+    gain = Positive(1.0)
+    offset = Real(0.0)
+    psd = False
+
+    def profile(self, s: Any) -> Any:
+        """tanh(gain s + offset)."""
+        return np.tanh(self.gain * s + self.offset)
+
+
+class Monomials(Coordinate):
+    """Product over the columns of 1 + t + ... + t^degree, t = x_j z_j.
+
+    Its features are the monomials of degree at most ``degree`` *in each variable*.
+
+    Parameters
+    ----------
+    degree : int
+        Largest power of each variable.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Monomials(degree=1)([[1.0, 2.0]]).tolist()
+    [[10.0]]
+    """
+
+    degree = Integer(2, low=1)
+    reduction = "product"
+    psd = True
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        """1 + t + ... + t^degree by Horner's rule."""
+        t = x * z
+        total = 1 + t
+        for _ in range(self.degree - 1):
+            total = 1 + t * total
+        return total
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        columns = points.columns(self._slot(scope).view)
+        values = exact.monomial_features(columns.values, self.degree)
+        return Columns(values, names=tuple(exact.monomial_names(input_names(columns), self.degree)))
+
+
+class Anova(Coordinate):
+    """ANOVA kernel: the sum over all sets of ``degree`` different columns of the products x_j z_j.
+
+    The elementary symmetric polynomial of the numbers x_j z_j, computed by the stable recursion.
+
+    Parameters
+    ----------
+    degree : int
+        Number of columns that interact.
+
+    References
+    ----------
+    Shawe-Taylor and Cristianini, Kernel Methods for Pattern Analysis, 2004, section 9.2.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Anova(degree=2)([[1.0, 2.0, 3.0]]).tolist()
+    [[49.0]]
+    """
+
+    degree = Integer(2, low=1)
+    psd = True
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        """x z."""
+        return x * z
+
+    def _degree(self) -> int:
+        return int(self.degree)
+
+
+class ArcCosine(VectorKernel):
+    """Arc-cosine kernel: an infinitely wide layer of threshold (0), ReLU (1) or squared ReLU (2) units.
+
+    (1/pi) (|x| |z|)^order J(theta), theta the angle between x and z, with J_0 = pi - theta,
+    J_1 = sin + (pi - theta) cos, J_2 = 3 sin cos + (pi - theta) (1 + 2 cos^2).
+
+    Parameters
+    ----------
+    order : int
+        0, 1 or 2.
+
+    References
+    ----------
+    Cho and Saul, Kernel methods for deep learning, 2009.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.ArcCosine(order=1)([[3.0, 4.0]]).tolist()
+    [[25.0]]
+    """
+
+    order = Integer(1, low=0, high=2)
+    psd = True
+
+    def _trace(self, scope: Scope) -> Expr:
+        # The angle from |u - v| and |u + v| of unit vectors keeps its digits near 0 and near pi.
+        unit = Scope(scope.view.then(UnitRows()), scope.prefix)
+        apart = Expr("squared_distance", (), self._slot(unit))
+        together = coordinate_leaf((X + Z) * (X + Z), self._slot(unit), 1)
+        theta = 2.0 * apply("arctan2", apply("sqrt", apart), apply("sqrt", together))
+        value = self._angular(theta) / math.pi
+        if self.order == 0:
+            return value
+        size = apply("power", Expr("dot", (), self._slot(scope)), self.order / 2)
+        return value * diagonal(size, "row") * diagonal(size, "column")
+
+    def _angular(self, theta: Expr) -> Expr:
+        if self.order == 0:
+            return math.pi - theta
+        sin, cos = apply("sin", theta), apply("cos", theta)
+        if self.order == 1:
+            return sin + (math.pi - theta) * cos
+        return 3.0 * sin * cos + (math.pi - theta) * (1.0 + 2.0 * cos * cos)

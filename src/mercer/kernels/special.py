@@ -1,0 +1,340 @@
+"""Kernels that are not functions of columns: constants, noise, given matrices, Python functions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.data import Columns, Features, Objects, Points, View, as_objects
+from mercer.kernels.parameters import Choice, NonNegative, Part
+from mercer.program.expression import IDENTITY, Expr, Slot, parameter
+from mercer.program.pairs import Array, Pairs
+
+__all__ = ["Constant", "FeatureKernel", "FunctionKernel", "PairKernel", "Precomputed", "White"]
+
+_ANYTHING = {"pairwise": False, "sparse": True, "string": False, "two_d": True, "positive_only": False}
+
+
+class Constant(Kernel):
+    """Constant kernel: the same value for every pair, whatever the data.
+
+    Parameters
+    ----------
+    value : float
+        The value, at least 0.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> (mc.Constant(3.0) + mc.Linear())([[1.0], [2.0]]).tolist()
+    [[4.0, 5.0], [5.0, 7.0]]
+    """
+
+    value = NonNegative(1.0)
+    psd = True
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return dict(_ANYTHING)
+
+    def _trace(self, scope: Scope) -> Expr:
+        return parameter(scope.path("value"))
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return Columns(np.full((len(points), 1), np.sqrt(self.value)), names=("1",))
+
+
+class White(Kernel):
+    """White noise: 1 for a row with itself, 0 for different rows, however alike their data.
+
+    It acts in ``k(X)``, ``k.gram(X)`` and their blocks, and is 0 in every ``k(X, Z)``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.White()([[1.0], [1.0]]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    >>> mc.White()([[1.0]], [[1.0]]).tolist()
+    [[0.0]]
+    """
+
+    psd = True
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return dict(_ANYTHING)
+
+    def _trace(self, scope: Scope) -> Expr:
+        return IDENTITY
+
+
+class FeatureKernel(Kernel):
+    """Base of kernels with explicit features: k(x, z) = <features(x), features(z)>.
+
+    Write ``features(self, objects)``, which takes a list of objects and returns a dense or sparse matrix with one
+    row for each; or a pair (matrix, keys), where ``keys`` names the columns, so that collections with different
+    vocabularies are matched by key.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> class Lengths(mc.FeatureKernel):
+    ...     '''Product of the lengths of two strings.'''
+    ...     def features(self, objects):
+    ...         return np.array([[len(o)] for o in objects], dtype=float)
+    >>> Lengths()(["ab", "abc"]).tolist()
+    [[4.0, 6.0], [6.0, 9.0]]
+    """
+
+    psd = True
+
+    @abstractmethod
+    def features(self, objects: list[Any]) -> Any:
+        """Return one row of features for each object."""
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
+
+    def _view(self, scope: Scope) -> View:
+        return scope.view.read_by(Features(self))
+
+    def _trace(self, scope: Scope) -> Expr:
+        return Expr("dot", (), Slot(self._view(scope)))
+
+    def _check_points(self, scope: Scope, points: Points) -> None:
+        points.columns(self._view(scope))
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return points.columns(self._view(scope))
+
+
+@dataclass(frozen=True)
+class Block:
+    """The leaf of a kernel that Python evaluates, block by block."""
+
+    kernel: PairKernel
+    view: View
+    learns: bool
+
+    def __str__(self) -> str:
+        return type(self.kernel).__name__
+
+    def block(self, pairs: Pairs) -> Array:
+        a = self.kernel._objects(pairs.rows, self.view)
+        b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
+        value = self._checked(self.kernel.pairs(a, b), pairs.shape)
+        if pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids):
+            self._check_symmetry(value)
+        return value
+
+    def diagonal(self, pairs: Pairs) -> Array:
+        objects = self.kernel._objects(pairs.rows, self.view)
+        return np.asarray(self.kernel.diagonal(objects), dtype=float)
+
+    def _checked(self, value: Any, shape: tuple[int, int]) -> Array:
+        try:
+            matrix = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise DataTypeError(f"{self} returned {type(value).__name__}, not numbers.") from None
+        if matrix.shape != shape:
+            raise DataError(
+                f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} columns; it must return "
+                f"a matrix of shape {shape}, with a row for each x and a column for each z."
+            )
+        if not np.isfinite(matrix).all():
+            i, j = np.argwhere(~np.isfinite(matrix))[0]
+            raise DataError(f"{self} returned {matrix[i, j]} for row {i} and column {j}; it must return finite numbers.")
+        return matrix
+
+    def _check_symmetry(self, matrix: Array) -> None:
+        gap = np.abs(matrix - matrix.T)
+        if gap.max() > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
+            i, j = np.unravel_index(np.argmax(gap), gap.shape)
+            raise ValidityError(
+                f"{self} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = {matrix[j, i]:g}; a "
+                "kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, or mend the function."
+            )
+
+
+class PairKernel(Kernel):
+    """Base of kernels that compare objects in batches of pairs.
+
+    Write ``pairs(self, A, B)``, which takes two lists of objects and returns the matrix of their kernel values.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> class CommonLetters(mc.PairKernel):
+    ...     '''Number of letters that two words share.'''
+    ...     def pairs(self, A, B):
+    ...         return np.array([[len(set(a) & set(b)) for b in B] for a in A])
+    >>> CommonLetters()(["abc", "bcd"]).tolist()
+    [[3.0, 2.0], [2.0, 3.0]]
+    """
+
+    @abstractmethod
+    def pairs(self, A: Any, B: Any) -> Any:
+        """Return the matrix of kernel values of two lists of objects."""
+
+    def diagonal(self, A: Any) -> Any:
+        """Return k(a, a) for every object; override it where that is cheaper than one pair at a time."""
+        return np.array([np.asarray(self.pairs([a], [a])).reshape(()) for a in A], dtype=float)
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
+
+    def _objects(self, points: Points, view: View) -> Any:
+        return as_objects(points.frame_of(view))
+
+    def _trace(self, scope: Scope) -> Expr:
+        return Expr("external", (), Block(self, scope.view.read_by(Objects()), bool(len(self.theta))))
+
+
+class FunctionKernel(PairKernel):
+    """A Python function as a kernel.
+
+    Parameters
+    ----------
+    function : callable
+        ``f(X, Y)`` that returns the matrix of all pairs; with ``pairwise=True`` a function of two objects.
+    pairwise : bool
+        Whether the function takes two objects instead of two collections.
+
+    Notes
+    -----
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if the function is.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.FunctionKernel(lambda X, Y: X @ Y.T)([[1.0], [2.0]]).tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
+    >>> mc.FunctionKernel(lambda a, b: float(a == b), pairwise=True)(["x", "y"]).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    function = Part()
+    pairwise = Choice(False, (False, True))
+
+    def _check(self) -> None:
+        if not callable(self.function):
+            raise ParameterError(f"FunctionKernel: function = {self.function!r} is not callable; pass a function f(X, Y).")
+
+    def pairs(self, A: Any, B: Any) -> Any:
+        """Call the function."""
+        if not self.pairwise:
+            return self.function(A, B)
+        return np.array([[self.function(a, b) for b in B] for a in A], dtype=float).reshape(len(A), len(B))
+
+    def diagonal(self, A: Any) -> Any:
+        """Call the function on each object with itself."""
+        if self.pairwise:
+            return np.array([self.function(a, a) for a in A], dtype=float)
+        return np.array([np.asarray(self.function(A[i : i + 1], A[i : i + 1])).reshape(()) for i in range(len(A))])
+
+    def _objects(self, points: Points, view: View) -> Any:
+        data = points.data_of(view)
+        return list(data) if self.pairwise and isinstance(data, np.ndarray) else self._for_pairs(points, view, data)
+
+    def _for_pairs(self, points: Points, view: View, data: Any) -> Any:
+        return as_objects(points.frame_of(view)) if self.pairwise else data
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**_ANYTHING, "two_d": not self.pairwise}
+
+
+class Precomputed(PairKernel):
+    """A matrix of kernel values computed elsewhere.
+
+    ``Precomputed()``: X *is* the matrix; estimators take the rows (test points) against the columns (training
+    points), as scikit-learn's "precomputed" does. ``Precomputed(K)``: X holds row numbers of K, in one column, so
+    that the kernel composes with others and can be subset.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n), optional
+        The matrix.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> K = [[2.0, 1.0], [1.0, 2.0]]
+    >>> mc.Precomputed()(K).tolist()
+    [[2.0, 1.0], [1.0, 2.0]]
+    >>> mc.Precomputed(K)([[1], [0]], [[0]]).tolist()
+    [[1.0], [2.0]]
+    """
+
+    matrix = Part(None)
+
+    def __init__(self, matrix: Any = None) -> None:
+        if matrix is not None:
+            matrix = np.array(matrix, dtype=float)
+            if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+                raise DataError(f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square.")
+            if not np.isfinite(matrix).all():
+                raise DataError("Precomputed: matrix contains NaN or infinity.")
+            matrix.flags.writeable = False
+        self._initialise(matrix=matrix)
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {**_ANYTHING, "sparse": False, "pairwise": self.matrix is None}
+
+    def pairs(self, A: Any, B: Any) -> Any:
+        """Look the pairs up."""
+        if self.matrix is not None:
+            return self.matrix[np.ix_(A, B)]
+        columns = B[1]
+        if columns.max(initial=-1) >= A[0].shape[1]:
+            raise DataError(
+                f"Precomputed: X has {A[0].shape[1]} columns but {columns.max() + 1} points were given as columns; "
+                "each row must hold the kernel values with all of them."
+            )
+        return A[0][:, columns]
+
+    def diagonal(self, A: Any) -> Any:
+        """Look the diagonal up."""
+        if self.matrix is not None:
+            return self.matrix[A, A]
+        return A[0][np.arange(len(A[1])), A[1]]
+
+    def _objects(self, points: Points, view: View) -> Any:
+        from mercer.kernels.data import Numbers
+
+        values = points.columns(view.read_by(Numbers("Precomputed", sparse=False))).values
+        if self.matrix is None:
+            return values, points.ids
+        indices = values[:, 0]
+        if values.shape[1] != 1 or not (indices == np.floor(indices)).all():
+            raise DataError("Precomputed(K): X must be one column of whole row numbers of K.")
+        if indices.min() < 0 or indices.max() >= len(self.matrix):
+            raise DataError(
+                f"Precomputed(K): row number {indices.max():g} is outside the matrix, whose rows are 0 to "
+                f"{len(self.matrix) - 1}."
+            )
+        return indices.astype(np.intp)
+
+    def _check_points(self, scope: Scope, points: Points) -> None:
+        self._objects(points, scope.view)
+
+    def _pairs(self, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
+        pairs = super()._pairs(X, Z, freeze)
+        if self.matrix is None and Z is None:
+            n, m = pairs.rows.matrix(View().read_by(_numbers())).shape
+            if n != m:
+                raise DataError(
+                    f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); Precomputed() takes the "
+                    "matrix itself as data."
+                )
+        return pairs
+
+
+def _numbers() -> Any:
+    from mercer.kernels.data import Numbers
+
+    return Numbers("Precomputed", sparse=False)

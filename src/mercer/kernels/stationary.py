@@ -1,0 +1,386 @@
+"""Stationary kernels: functions of the difference of two points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.base import Scope, Stationary, VectorKernel, coordinate_leaf, symbolic
+from mercer.kernels.data import Columns, Points, Select
+from mercer.kernels.interpolation import matern_table
+from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.program.expression import DIFFERENCE, Expr, Scale, X, Z, as_expression, parameter
+from mercer.program.operations import apply, lookup
+from mercer.program.pairs import Array
+
+__all__ = [
+    "RBF",
+    "Cosine",
+    "Laplacian",
+    "Matern",
+    "Periodic",
+    "RationalQuadratic",
+    "SpectralMixture",
+    "Wendland",
+]
+
+
+class RBF(Stationary):
+    """Gaussian kernel, exp(-r^2 / 2) with r^2 = sum_j (x_j - z_j)^2 / l_j^2.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        One length for all columns, or one for each.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.RBF(length_scale=2.0)([[0.0], [2.0]])
+    array([[1.        , 0.60653066],
+           [0.60653066, 1.        ]])
+    """
+
+    psd = True
+
+    def profile(self, r2: Any) -> Any:
+        """exp(-r^2 / 2)."""
+        return np.exp(-r2 / 2)
+
+    @classmethod
+    def from_gamma(cls, gamma: float) -> Self:
+        """Return the kernel exp(-gamma |x - z|^2), that is length_scale = 1 / sqrt(2 gamma).
+
+        Parameters
+        ----------
+        gamma : float
+            Inverse squared length, positive.
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> mc.RBF.from_gamma(0.5)
+        RBF()
+        """
+        if not (isinstance(gamma, int | float | np.number) and 0 < gamma < math.inf):
+            raise ParameterError(f"RBF.from_gamma: gamma = {gamma!r} does not satisfy gamma > 0; pass for example 0.5.")
+        return cls(length_scale=1 / math.sqrt(2 * gamma))
+
+
+class Laplacian(Stationary):
+    """Laplacian kernel, exp(-sum_j |x_j - z_j| / l_j).
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        One length for all columns, or one for each.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.Laplacian()([[0.0, 0.0]], [[1.0, 1.0]])[0, 0])
+    0.1353352832366127
+    """
+
+    psd = True
+    takes_sparse = False
+
+    def profile(self, r1: Any) -> Any:
+        """exp(-r) of the scaled L1 distance."""
+        return np.exp(-r1)
+
+    def _distance(self, scope: Scope) -> Expr:
+        return coordinate_leaf(abs(DIFFERENCE), self._slot(scope, self._scale(scope)), 1)
+
+    def _heuristic(self, name: str, matrix: Any, weight: Array | None) -> float:
+        from mercer.kernels.heuristics import manhattan_length
+
+        return manhattan_length(name, matrix, weight)
+
+
+class Matern(Stationary):
+    """Matern kernel of smoothness nu.
+
+    2^(1-nu) / Gamma(nu) (sqrt(2 nu) r)^nu K_nu(sqrt(2 nu) r), where r is the scaled Euclidean distance. Paths
+    of the Gaussian process are ceil(nu) - 1 times differentiable. Closed forms serve nu = 0.5, 1.5, 2.5; infinity
+    is the RBF; any other nu runs through an interpolated profile.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        One length for all columns, or one for each.
+    nu : float
+        Smoothness, positive; not learned.
+
+    References
+    ----------
+    Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 4.2.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.Matern(nu=0.5)([[0.0]], [[1.0]])[0, 0])
+    0.36787944117144233
+    """
+
+    nu = Positive(1.5, learned=False, allow_infinity=True)
+    psd = True
+
+    def profile(self, r2: Any) -> Any:
+        """The correlation at squared distance r2."""
+        if self.nu == math.inf:
+            return np.exp(-r2 / 2)
+        if self.nu not in (0.5, 1.5, 2.5):
+            return lookup(matern_table(self.nu), r2)
+        r = np.sqrt(2 * self.nu * r2)
+        if self.nu == 0.5:
+            return np.exp(-r)
+        if self.nu == 1.5:
+            return (1 + r) * np.exp(-r)
+        return (1 + r + r * r / 3) * np.exp(-r)
+
+
+class RationalQuadratic(Stationary):
+    """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBFs over length-scales.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        One length for all columns, or one for each.
+    alpha : float
+        Shape of the mixture; the RBF as alpha goes to infinity.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.RationalQuadratic(alpha=0.5)([[0.0]], [[1.0]])[0, 0])
+    0.7071067811865476
+    """
+
+    alpha = Positive(1.0)
+    psd = True
+
+    def profile(self, r2: Any) -> Any:
+        """(1 + r^2 / (2 alpha))^-alpha."""
+        return (1 + r2 / (2 * self.alpha)) ** (-self.alpha)
+
+
+class Wendland(Stationary):
+    """Wendland's kernel of compact support: 0 beyond a distance of ``length_scale``.
+
+    With l = floor(dimension / 2) + smoothness + 1 and r the scaled distance, the polynomial
+    (1 - r)_+^(l + smoothness) p(r) with 2 ``smoothness`` continuous derivatives, positive definite in up to ``dimension``
+    columns and in no more; more columns are refused.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        The radius of the support.
+    dimension : int
+        The largest number of columns for which the kernel has to be valid.
+    smoothness : int
+        0, 1, 2 or 3.
+
+    References
+    ----------
+    Wendland, Piecewise polynomial, positive definite and compactly supported radial functions, 1995.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Wendland(length_scale=2.0)([[0.0], [1.0], [2.0]])[0].tolist()
+    [1.0, 0.1875, 0.0]
+    """
+
+    dimension = Integer(3, low=1)
+    smoothness = Integer(1, low=0, high=3)
+    psd = True
+
+    def profile(self, r2: Any) -> Any:
+        """The polynomial inside the support, 0 outside."""
+        r = np.sqrt(r2)
+        smoothness: int = self.smoothness
+        l = self.dimension // 2 + smoothness + 1  # noqa: E741 (the letter of the literature)
+        inside = np.maximum(1 - r, 0.0) ** (l + smoothness)
+        if smoothness == 0:
+            return inside
+        if smoothness == 1:
+            return inside * ((l + 1) * r + 1)
+        if smoothness == 2:
+            return inside * (((l * l + 4 * l + 3) * r + 3 * l + 6) * r + 3) / 3
+        cubic = (l**3 + 9 * l * l + 23 * l + 15) * r + 6 * l * l + 36 * l + 45
+        return inside * ((cubic * r + 15 * l + 45) * r + 15) / 15
+
+    def _check_columns(self, columns: Columns) -> None:
+        if columns.width > self.dimension:
+            raise DataError(
+                f"Wendland: the data have {columns.width} columns but the kernel is positive definite in at most "
+                f"dimension = {self.dimension}; pass dimension={columns.width}."
+            )
+
+
+def weighted_columns(kernel: VectorKernel, scope: Scope, body: Expr, weights: list[Expr]) -> Expr:
+    """sum_j weight_j body(x_j, z_j): a coordinate sum in which every column has a weight."""
+    total: Any = 0.0
+    for j, weight in enumerate(weights):
+        column = Scope(scope.view.then(Select((j,))), scope.prefix)
+        total = total + weight * coordinate_leaf(body, kernel._slot(column), 1)
+    return as_expression(total)
+
+
+class Periodic(VectorKernel):
+    """Periodic kernel, exp(-2 sum_j sin^2(pi (x_j - z_j) / period) / l_j^2).
+
+    Parameters
+    ----------
+    period : float
+        The period, in units of the data.
+    length_scale : float or array of shape (d,)
+        Smoothness within a period, in units of the chord of a unit circle.
+
+    References
+    ----------
+    MacKay, Introduction to Gaussian processes, 1998.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Periodic(period=7.0)([[0.0], [7.0], [3.5]])[0].round(3).tolist()
+    [1.0, 1.0, 0.135]
+    """
+
+    period = Positive(1.0)
+    length_scale = Positive(1.0, per_column=True)
+    psd = True
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        """sin^2(pi (x - z) / period)."""
+        return np.sin(np.pi * (x - z) / self.period) ** 2
+
+    def _trace(self, scope: Scope) -> Expr:
+        body = symbolic(self, scope, "coordinate", X, Z)
+        if np.ndim(self.length_scale) == 0:
+            total = coordinate_leaf(body, self._slot(scope), 1) / parameter(scope.path("length_scale")) ** 2
+        else:
+            lengths = [parameter(scope.path("length_scale"), j) for j in range(len(self.length_scale))]
+            total = weighted_columns(self, scope, body, [1 / length**2 for length in lengths])
+        return apply("exp", -2 * total)
+
+    def _check_columns(self, columns: Columns) -> None:
+        check_one_each(self, "length_scale", columns.width)
+
+
+def check_one_each(kernel: VectorKernel, name: str, width: int) -> None:
+    """Refuse an array-valued parameter that does not have one value for each column."""
+    value = getattr(kernel, name)
+    if np.ndim(value) and len(value) != width:
+        raise ParameterError(
+            f"{type(kernel).__name__}: {name} has {len(value)} values but the kernel sees {width} columns; pass one "
+            f"number, or one for each of the {width} columns."
+        )
+
+
+class Cosine(VectorKernel):
+    """Cosine kernel, cos(sum_j (x_j - z_j) / l_j): positive semi-definite because the sum is signed.
+
+    (The cosine of the *distance* |x - z| is not a kernel in two dimensions or more.)
+
+    Parameters
+    ----------
+    length_scale : float or array of shape (d,)
+        One length for all columns, or one for each; the period is 2 pi times it.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> mc.Cosine()([[0.0], [np.pi]]).round(3).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+
+    length_scale = Positive(1.0, per_column=True)
+    psd = True
+
+    def _trace(self, scope: Scope) -> Expr:
+        scale = Scale(scope.path("length_scale"), per_column=np.ndim(self.length_scale) == 1)
+        return apply("cos", coordinate_leaf(DIFFERENCE, self._slot(scope, scale), 1))
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        angle = (points.matrix(self._slot(scope).view) / self.length_scale).sum(axis=1)
+        return Columns(np.stack([np.cos(angle), np.sin(angle)], axis=1), names=("cos", "sin"))
+
+
+class SpectralMixture(VectorKernel):
+    """Mixture of Gaussians in the frequency domain.
+
+    sum_q w_q exp(-1/2 sum_j (x_j - z_j)^2 / l_qj^2) cos(2 pi sum_j f_qj (x_j - z_j)): with enough components it
+    approximates any stationary kernel.
+
+    Parameters
+    ----------
+    weights : array of shape (q,)
+        Variance of each component.
+    frequencies : array of shape (q,) or (q, d)
+        Mean frequency of each component (in each column).
+    length_scale : array of shape (q,) or (q, d)
+        Length-scale of each component (in each column): 1 / (2 pi standard deviation of its frequencies).
+
+    References
+    ----------
+    Wilson and Adams, Gaussian process kernels for pattern discovery and extrapolation, 2013.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> k = mc.SpectralMixture(weights=[1.0, 0.5], frequencies=[0.0, 2.0], length_scale=[1.0, 3.0])
+    >>> float(k.diag([[0.3]])[0])
+    1.5
+    """
+
+    weights = NonNegative([1.0], ndim=1)
+    frequencies = Real([0.0], ndim=2)
+    length_scale = Positive([1.0], ndim=2)
+    psd = True
+
+    def _check(self) -> None:
+        sizes = {np.shape(getattr(self, n))[:1] for n in ("weights", "frequencies", "length_scale")}
+        if len(sizes) != 1 or sizes == {()}:
+            raise ParameterError(
+                "SpectralMixture: weights, frequencies and length_scale must have one entry (row) for each "
+                f"component, got shapes {np.shape(self.weights)}, {np.shape(self.frequencies)} and "
+                f"{np.shape(self.length_scale)}."
+            )
+
+    def _trace(self, scope: Scope) -> Expr:
+        terms = [self._component(scope, q) for q in range(len(self.weights))]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+    def _component(self, scope: Scope, q: int) -> Expr:
+        per_column = np.ndim(self.length_scale) == 2
+        scale = Scale(scope.path("length_scale"), row=q, per_column=per_column)
+        distance = Expr("squared_distance", (), self._slot(scope, scale, centred=True))
+        envelope, wave = apply("exp", -distance / 2), apply("cos", 2 * math.pi * self._phase(scope, q))
+        return parameter(scope.path("weights"), q) * envelope * wave
+
+    def _phase(self, scope: Scope, q: int) -> Expr:
+        """sum_j f_qj (x_j - z_j)."""
+        if np.ndim(self.frequencies) == 1:
+            frequency = parameter(scope.path("frequencies"), q)
+            return frequency * coordinate_leaf(DIFFERENCE, self._slot(scope), 1)
+        frequencies = [parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])]
+        return weighted_columns(self, scope, DIFFERENCE, frequencies)
+
+    def _check_columns(self, columns: Columns) -> None:
+        for name in ("frequencies", "length_scale"):
+            value = getattr(self, name)
+            if np.ndim(value) == 2 and value.shape[1] != columns.width:
+                raise ParameterError(
+                    f"SpectralMixture: {name} has {value.shape[1]} columns but the kernel sees {columns.width}; "
+                    "pass shape (components,) or (components, columns)."
+                )

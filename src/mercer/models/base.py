@@ -1,0 +1,194 @@
+"""What every estimator with a kernel shares: parameters, tags, validation, atomic fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from mercer.exceptions import DataError, MercerError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.data import Points
+from mercer.kernels.stationary import RBF
+
+Array = NDArray[np.floating[Any]]
+
+_PREFIX = "kernel__"
+
+
+class KernelEstimator(BaseEstimator):
+    """Base of estimators whose first parameter is a kernel.
+
+    Kernels are immutable, and say themselves what data they take. So ``set_params(kernel__path=v)``
+    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> model = mc.KernelRidge(mc.RBF(length_scale=1.0))
+    >>> model.set_params(kernel__length_scale=2.0).kernel
+    RBF(length_scale=2.0)
+    """
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator and, under ``kernel__``, of its kernel.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the kernel's parameters, those of the default kernel too.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        if deep and self.kernel is None:
+            default = _default_kernel().get_params()
+            params |= {_PREFIX + path: value for path, value in default.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__path=value`` replaces the kernel by one with that value.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        inner = {k.removeprefix(_PREFIX): v for k, v in params.items() if k.startswith(_PREFIX)}
+        outer = {k: v for k, v in params.items() if not k.startswith(_PREFIX)}
+        if inner:
+            # Made before anything is set, so that a bad value changes nothing.
+            base = self._kernel_or_default(outer.get("kernel", self.kernel))
+            outer["kernel"] = base.replace(**inner)
+        super().set_params(**outer)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        kernel = _default_kernel() if self.kernel is None else self.kernel
+        if isinstance(kernel, Kernel):  # anything else is refused by fit, with a reason
+            accepted = kernel.input_tags()
+            tags.input_tags.pairwise = accepted["pairwise"]
+            tags.input_tags.sparse = accepted["sparse"]
+            tags.input_tags.string = accepted["string"]
+            tags.input_tags.two_d_array = accepted["two_d"]
+            tags.input_tags.positive_only = accepted["positive_only"]
+        return tags
+
+    def _kernel_or_default(self, kernel: object) -> Kernel:
+        if kernel is None:
+            return _default_kernel()
+        if not isinstance(kernel, Kernel):
+            raise ParameterError(
+                f"{type(self).__name__}: kernel = {kernel!r} is not a kernel; pass a kernel object "
+                "such as mercer.RBF(), or wrap a function with mercer.FunctionKernel."
+            )
+        return kernel
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Forget the last fit; bring it back if this one fails or is interrupted."""
+        before = dict(self.__dict__)
+        for name in [name for name in before if self._is_fitted_state(name)]:
+            delattr(self, name)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _is_fitted_state(self, name: str) -> bool:
+        fitted = name.endswith("_") and not name.startswith("_")
+        return fitted or isinstance(getattr(type(self), name, None), cached_property)
+
+    def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
+        """Let the kernel check the content, then check names and number of columns."""
+        points = kernel.validate(X, owner=self)
+        with self._as_data_error():
+            # The targets have their own check; the word says that they are not looked at here.
+            validate_data(self, X, "no_validation", reset=reset, skip_check_array=True)
+        return points
+
+    def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
+        """Targets as floats of shape (n,) or (n, n_targets)."""
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "call fit(X, y)."
+            )
+        with self._as_data_error():
+            targets: Array = check_array(
+                y,
+                ensure_2d=False,
+                dtype=[np.float64, np.float32],
+                input_name="y",
+                estimator=self,
+            )
+        if targets.ndim == 0 or len(targets) != n:
+            raise DataError(
+                f"{type(self).__name__}: y has shape {targets.shape} but X has {n} rows; "
+                "pass one target, or one row of targets, for each row of X."
+            )
+        return targets
+
+    def _validate_weights(self, sample_weight: ArrayLike | None, targets: Array) -> Array | None:
+        """Weights as floats of shape (n,), or None if all rows count the same."""
+        if sample_weight is None:
+            return None
+        with self._as_data_error():
+            weights: Array = _check_sample_weight(
+                sample_weight, targets, dtype=np.float64, ensure_non_negative=True
+            )
+        return weights
+
+    @contextmanager
+    def _as_data_error(self) -> Iterator[None]:
+        """Turn scikit-learn's complaints about data into ours, word for word."""
+        try:
+            yield
+        except MercerError:
+            raise
+        except ValueError as error:
+            raise DataError(f"{type(self).__name__}: {error}") from error
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Show in notebooks what is stored: a display must not start an eigendecomposition."""
+        waiting = {
+            name
+            for cls in type(self).__mro__
+            for name, member in vars(cls).items()
+            if isinstance(member, cached_property) and name not in self.__dict__
+        }
+        stored = type(self).__new__(type(self))
+        stored.__dict__.update(self.__dict__ | dict.fromkeys(waiting))
+        shown = BaseEstimator._get_fitted_attr_html(stored, doc_link)
+        for name in waiting:
+            shown.pop(name, None)
+        return shown
+
+
+def _default_kernel() -> Kernel:
+    return RBF(length_scale="scale")

@@ -1,0 +1,676 @@
+"""Kernel ridge regression, exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import memory, validity
+from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer.kernels.base import Kernel
+from mercer.kernels.data import Points
+from mercer.kernels.parameters import Fixed
+from mercer.models.base import KernelEstimator
+from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, Spectrum, cholesky, spectral
+
+Array = NDArray[np.floating[Any]]
+
+_CRITERIA = ("loo", "gcv")
+_REPAIRS = ("raise", "clip", "flip", "shift")
+_N_ALPHAS = 25
+
+# In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
+_CHOLESKY_MATRICES = 1.1
+_SPECTRAL_MATRICES = 4.1
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalCoefficients:
+    """A model in the feature space of its kernel: f(x) = phi(x) . values + intercept.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the features.
+    values : ndarray of shape (n_features,) or (n_features, n_targets)
+        The coefficients.
+    intercept : float or ndarray of shape (n_targets,)
+        The intercept.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> model = mc.KernelRidge(mc.Linear(), alpha=1e-9).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+    >>> model.primal_coef().values.round(6)
+    array([2.])
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    intercept: Any
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, name: str) -> Any:
+        """The coefficient of the feature with this name."""
+        return self.values[self.names.index(name)]
+
+
+@dataclass(frozen=True, eq=False)
+class RidgePath:
+    """Kernel ridge at many alphas, from one eigendecomposition.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        The weights of the squared norm, in the order given.
+    dual_coef : ndarray of shape (n_alphas, n) or (n_alphas, n, n_targets)
+        The coefficients over `points` at each alpha.
+    intercept : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+        The intercepts.
+    loo_errors : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out errors, averaged over targets.
+    gcv_errors : ndarray of shape (n_alphas,)
+        The same by generalised cross-validation.
+    effective_dof : ndarray of shape (n_alphas,)
+        Effective degrees of freedom.
+    kernel : Kernel
+        The kernel with its length-scales resolved.
+    points : Points
+        The training points.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]
+    >>> path = mc.KernelRidge(mc.Linear()).path(X, y, alphas=[0.0, 2.0, 1e9])
+    >>> path.predict([[3.0]]).ravel().round(3)
+    array([7., 5., 3.])
+    """
+
+    alphas: Array
+    dual_coef: Array
+    intercept: Array
+    loo_errors: Array
+    gcv_errors: Array
+    effective_dof: Array
+    kernel: Kernel
+    points: Points
+
+    def predict(self, X: Any) -> Array:
+        """Predictions of every model on the path.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
+            One set of predictions for each alpha.
+        """
+        n = self.dual_coef.shape[1]
+        columns = np.moveaxis(self.dual_coef, 0, 1).reshape(n, -1)
+        flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
+        shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
+        return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """What `fit` found, before any of it is stored."""
+
+    kernel: Kernel
+    alpha: float
+    solution: Solution
+    rank: int | None = None
+    eigenvalues: Array | None = None
+    leave_one_out: LeaveOneOut | None = None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The candidates of a search and their errors."""
+
+    kernels: tuple[Kernel, ...]
+    alphas: Array
+    errors: Array
+
+
+class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
+    r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
+
+    The function f(x) = sum_i a_i k(x, x_i) + b minimises
+
+    .. math:: \tfrac12 \sum_i w_i (y_i - f(x_i))^2 + \tfrac{\alpha}{2} \|f - b\|_k^2 ,
+
+    so that, without weights and intercept, (K + alpha I) a = y.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    alpha : float or {"loo", "gcv"}, default=1.0
+        Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
+        function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
+        leave-one-out error, "gcv" that with the least generalised cross-validation error, averaged
+        over targets; both cost one eigendecomposition for all alphas.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    alphas : array-like of float, optional
+        The grid for "loo" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
+        (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii.
+    length_scales : sequence or dict, optional
+        Length-scales searched together with alpha, by GCV if ``alpha="gcv"``, by leave-one-out
+        otherwise. A sequence holds values tried in turn for every ``length_scale`` in the kernel
+        that is not `Fixed`; a dictionary maps paths such as ``"rbf__length_scale"`` to
+        values, of which all combinations are tried.
+    psd : {"raise", "clip", "flip", "shift"}, default="raise"
+        What to do if the Gram matrix of a kernel that is not known to be valid has negative
+        eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
+        treated alike.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n,) or (n, n_targets)
+        The coefficients a; zero for a row of weight zero, unless the matrix was repaired.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The constant b; 0.0 without an intercept.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers and chosen from the grid.
+    points_ : Points
+        The training points, as the kernel prepared them.
+    alpha_ : float
+        The alpha used.
+    jitter_ : float
+        What was added to the diagonal beyond alpha because the matrix was numerically singular.
+    rank_ : int
+        Numerical rank of the (centred, weighted) Gram matrix. Only if ``alpha_`` is 0.
+    alphas_ : ndarray of shape (n_alphas,)
+        The alphas compared. Only after a search.
+    search_kernels_ : tuple of Kernel
+        The kernels compared. Only after a search.
+    search_errors_ : ndarray of shape (n_kernels, n_alphas)
+        The criterion for every pair. Only after a search.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+    loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
+        Leave-one-out residuals: y_i minus what the model fitted without row i (and its weight)
+        predicts for it. Computed when first asked for.
+    shrinkage_ : ndarray
+        s / (s + alpha), descending, s being the eigenvalues of the (centred, weighted) Gram matrix:
+        how much of the target along each eigenvector is kept. Computed when first asked for.
+    effective_dof_ : float
+        Effective degrees of freedom, [1 +] the sum of `shrinkage_`. Computed when first asked for.
+
+    See Also
+    --------
+    sklearn.kernel_ridge.KernelRidge : Without intercept, one alpha.
+
+    Notes
+    -----
+    With an intercept, leave-one-out residuals are a_i / (G_ii - 1/(n alpha)), where
+    G = (HKH + alpha I)^-1 and H = I - 11'/n. The squared norm is weighted by alpha, not n alpha:
+    doubling all rows is the same as halving alpha, and as weights of 2.
+
+    References
+    ----------
+    .. [1] C. Saunders, A. Gammerman, V. Vovk (1998). Ridge regression learning algorithm in dual
+       variables. ICML.
+    .. [2] G. H. Golub, M. Heath, G. Wahba (1979). Generalized cross-validation as a method for
+       choosing a good ridge parameter. Technometrics 21(2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> y = np.sin(X).ravel() + 5
+    >>> model = mc.KernelRidge(mc.RBF(length_scale=1.0), alpha="loo").fit(X, y)
+    >>> model.predict([[np.pi / 2]]).round(3)
+    array([6.])
+    >>> bool(model.effective_dof_ < 40)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        alpha: float | Literal["loo", "gcv"] = 1.0,
+        fit_intercept: bool = True,
+        alphas: ArrayLike | None = None,
+        length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+        psd: Literal["raise", "clip", "flip", "shift"] = "raise",
+    ) -> None:
+        super().__init__(kernel)
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.alphas = alphas
+        self.length_scales = length_scales
+        self.psd = psd
+
+    # Fitting ------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            self._prepare(X, y, sample_weight)
+            search = None
+            if self.length_scales is not None or isinstance(self.alpha, str):
+                found, search = self._search()
+            else:
+                found = self._fit_one(float(self.alpha))
+            self._store(found, search)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets, in chunks: no m x n matrix is stored.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_targets)
+            The predictions.
+        """
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self.dual_coef_)
+        values += self.intercept_
+        return values
+
+    def path(
+        self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> RidgePath:
+        """Fit at every alpha from one eigendecomposition; the estimator itself is left as it is.
+
+        The kernel is used as given: `length_scales` is not searched.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        alphas : array-like of shape (n_alphas,)
+            Weights of the squared norm, 0 or more.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        RidgePath
+            Coefficients, errors and predictions at each alpha.
+        """
+        other = type(self)(**self.get_params(deep=False))
+        other._check_parameters()
+        grid = other._checked_alphas(alphas)
+        other._prepare(X, y, sample_weight)
+        problem, repair = other._problem(other.kernel_)
+        spectrum = problem.spectrum()
+        found = [
+            _folded(problem.expand(spectrum.solve(problem.targets, alpha)), repair)
+            for alpha in grid
+        ]
+        return RidgePath(
+            alphas=grid,
+            dual_coef=np.stack([other._shaped(solution.dual) for solution in found]),
+            intercept=np.stack([other._shaped(solution.intercept[None])[0] for solution in found]),
+            loo_errors=spectrum.loo_errors(problem.targets, grid).mean(axis=1),
+            gcv_errors=spectrum.gcv_errors(problem.targets, grid).mean(axis=1),
+            effective_dof=spectrum.effective_dof(grid),
+            kernel=other.kernel_,
+            points=other.points_,
+        )
+
+    # Diagnostics, computed when asked for ---------------------------------------------------------
+
+    @cached_property
+    def loo_residuals_(self) -> Array:
+        """Leave-one-out residuals."""
+        return self._shaped(self._leave_one_out.residuals)
+
+    @cached_property
+    def effective_dof_(self) -> float:
+        """Effective degrees of freedom."""
+        return self._leave_one_out.effective_dof
+
+    @cached_property
+    def shrinkage_(self) -> Array:
+        """Shrinkage s / (s + alpha) for each eigenvalue s, descending."""
+        return spectral.shrinkage(self._eigenvalues, self.alpha_)
+
+    def dof_path(self, alphas: ArrayLike) -> Array:
+        """Effective degrees of freedom of the fitted problem at other alphas.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Weights of the squared norm.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            [1 +] sum of s / (s + alpha).
+        """
+        grid = self._checked_alphas(alphas)
+        return spectral.degrees_of_freedom(self._eigenvalues, grid, self.fit_intercept)
+
+    def loo_path(self, alphas: ArrayLike) -> Array:
+        """Mean squared leave-one-out errors of the fitted problem at other alphas.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Weights of the squared norm.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            Weighted means over rows, averaged over targets.
+        """
+        return self._error_path(alphas, "loo")
+
+    def gcv_path(self, alphas: ArrayLike) -> Array:
+        """Generalised cross-validation errors of the fitted problem at other alphas.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Weights of the squared norm.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            Weighted mean of (r_i / (1 - df/n))^2, averaged over targets.
+        """
+        return self._error_path(alphas, "gcv")
+
+    def primal_coef(self) -> PrimalCoefficients:
+        """The model as coefficients of named features, where the feature space is finite.
+
+        Returns
+        -------
+        PrimalCoefficients
+            Names, coefficients and intercept.
+        """
+        check_is_fitted(self)
+        features = self.kernel_.feature_map(self.points_)
+        names = tuple(self.kernel_.feature_names(self.points_))
+        return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
+
+    # The problem ----------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        """Validate the data; resolve the kernel."""
+        kernel = self._kernel_or_default(self.kernel)
+        self.points_ = self._validate_points(kernel, X, reset=True)
+        targets = self._validate_targets(y, len(self.points_))
+        weights = self._validate_weights(sample_weight, targets)
+        self.kernel_ = kernel.resolve(self.points_, weights)
+        self._targets, self._weights = targets, weights
+
+    def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
+        """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+        n = len(self.points_)
+        itemsize = kernel.diag(self.points_).dtype.itemsize
+        memory.require(
+            int(matrices * n * n * itemsize),
+            f"{type(self).__name__} on {n} rows",
+            "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
+        )
+        gram = kernel(self.points_)
+        if not np.isfinite(gram.sum()):
+            raise DataError(
+                f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "
+                "scale the data, or use a kernel that grows less fast."
+            )
+        gram, repair = self._positive(kernel, gram)
+        targets = self._targets.reshape(n, -1)
+        return RidgeProblem(gram, targets, self._weights, self.fit_intercept), repair
+
+    def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
+        """Check or repair the matrix of a kernel that is not known to be valid."""
+        if kernel.is_psd is True:
+            return gram, None
+        if self.psd != "raise":
+            repair = validity.repair(gram, self.psd)
+            return repair.matrix, repair
+        # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
+        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
+        if not cholesky.is_positive_definite(gram, slack):
+            report = validity.check(gram)
+            if report.valid is False:
+                raise ValidityError(
+                    f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid. "
+                    f'{report} Repair it with psd="clip", "flip" or "shift", or use a kernel whose '
+                    "is_psd is True."
+                )
+        return gram, None
+
+    def _fit_one(self, alpha: float) -> _Fit:
+        problem, repair = self._problem(
+            self.kernel_, _CHOLESKY_MATRICES if alpha > 0 else _SPECTRAL_MATRICES
+        )
+        if alpha > 0:
+            return _Fit(self.kernel_, alpha, _folded(problem.solve(alpha), repair))
+        return _spectral_fit(self.kernel_, alpha, problem, problem.spectrum(), repair)
+
+    def _search(self) -> tuple[_Fit, _Search]:
+        """Compare every length-scale with every alpha: one eigendecomposition for each kernel."""
+        criterion = "gcv" if self.alpha == "gcv" else "loo"
+        kernels = tuple(self._candidates())
+        best, alphas, table = None, None, []
+        for kernel in kernels:
+            problem, repair = self._problem(kernel)
+            alphas = self._grid(problem) if alphas is None else alphas
+            spectrum = problem.spectrum()
+            errors = _errors(spectrum, problem, alphas, criterion)
+            at = int(np.argmin(errors))
+            if best is None or errors[at] < np.min(table):
+                best = _spectral_fit(kernel, float(alphas[at]), problem, spectrum, repair)
+            table.append(errors)
+        assert best is not None
+        assert alphas is not None
+        return best, _Search(kernels, alphas, np.stack(table))
+
+    def _candidates(self) -> Iterator[Kernel]:
+        """The kernels of the search, each resolved."""
+        kernel = self._kernel_or_default(self.kernel)
+        for values in _length_scale_grid(kernel, self.length_scales):
+            yield kernel.replace(**values).resolve(self.points_, self._weights)
+
+    def _grid(self, problem: RidgeProblem) -> Array:
+        """The alphas to compare."""
+        if not isinstance(self.alpha, str):
+            return np.array([float(self.alpha)])
+        if self.alphas is not None:
+            return self._checked_alphas(self.alphas)
+        scale = problem.mean_diagonal or 1.0
+        n = problem.n_rows
+        least = max(1e-8, n * float(np.finfo(problem.dtype).eps))
+        return scale * np.geomspace(least, n, _N_ALPHAS)
+
+    def _store(self, found: _Fit, search: _Search | None) -> None:
+        self.kernel_, self.alpha_ = found.kernel, found.alpha
+        self.dual_coef_ = self._shaped(found.solution.dual)
+        intercept = self._shaped(found.solution.intercept[None])[0]
+        self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
+        self.jitter_ = found.solution.jitter
+        if found.rank is not None and found.alpha == 0:
+            self.rank_ = found.rank
+        if found.eigenvalues is not None:
+            self._eigenvalues = found.eigenvalues
+        if found.leave_one_out is not None:
+            self._leave_one_out = found.leave_one_out
+        if search is not None:
+            self.search_kernels_, self.alphas_ = search.kernels, search.alphas
+            self.search_errors_ = search.errors
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._targets.ndim == 1 else values
+
+    @cached_property
+    def _leave_one_out(self) -> LeaveOneOut:
+        check_is_fitted(self)
+        problem, _ = self._problem(self.kernel_)
+        # The jitter belongs to the matrix that was solved.
+        return problem.leave_one_out(self.alpha_ + self.jitter_)
+
+    @cached_property
+    def _eigenvalues(self) -> Array:
+        check_is_fitted(self)
+        return self._problem(self.kernel_)[0].eigenvalues()
+
+    def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
+        check_is_fitted(self)
+        grid = self._checked_alphas(alphas)
+        problem, _ = self._problem(self.kernel_)
+        return _errors(problem.spectrum(), problem, grid, criterion)
+
+    # Parameters -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        if isinstance(self.alpha, str):
+            if self.alpha not in _CRITERIA:
+                raise ParameterError(
+                    f"{owner}: alpha = {self.alpha!r} is unknown; pass a number >= 0, "
+                    '"loo" or "gcv".'
+                )
+        elif not _is_weight(self.alpha):
+            raise ParameterError(
+                f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
+                '1.0, 0 to interpolate, or "loo" to have it chosen.'
+            )
+        if self.psd not in _REPAIRS:
+            raise ParameterError(
+                f"{owner}: psd = {self.psd!r} is unknown; "
+                f"pass one of {', '.join(map(repr, _REPAIRS))}."
+            )
+        if self.alphas is not None:
+            self._checked_alphas(self.alphas)
+
+    def _checked_alphas(self, alphas: ArrayLike) -> Array:
+        try:
+            grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        except (TypeError, ValueError):
+            grid = np.array([np.nan])
+        if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid) & (grid >= 0)):
+            raise ParameterError(
+                f"{type(self).__name__}: alphas = {alphas!r} is not a list of finite numbers >= 0; "
+                "pass for example numpy.logspace(-6, 2, 9)."
+            )
+        return grid
+
+
+_Prepared = tuple[RidgeProblem, validity.Repair | None]
+
+
+def _is_weight(value: object) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
+
+
+def _errors(spectrum: Spectrum, problem: RidgeProblem, alphas: Array, criterion: str) -> Array:
+    """The criterion at each alpha, averaged over targets; infinite where it is undefined."""
+    measure = spectrum.gcv_errors if criterion == "gcv" else spectrum.loo_errors
+    errors: Array = measure(problem.targets, alphas).mean(axis=1)
+    return np.where(np.isnan(errors), np.inf, errors)
+
+
+def _spectral_fit(
+    kernel: Kernel,
+    alpha: float,
+    problem: RidgeProblem,
+    spectrum: Spectrum,
+    repair: validity.Repair | None,
+) -> _Fit:
+    """The model at one alpha; diagnostics that the spectrum gives for nothing come along."""
+    return _Fit(
+        kernel,
+        alpha,
+        _folded(problem.expand(spectrum.solve(problem.targets, alpha)), repair),
+        spectrum.rank,
+        spectrum.eigenvalues,
+        problem.leave_one_out_from(spectrum, alpha),
+    )
+
+
+def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:
+    """Coefficients for rows that are not repaired.
+
+    A repair multiplies test rows by a symmetric matrix; multiplying the coefficients
+    by it instead leaves prediction as it is for every other kernel.
+    """
+    if repair is None:
+        return solution
+    dual = repair.transform(solution.dual.T).T.astype(solution.dual.dtype, copy=False)
+    return Solution(dual, solution.intercept, solution.jitter)
+
+
+def _length_scale_grid(
+    kernel: Kernel, length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None
+) -> Iterator[dict[str, Any]]:
+    """What to replace in the kernel, for each candidate."""
+    if length_scales is None:
+        return iter([{}])
+    if isinstance(length_scales, Mapping):
+        if not length_scales or not all(len(values) for values in length_scales.values()):
+            raise _empty_grid(length_scales)
+        combinations = product(*length_scales.values())
+        return (dict(zip(length_scales, values, strict=True)) for values in combinations)
+    if isinstance(length_scales, str) or not len(length_scales):
+        raise _empty_grid(length_scales)
+    paths = [
+        path
+        for path, entry in kernel.parameters().items()
+        if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
+    ]
+    if not paths:
+        raise ParameterError(
+            f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
+            "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
+        )
+    return (dict.fromkeys(paths, value) for value in length_scales)
+
+
+def _empty_grid(length_scales: object) -> ParameterError:
+    return ParameterError(
+        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
+        'as [0.5, 1.0, 2.0], or a dictionary such as {"rbf__length_scale": [0.5, 1.0]}.'
+    )

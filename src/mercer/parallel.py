@@ -1,0 +1,79 @@
+"""How many threads the engine uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from threadpoolctl import threadpool_limits
+
+from mercer.exceptions import ParameterError
+
+_chosen: ContextVar[int | None] = ContextVar("mercer_threads", default=None)
+
+
+def thread_count() -> int:
+    """Return the number of threads that the next engine call will use.
+
+    The innermost `threads` context decides, then the environment variable ``MERCER_NUM_THREADS``, then
+    the number of processors this process may run on.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> with mc.threads(1):
+    ...     mc.thread_count()
+    1
+    """
+    chosen = _chosen.get()
+    if chosen is not None:
+        return chosen
+    variable = os.environ.get("MERCER_NUM_THREADS")
+    if variable:
+        return _checked(variable, "MERCER_NUM_THREADS")
+    return _processors()
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Limit mercer, and the BLAS calls it makes, to ``n`` threads inside a ``with`` block.
+
+    Results of the engine do not depend on the number of threads.
+
+    Parameters
+    ----------
+    n : int
+        Number of threads, at least 1.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> with mc.threads(1):
+    ...     K = mc.RBF()([[0.0], [1.0]])
+    """
+    count = _checked(n, "threads(n)")
+    token = _chosen.set(count)
+    try:
+        with threadpool_limits(limits=count, user_api="blas"):
+            yield
+    finally:
+        _chosen.reset(token)
+
+
+def _checked(value: object, owner: str) -> int:
+    try:
+        count = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1 or isinstance(value, float) and count != value:
+        raise ParameterError(f"{owner}: {value!r} is not a whole number of threads >= 1; pass for example 2.")
+    return count
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every platform has affinities
+        return os.cpu_count() or 1

@@ -1,0 +1,315 @@
+"""The engine executor: lowers expressions, packs the data and calls the native code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mercer import _core
+from mercer.program.expression import (
+    IDENTITY,
+    SEED,
+    Coordinate,
+    Diagonal,
+    Expr,
+    Slot,
+    constant,
+    substitute,
+    walk,
+)
+from mercer.program.lower import Lowered, lower
+from mercer.program.operations import apply
+from mercer.program.pairs import Array, Pairs
+from mercer.program.requests import CoordinateRequest, Request
+from mercer.program.reverse import evaluate_scalars
+from mercer.parallel import thread_count
+
+#: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
+BLOCK = 1024
+
+#: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
+WEIGHTS = "weights"
+FACTORS = Slot("factors")
+
+
+def gram(root: Expr, pairs: Pairs) -> Array:
+    """The matrix of all pairs."""
+    root, dtype = _specialise(root, pairs)
+    lowered = lower((root,))
+    out: Array = np.empty(pairs.shape, dtype)
+    symmetric = pairs.rows is pairs.cols and not lowered.blocks
+    for rows, cols, part in _parts(lowered, pairs):
+        arguments = _bind(lowered, part, dtype)
+        target = out[rows, cols]
+        _core.gram(lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count())
+    return out
+
+
+def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
+    """K @ V without K: shape (n, r)."""
+    root, dtype = _specialise(root, pairs)
+    lowered = lower((root,))
+    vectors = np.ascontiguousarray(vectors, dtype)
+    if not lowered.blocks:
+        return _multiply(_core.product, lowered, pairs, dtype, vectors)
+    out = np.zeros((pairs.shape[0], vectors.shape[1]))
+    for rows, cols, part in _parts(lowered, pairs):
+        out[rows] += _multiply(_core.product, lowered, part, dtype, vectors[cols])
+    return out.astype(dtype, copy=False)
+
+
+def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
+    """K.T @ (K @ V) with one evaluation of each pair: shape (m, r)."""
+    root, dtype = _specialise(root, pairs)
+    lowered = lower((root,))
+    vectors = np.ascontiguousarray(vectors, dtype)
+    if not lowered.blocks:
+        return _multiply(_core.normal_product, lowered, pairs, dtype, vectors)
+    out = np.zeros((pairs.shape[1], vectors.shape[1]))
+    for rows in _ranges(pairs.shape[0]):
+        part = pairs.block(rows, slice(0, pairs.shape[1]))
+        out += _multiply(_core.normal_product, lowered, part, dtype, vectors)
+    return out.astype(dtype, copy=False)
+
+
+def total(root: Expr, pairs: Pairs, weights: Any = None) -> float:
+    """The sum of all entries, each times its weight."""
+    (result,) = contract([Request("sum", root * SEED)], pairs, weights)
+    return float(result)
+
+
+def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
+    """Sum adjoint expressions over the pairs; ``weights`` is a matrix, factors (U, V) or None (ones)."""
+    seed = _seed(weights)
+    everything = [_specialise(_seeded(r.expression, seed), pairs) for r in requests]
+    lowered = lower(tuple(e for e, _ in everything), tuple(_companion(r) for r in requests if r.slot))
+    dtype = np.result_type(*(d for _, d in everything)) if everything else np.dtype(float)
+    outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
+    total: list[Any] = []
+    for rows, cols, part in _parts(lowered, pairs):
+        arguments = _bind(lowered, part, dtype, _cut(weights, rows, cols))
+        results = _core.contract(lowered.program, *arguments, outputs, thread_count())
+        total = _accumulate(total, results, requests, rows, cols, pairs.shape)
+    return total
+
+
+# Specialisation to the data -----------------------------------------------------------------------------
+
+
+def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
+    """Choose the floating type, and rewrite primitives on sparse columns."""
+    sparse = frozenset(slot for slot in slots_of(root) if pairs.is_sparse(slot))
+    return (_sparsify(root, sparse) if sparse else root), floating_type(root, pairs)
+
+
+def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
+    """float32 where all the data are, float64 everywhere else."""
+    types = {side.matrix(s.view).dtype for s in slots_of(root) for side in (pairs.rows, pairs.cols)}
+    return np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
+
+
+@lru_cache(maxsize=1024)
+def slots_of(root: Expr) -> tuple[Slot, ...]:
+    """The slots that an expression reads, without those of low-rank weights."""
+    found: dict[Slot, None] = {}
+    for node in walk((root,)):
+        if isinstance(node.attr, Slot) and node.attr is not FACTORS:
+            found[node.attr] = None
+        elif isinstance(node.attr, Coordinate):
+            found[node.attr.slot] = None
+    return tuple(found)
+
+
+@lru_cache(maxsize=256)
+def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
+    """Sparse rows know dot products: |x - z|^2 = |x|^2 + |z|^2 - 2 x.z, clipped, and 0 for one row."""
+
+    def rewrite(node: Expr) -> Expr | None:
+        if not isinstance(node.attr, Slot) or node.attr not in sparse:
+            return None
+        dot = Expr("sparse_dot", (), node.attr)
+        if node.op != "squared_distance":
+            return dot
+        norm = Diagonal(dot)
+        squared = Expr("row", (), norm) + Expr("column", (), norm) - 2.0 * dot
+        return apply("maximum", squared, 0.0) * (1.0 - IDENTITY)
+
+    return substitute(root, rewrite)
+
+
+def _seed(weights: Any) -> Expr:
+    if weights is None:
+        return constant(1.0)
+    return Expr("dot", (), FACTORS) if isinstance(weights, tuple) else Expr("external", (), WEIGHTS)
+
+
+def _seeded(expression: Expr, seed: Expr) -> Expr:
+    return substitute(expression, lambda node: seed if node is SEED else None)
+
+
+# Binding ------------------------------------------------------------------------------------------------
+
+
+def _bind(
+    lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], weights: Any = None
+) -> tuple[Array, Any, Any, list[Array]]:
+    """Return scalars, the two sides and the blocks, in the order the engine takes them."""
+    scalars = np.array(evaluate_scalars(lowered.scalars, pairs.values), dtype=float)
+    slots = [_panels(slot, pairs, dtype, weights) for slot in lowered.slots]
+    cols = _side(pairs.cols, [b for _, b in slots], lowered, pairs, dtype)
+    # Low-rank weights have different factors on the two sides even of one collection.
+    if pairs.rows is pairs.cols and FACTORS not in lowered.tables.slots:
+        rows = cols
+    else:
+        rows = _side(pairs.rows, [a for a, _ in slots], lowered, pairs, dtype)
+    blocks = [
+        np.ascontiguousarray(weights if b == WEIGHTS else b.block(pairs), dtype)
+        for b in lowered.blocks
+    ]
+    return scalars, rows, cols, blocks
+
+
+def _side(
+    points: Any, slots: list[Any], lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
+) -> Any:
+    vectors = [np.ascontiguousarray(pairs.vector(v, points), dtype) for v in lowered.vectors]
+    return _core.Side(len(points), slots, vectors, points.ids if pairs.same else None)
+
+
+def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:
+    """Both sides of a slot as the engine stores them, from the points' cache where they are."""
+    if slot is FACTORS:
+        u, v = (np.ascontiguousarray(w, dtype) for w in weights)
+        return _core.pack(u, None, None), _core.pack(v, None, None)
+    a, b = pairs.matrices(slot.view)
+    centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
+    if pairs.rows is pairs.cols:
+        both = _packed(pairs.cols, slot, b, centre, scale, dtype)
+        return both, both
+    return (
+        _pack(a, centre, scale, dtype),
+        _packed(pairs.cols, slot, b, centre, scale, dtype),
+    )
+
+
+def _packed(
+    points: Any, slot: Slot, matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]
+) -> Any:
+    """Pack the columns' side once: models predict against the same points again and again."""
+    key = (None if scale is None else scale.tobytes(), dtype)
+    found = points.packs.get(slot)
+    if found is None or found[0] != key:
+        found = points.packs[slot] = (key, _pack(matrix, centre, scale, dtype))
+    return found[1]
+
+
+def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(matrix, np.ndarray):
+        return _core.pack(matrix if matrix.dtype == dtype else matrix.astype(dtype), centre, scale)
+    values = matrix.data if scale is None else matrix.data * scale[matrix.indices]
+    indptr, indices = (np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices))
+    return indptr, indices, np.ascontiguousarray(values, dtype), matrix.shape[1]
+
+
+def _multiply(
+    function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
+) -> Array:
+    arguments = _bind(lowered, pairs, dtype)
+    result: Array = function(lowered.program, lowered.results[0], *arguments, vectors, thread_count())
+    return result
+
+
+# Blocks -------------------------------------------------------------------------------------------------
+
+
+def _parts(lowered: Lowered, pairs: Pairs) -> Iterator[tuple[slice, slice, Pairs]]:
+    """All pairs at once, or in blocks when Python has to evaluate a leaf."""
+    n, m = pairs.shape
+    if all(b == WEIGHTS for b in lowered.blocks):
+        yield slice(0, n), slice(0, m), pairs
+        return
+    for rows in _ranges(n):
+        for cols in _ranges(m):
+            yield rows, cols, pairs.block(rows, cols)
+
+
+def _ranges(n: int) -> Iterator[slice]:
+    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+
+
+def _cut(weights: Any, rows: slice, cols: slice) -> Any:
+    if isinstance(weights, tuple):
+        return weights[0][rows], weights[1][cols]
+    return None if weights is None else weights[rows, cols]
+
+
+# Contractions -------------------------------------------------------------------------------------------
+
+
+def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:
+    """The slot and the sub-program that a request needs beside its expression."""
+    assert request.slot is not None
+    if not isinstance(request, CoordinateRequest):
+        return request.slot, ()
+    adjoint = request.adjoint
+    inputs = (adjoint.inputs,) if request.wants_inputs else ()
+    return request.slot, (request.coordinate.body, adjoint.scales, *adjoint.scalars.values(), *inputs)
+
+
+def _output(request: Request, register: int, lowered: Lowered) -> tuple[Any, ...]:
+    if request.kind in ("sum", "row_sums", "column_sums"):
+        return request.kind, register
+    assert request.slot is not None
+    slot = lowered.tables.slots[request.slot]
+    if not isinstance(request, CoordinateRequest):
+        return request.kind, register, slot
+    subprogram = lowered.tables.bodies[_companion(request)[1]]
+    value, scales, *rest = lowered.tables.results[subprogram]
+    inputs = rest.pop() if request.wants_inputs else -1
+    degree = request.coordinate.degree
+    return request.kind, register, slot, subprogram, degree, value, inputs, scales, rest
+
+
+_ROWWISE = frozenset({"row_sums", "dot_inputs", "distance_inputs"})
+
+
+def _accumulate(
+    total: list[Any],
+    results: list[Any],
+    requests: list[Request],
+    rows: slice,
+    cols: slice,
+    shape: tuple[int, int],
+) -> list[Any]:
+    """Add the results of one block to those of the whole."""
+    if not total:
+        if (rows.stop - rows.start, cols.stop - cols.start) == shape:
+            return list(results)
+        total = [_zeros(request, result, shape) for request, result in zip(requests, results, strict=True)]
+    for i, (request, result) in enumerate(zip(requests, results, strict=True)):
+        if request.kind in _ROWWISE:
+            total[i][rows] += result
+        elif request.kind == "column_sums":
+            total[i][cols] += result
+        elif isinstance(request, CoordinateRequest):
+            inputs, scales, scalars = result
+            if inputs is not None:
+                total[i][0][rows] += inputs
+            total[i] = (total[i][0], total[i][1] + scales, total[i][2] + scalars)
+        else:
+            total[i] = total[i] + result
+    return total
+
+
+def _zeros(request: Request, result: Any, shape: tuple[int, int]) -> Any:
+    if request.kind in _ROWWISE:
+        return np.zeros((shape[0], *result.shape[1:]))
+    if request.kind == "column_sums":
+        return np.zeros(shape[1])
+    if isinstance(request, CoordinateRequest):
+        inputs = None if result[0] is None else np.zeros((shape[0], result[0].shape[1]))
+        return inputs, 0.0, 0.0
+    return 0.0

@@ -1,0 +1,288 @@
+"""Expressions: what tracing a kernel's method yields.
+
+An expression is a node of a directed acyclic graph. Its *value* is either a scalar (a function of the
+kernel's parameters alone) or one number for every pair of points (``is_pair``). Nodes are interned: two
+expressions with the same structure are the same object, so that equality is identity, common
+sub-expressions are shared without a search, and compiled programs can be cached by their root.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer.exceptions import MercerError
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+class TraceError(MercerError, TypeError):
+    """Raised when a method asks a traced value for something only numbers can answer."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The factor that multiplies the columns of a slot: ``factor * value ** power``.
+
+    ``path`` names the parameter; ``row`` picks a row of a matrix-valued one. ``per_column`` says that the
+    parameter holds one value for each column, so that its gradient is a vector.
+    """
+
+    path: str
+    power: int = -1
+    factor: float = 1.0
+    row: int | None = None
+    per_column: bool = False
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Numeric columns that a primitive reads: a view of the data, perhaps centred and scaled."""
+
+    view: Hashable
+    scale: Scale | None = None
+    centred: bool = False
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A function of two numbers, applied in every column of a slot and reduced over the columns.
+
+    ``degree`` is the degree of the elementary symmetric polynomial of the values: 1 is their sum;
+    0 stands for their product.
+    """
+
+    slot: Slot
+    body: Expr
+    degree: int
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """A number for each point: the value of an expression at the pair (point, same point)."""
+
+    body: Expr
+
+
+@dataclass(frozen=True)
+class PointFunction:
+    """A number for each point, from a Python function of the data seen through a view."""
+
+    view: Hashable
+    function: Callable[[Any], Any]
+
+
+class Expr:
+    """One node: an operation, its arguments and, for leaves, what they refer to.
+
+    NumPy functions applied to an expression give an expression, so that methods written for arrays can
+    be traced. What has no meaning before the numbers are known (a truth value, a conversion to an array)
+    raises `TraceError`.
+    """
+
+    __slots__ = ("__weakref__", "args", "attr", "is_pair", "op")
+    __array_priority__ = 1000
+
+    op: str
+    args: tuple[Expr, ...]
+    attr: Any
+    is_pair: bool
+
+    def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
+        key = (op, args, attr)
+        node = _interned.get(key)
+        if node is None:
+            node = object.__new__(cls)
+            node.op, node.args, node.attr = op, args, attr
+            node.is_pair = any(a.is_pair for a in args) or op not in _SCALARS and not args
+            _interned[key] = node
+        return node
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Expr:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Expr, (self.op, self.args, self.attr)
+
+    def __repr__(self) -> str:
+        if self.op == "const":
+            return f"{self.attr:g}"
+        if self.op == "param":
+            path, index = self.attr
+            return path + "".join(f"[{i}]" for i in index)
+        inside = ", ".join(map(repr, self.args))
+        return f"{self.op}({inside})" if self.args else self.op
+
+    # Arithmetic -------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Expr:
+        return _apply("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _apply("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _apply("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _apply("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _apply("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _apply("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _apply("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _apply("divide", other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return _apply("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return _apply("power", other, self)
+
+    def __neg__(self) -> Expr:
+        return _apply("negative", self)
+
+    def __pos__(self) -> Expr:
+        return self
+
+    def __abs__(self) -> Expr:
+        return _apply("absolute", self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _apply("less", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _apply("greater", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _apply("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _apply("greater_equal", self, other)
+
+    # ``x == z`` in a kernel must mean the comparison of values. Nodes still serve as dictionary keys:
+    # they hash by identity, and dictionaries compare by identity first.
+
+    def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
+        return _apply("equal", self, other)
+
+    def __ne__(self, other: Any) -> Expr:  # type: ignore[override]
+        return _apply("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+    # NumPy protocols ----------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            raise TraceError(f"np.{ufunc.__name__} with these options cannot be traced.")
+        return _apply(ufunc.__name__, *inputs)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if kwargs:
+            raise TraceError(f"np.{func.__name__} with keywords cannot be traced.")
+        return _apply(func.__name__, *args)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TraceError("a traced value has no numbers yet and cannot become an array.")
+
+    def __bool__(self) -> bool:
+        raise TraceError("a traced value has no truth value; write np.where(condition, a, b).")
+
+    def __float__(self) -> float:
+        raise TraceError("a traced value is not a number yet; use NumPy functions, not math's.")
+
+    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TraceError("a traced value cannot be iterated over.")
+
+    def __len__(self) -> int:
+        raise TraceError("a traced value has no length.")
+
+    def __getitem__(self, item: Any) -> Any:
+        raise TraceError("a traced value cannot be indexed.")
+
+
+_SCALARS = frozenset({"const", "param"})
+
+#: Leaves that stand for the two sides inside a coordinate function.
+X, Z = Expr("x"), Expr("z")
+DIFFERENCE = Expr("difference")
+#: The adjoint of the root: what the derivative is contracted with.
+SEED = Expr("seed")
+#: One where both sides are the same row of the same data, zero elsewhere.
+IDENTITY = Expr("identity")
+
+
+def constant(value: float) -> Expr:
+    """Return the scalar expression of a number."""
+    return Expr("const", (), float(value))
+
+
+def parameter(path: str, *index: int) -> Expr:
+    """Return the leaf of a continuous parameter, or of one entry of an array-valued one."""
+    return Expr("param", (), (path, index))
+
+
+def as_expression(value: Any) -> Expr:
+    """Turn a number into a constant; refuse what is neither number nor expression."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | int | float):
+        return constant(value)
+    raise TraceError(f"a {type(value).__name__} cannot be part of a traced expression.")
+
+
+def walk(roots: tuple[Expr, ...]) -> list[Expr]:
+    """Return every node below the roots, arguments before the nodes that use them."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+    return order
+
+
+def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """Rebuild an expression with some of its nodes replaced (``replace`` returns None to keep)."""
+    from mercer.program.operations import rebuild
+
+    done: dict[Expr, Expr] = {}
+    for node in walk((root,)):
+        new = replace(node)
+        if new is None:
+            new = rebuild(node, tuple(done[a] for a in node.args)) if node.args else node
+        done[node] = new
+    return done[root]
+
+
+def _apply(name: str, *inputs: Any) -> Any:
+    from mercer.program.operations import apply
+
+    return apply(name, *inputs)

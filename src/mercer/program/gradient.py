@@ -1,0 +1,194 @@
+"""Gradients: contractions of the derivative of a kernel with given weights.
+
+For weights G (dense, low-rank or all ones) these are
+
+    sum_ij G_ij dk(x_i, z_j)/dp          for every continuous parameter p, and
+    sum_j  G_ij dk(x_i, z_j)/dx_i        for every row,
+
+computed by one pass over the adjoint program. Never is a tensor of all derivatives formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mercer.exceptions import NotDifferentiableError
+from mercer.program import reference
+from mercer.program.expression import Diagonal, Expr, Slot
+from mercer.program.pairs import Array, Pairs
+from mercer.program.requests import CoordinateRequest, Request
+from mercer.program.reverse import reverse, reverse_coordinate, scalar_gradient
+
+Contract = Callable[[list[Request], Pairs, Any], list[Any]]
+Gradients = dict[str, Array]
+
+
+def parameter_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Gradients:
+    """Contract the derivative in every continuous parameter; returns an array for each path."""
+    gradients: Gradients = {}
+    adjoint = reverse(root)
+    scalars = {node: Request("sum", tile) for node, tile in adjoint.scalars.items()}
+    leaves = [
+        (leaf, request)
+        for leaf, tile in adjoint.leaves.items()
+        for request in _parameter_requests(leaf, tile)
+    ]
+    requests = [*scalars.values(), *(request for _, request in leaves)]
+    results = contract(requests, pairs, weights) if requests else []
+    sums = dict(zip(scalars, results, strict=False))
+    _add_scalars(gradients, sums, pairs)
+    for (leaf, request), result in zip(leaves, results[len(scalars) :], strict=True):
+        _add_leaf(gradients, leaf, request, result, pairs)
+    return gradients
+
+
+def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Array:
+    """Contract the derivative in the rows; returns an array shaped like the rows' data."""
+    adjoint = reverse(root)
+    leaves = [
+        (leaf, request)
+        for leaf, tile in adjoint.leaves.items()
+        for request in _input_requests(leaf, tile)
+    ]
+    results = contract([request for _, request in leaves], pairs, weights) if leaves else []
+    total: Any = 0.0
+    for (leaf, request), result in zip(leaves, results, strict=True):
+        if leaf.op == "row":
+            total = total + _diagonal_inputs(leaf, result, pairs)
+        else:
+            slot = leaf.attr.slot if leaf.op == "coordinate" else leaf.attr
+            part = result[0] if isinstance(request, CoordinateRequest) else result
+            total = total + _to_data(slot, part, pairs)
+    return np.broadcast_to(np.asarray(total), np.shape(pairs.rows.data)).copy()
+
+
+# Parameters ---------------------------------------------------------------------------------------------
+
+
+def _parameter_requests(leaf: Expr, tile: Expr) -> list[Request]:
+    if leaf.op == "coordinate":
+        adjoint = reverse_coordinate(leaf.attr.body)
+        if leaf.attr.slot.scale is None and not adjoint.scalars:
+            return []
+        return [CoordinateRequest("coordinate_adjoint", tile, leaf.attr.slot, leaf.attr, adjoint)]
+    if leaf.op in ("dot", "sparse_dot", "squared_distance"):
+        return _scale_requests(leaf, tile)
+    if leaf.op in ("row", "column") and isinstance(leaf.attr, Diagonal):
+        return [Request("row_sums" if leaf.op == "row" else "column_sums", tile)]
+    if leaf.op == "external" and leaf.attr.learns:
+        raise NotDifferentiableError(
+            f"{leaf.attr}: its parameters have no gradient, because its method could not be traced "
+            "(or is not a traced kernel at all); hold them with Fixed(...), or choose them by a search."
+        )
+    return []
+
+
+def _scale_requests(leaf: Expr, tile: Expr) -> list[Request]:
+    """Both primitives are quadratic in the scale: one shared scale needs only their weighted sum."""
+    scale = leaf.attr.scale
+    if scale is None:
+        return []
+    if not scale.per_column:
+        return [Request("sum", 2.0 * tile * leaf, leaf.attr)]
+    if leaf.op == "squared_distance":
+        return [Request("distance_scales", tile, leaf.attr)]
+    return [Request("dot_inputs", tile, leaf.attr)]
+
+
+def _add_leaf(gradients: Gradients, leaf: Expr, request: Request, result: Any, pairs: Pairs) -> None:
+    if isinstance(request, CoordinateRequest):
+        _, scales, scalars = result
+        if request.coordinate.slot.scale is not None:
+            _add_scale(gradients, request.coordinate.slot, scales, pairs)
+        _add_scalars(gradients, dict(zip(request.adjoint.scalars, scalars, strict=True)), pairs)
+    elif leaf.op in ("row", "column"):
+        own = pairs.diagonal_of_rows() if leaf.op == "row" else pairs.diagonal_of_columns()
+        _merge(gradients, parameter_gradient(leaf.attr.body, own, result, reference.contract))
+    elif request.kind == "dot_inputs":
+        x, _ = reference._sides(leaf.attr, pairs)
+        _add_scale(gradients, leaf.attr, 2.0 * np.einsum("ki,ik->k", x, result), pairs)
+    else:
+        _add_scale(gradients, leaf.attr, result, pairs)
+
+
+def _add_scale(gradients: Gradients, slot: Slot, log_scale_adjoint: Any, pairs: Pairs) -> None:
+    """From s dL/ds of each column to the parameter behind it: s = factor * value ** power."""
+    scale = slot.scale
+    assert scale is not None
+    value = np.asarray(pairs.values[scale.path], dtype=float)
+    part = np.asarray(log_scale_adjoint, dtype=float) * scale.power
+    target = gradients.setdefault(scale.path, np.zeros(value.shape))
+    row = ... if scale.row is None else scale.row
+    if value[row].ndim == 0:
+        part = part.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        target[row] += np.where(value[row] == 0, 0.0, part / value[row])
+
+
+def _add_scalars(gradients: Gradients, sums: dict[Expr, float], pairs: Pairs) -> None:
+    for (path, index), number in scalar_gradient(sums, pairs.values).items():
+        shape = np.shape(pairs.values[path])
+        gradients.setdefault(path, np.zeros(shape))[index] += number
+
+
+def _merge(gradients: Gradients, more: Gradients) -> None:
+    for path, value in more.items():
+        gradients[path] = np.array(gradients.get(path, 0.0) + value)
+
+
+# Inputs -------------------------------------------------------------------------------------------------
+
+
+def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
+    if leaf.op == "dot":
+        return [Request("dot_inputs", tile, leaf.attr)]
+    if leaf.op == "squared_distance":
+        return [Request("distance_inputs", tile, leaf.attr)]
+    if leaf.op == "coordinate":
+        adjoint = reverse_coordinate(leaf.attr.body)
+        return [CoordinateRequest("coordinate_adjoint", tile, leaf.attr.slot, leaf.attr, adjoint, True)]
+    if leaf.op == "row" and isinstance(leaf.attr, Diagonal):
+        return [Request("row_sums", tile)]
+    if leaf.op in ("row", "external", "sparse_dot"):
+        raise NotDifferentiableError(
+            "the gradient in the inputs needs traced kernels on dense numeric columns; this kernel holds "
+            "a Python function, a structured kernel or sparse data."
+        )
+    return []
+
+
+def _diagonal_inputs(leaf: Expr, row_adjoint: Array, pairs: Pairs) -> Array:
+    """A vector leaf depends on the point through both arguments of its pair (x_i, x_i)."""
+    own = pairs.diagonal_of_rows()
+    first = input_gradient(leaf.attr.body, own, row_adjoint, reference.contract)
+    second = input_gradient(_exchanged(leaf.attr.body), own, row_adjoint, reference.contract)
+    return first + second
+
+
+def _exchanged(root: Expr) -> Expr:
+    """The expression with the roles of the two sides exchanged."""
+    from dataclasses import replace
+
+    from mercer.program.expression import DIFFERENCE, X, Z, substitute
+
+    sides = {X: Z, Z: X, DIFFERENCE: DIFFERENCE * -1.0}
+
+    def exchange(node: Expr) -> Expr | None:
+        if node.op == "coordinate":
+            body = substitute(node.attr.body, sides.get)
+            return Expr("coordinate", (), replace(node.attr, body=body))
+        if node.op in ("row", "column"):
+            return Expr("column" if node.op == "row" else "row", (), node.attr)
+        return None
+
+    return substitute(root, exchange)
+
+
+def _to_data(slot: Slot, part: Array, pairs: Pairs) -> Array:
+    """From a gradient in the scaled columns of a slot to one in the columns of the data."""
+    scale = pairs.scale(slot, part.shape[1])
+    back: Array = pairs.rows.pull_back(slot.view, part if scale is None else part * scale)
+    return back

@@ -1,0 +1,118 @@
+"""Pairs of points, as the executors see them.
+
+`Pairs` joins two collections of points and the values of the parameters, and answers the questions that
+leaves of an expression ask: the columns of a slot, the numbers of a vector leaf, whether two rows are the
+same row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mercer.exceptions import ParameterError
+from mercer.program.expression import Diagonal, PointFunction, Scale, Slot
+from mercer.program.reverse import Values
+
+Array = np.ndarray[Any, Any]
+
+
+class Source(Protocol):
+    """A collection of points that can be seen through views and subset by rows."""
+
+    ids: Array
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any) -> Source: ...
+
+    def matrix(self, view: Hashable) -> Any:
+        """The numeric columns of a view: an array or a CSR array."""
+
+    def matrix_like(self, view: Hashable, reference: Any) -> Any:
+        """The same, with columns matched to those of another collection."""
+
+    def mean(self, view: Hashable) -> Array:
+        """The mean of each column of a view."""
+
+    def data_of(self, view: Hashable) -> Any:
+        """What a Python function that asked for this view is given."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """All pairs (row, column) of two collections, or with ``aligned`` the pairs (i, i).
+
+    ``same`` says that both are rows of one collection, so that identity of rows has a meaning.
+    """
+
+    rows: Any
+    cols: Any
+    values: Values
+    same: bool = False
+    aligned: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.rows), len(self.cols)
+
+    def diagonal_of_rows(self) -> Pairs:
+        """The pairs of each row with itself."""
+        return Pairs(self.rows, self.rows, self.values, same=True, aligned=True)
+
+    def diagonal_of_columns(self) -> Pairs:
+        """The pairs of each column's point with itself."""
+        return Pairs(self.cols, self.cols, self.values, same=True, aligned=True)
+
+    def transposed(self) -> Pairs:
+        """The same pairs with the two sides exchanged."""
+        return Pairs(self.cols, self.rows, self.values, self.same, self.aligned)
+
+    def block(self, rows: Any, cols: Any) -> Pairs:
+        """The pairs of some rows with some columns."""
+        return Pairs(self.rows[rows], self.cols[cols], self.values, self.same)
+
+    def matrices(self, view: Hashable) -> tuple[Any, Any]:
+        """The columns of a view on both sides, matched to each other."""
+        if self.rows is self.cols:
+            both = self.cols.matrix(view)
+            return both, both
+        return self.rows.matrix_like(view, self.cols), self.cols.matrix(view)
+
+    def centre(self, slot: Slot) -> Array | None:
+        """What is subtracted from both sides: distances do not change, cancellation goes away."""
+        return self.cols.mean(slot.view) if slot.centred else None
+
+    def scale(self, slot: Slot, width: int) -> Array | None:
+        """The factor of each column of a slot."""
+        return None if slot.scale is None else scale_values(slot.scale, self.values, width)
+
+    def is_sparse(self, slot: Slot) -> bool:
+        """Whether the columns of a slot are stored as a sparse matrix."""
+        return not isinstance(self.cols.matrix(slot.view), np.ndarray)
+
+    def vector(self, source: Any, points: Any) -> Array:
+        """The numbers of a vector leaf at the given points."""
+        if isinstance(source, Diagonal):
+            from mercer.program.reference import evaluate
+
+            pairs = Pairs(points, points, self.values, same=True, aligned=True)
+            return np.broadcast_to(evaluate(source.body, pairs), (len(points),))
+        assert isinstance(source, PointFunction)
+        return points.function_values(source.view, source.function)
+
+
+def scale_values(scale: Scale, values: Values, width: int) -> Array:
+    """Evaluate ``factor * value ** power`` for every column."""
+    value = np.asarray(values[scale.path], dtype=float)
+    if scale.row is not None:
+        value = value[scale.row]
+    if value.ndim and value.shape[0] != width:
+        raise ParameterError(
+            f"{scale.path} has {value.shape[0]} values but the kernel sees {width} columns; "
+            f"pass one number, or one for each of the {width} columns."
+        )
+    return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))

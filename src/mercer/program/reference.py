@@ -1,0 +1,229 @@
+"""The NumPy executor: the readable meaning of an expression.
+
+It shares no code with the engine, evaluates whole blocks, and serves three purposes: the oracle that the
+engine is tested against, the diagonal (pairs of each point with itself), and a place to read what an
+instruction means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.program.expression import Coordinate, Expr, Slot, walk
+from mercer.program.operations import TABLE
+from mercer.program.pairs import Array, Pairs
+from mercer.program.requests import CoordinateRequest, Request
+from mercer.program.reverse import evaluate_scalars
+
+
+def evaluate(root: Expr, pairs: Pairs, seed: Any = None) -> Array:
+    """Evaluate an expression at all pairs: shape (n, m), or (n,) for aligned pairs."""
+    return evaluate_all((root,), pairs, seed)[0]
+
+
+def evaluate_all(roots: tuple[Expr, ...], pairs: Pairs, seed: Any = None) -> list[Array]:
+    """Evaluate several expressions, sharing what they have in common."""
+    shape = (pairs.shape[0],) if pairs.aligned else pairs.shape
+    known: dict[Expr, Any] = {}
+    with np.errstate(all="ignore"):
+        for node in walk(roots):
+            known[node] = _value(node, known, pairs, seed)
+    return [np.broadcast_to(known[root], shape) for root in roots]
+
+
+def contract(requests: list[Request], pairs: Pairs, seed: Any) -> list[Any]:
+    """Sum adjoint expressions over the pairs, as each request asks."""
+    tiles = evaluate_all(tuple(r.expression for r in requests), pairs, seed)
+    return [_REDUCE[r.kind](r, tile, pairs) for r, tile in zip(requests, tiles, strict=True)]
+
+
+# Leaves -------------------------------------------------------------------------------------------------
+
+
+def _value(node: Expr, known: dict[Expr, Any], pairs: Pairs, seed: Any) -> Any:
+    if node.op in ("const", "param"):
+        return evaluate_scalars((node,), pairs.values)[0]
+    if node.op in ("lookup", "lookup_slope"):
+        table = node.attr if node.op == "lookup" else node.attr.slope
+        return table(known[node.args[0]])
+    if node.args:
+        return TABLE[node.op].value(*(known[a] for a in node.args))
+    if node.op == "seed":
+        return seed
+    return _LEAVES[node.op](node, pairs)
+
+
+def _sides(slot: Slot, pairs: Pairs) -> tuple[Array, Array]:
+    """Both sides of a slot, centred and scaled, as (columns, points)."""
+    a, b = (_dense(m) for m in pairs.matrices(slot.view))
+    centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
+    if centre is not None:
+        a, b = a - centre, b - centre
+    if scale is not None:
+        a, b = a * scale, b * scale
+    return a.T, b.T
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray(), dtype=float)
+
+
+def _columns(slot: Slot, pairs: Pairs) -> list[tuple[Array, Array]]:
+    """For every column, the values of both sides in a shape that broadcasts to the pairs."""
+    x, z = _sides(slot, pairs)
+    if pairs.aligned:
+        return list(zip(x, z, strict=True))
+    return [(a[:, None], b[None, :]) for a, b in zip(x, z, strict=True)]
+
+
+def _dot(node: Expr, pairs: Pairs) -> Any:
+    if pairs.aligned and pairs.is_sparse(node.attr):
+        return _sparse_products(node.attr, pairs)
+    x, z = _sides(node.attr, pairs)
+    return np.einsum("ki,ki->i", x, z) if pairs.aligned else x.T @ z
+
+
+def _sparse_products(slot: Slot, pairs: Pairs) -> Array:
+    """Inner products of aligned sparse rows, which stay sparse."""
+    a, b = pairs.matrices(slot.view)
+    products = a.astype(float).multiply(b.astype(float)).tocsr()
+    scale = pairs.scale(slot, b.shape[1])
+    weights = np.ones(b.shape[1]) if scale is None else scale * scale
+    return np.asarray(products @ weights)
+
+
+def _squared_distance(node: Expr, pairs: Pairs) -> Any:
+    if pairs.aligned and pairs.rows is pairs.cols:
+        return 0.0
+    return sum(((a - b) ** 2 for a, b in _columns(node.attr, pairs)), start=np.zeros(()))
+
+
+def _coordinate(node: Expr, pairs: Pairs) -> Any:
+    leaf: Coordinate = node.attr
+    states = elementary([_body(leaf.body, a, b, pairs) for a, b in _columns(leaf.slot, pairs)], leaf.degree)
+    return states[-1]
+
+
+def _body(body: Expr, x: Array, z: Array, pairs: Pairs, seed: Any = None) -> Any:
+    known: dict[Expr, Any] = {}
+    for node in walk((body,)):
+        if node.op in ("x", "z", "difference"):
+            known[node] = {"x": x, "z": z, "difference": x - z}[node.op]
+        else:
+            known[node] = _value(node, known, pairs, seed)
+    return known[body]
+
+
+def elementary(values: list[Any], degree: int) -> list[Any]:
+    """Elementary symmetric polynomials of degrees 0..degree; for degree 0 the product of all."""
+    if degree == 0:
+        product: Any = 1.0
+        for value in values:
+            product = product * value
+        return [product]
+    states: list[Any] = [1.0] + [0.0] * degree
+    for value in values:
+        for m in range(degree, 0, -1):
+            states[m] = states[m] + value * states[m - 1]
+    return states
+
+
+def _vector(node: Expr, pairs: Pairs) -> Array:
+    points = pairs.rows if node.op == "row" else pairs.cols
+    vector = pairs.vector(node.attr, points)
+    if pairs.aligned:
+        return vector
+    return vector[:, None] if node.op == "row" else vector[None, :]
+
+
+def _identity(node: Expr, pairs: Pairs) -> Any:
+    if not pairs.same:
+        return 0.0
+    if pairs.aligned:
+        return 1.0
+    return (pairs.rows.ids[:, None] == pairs.cols.ids[None, :]) * 1.0
+
+
+def _external(node: Expr, pairs: Pairs) -> Array:
+    source = node.attr
+    if pairs.aligned:
+        return np.asarray(source.diagonal(pairs))
+    return np.asarray(source.block(pairs))
+
+
+_LEAVES: dict[str, Any] = {
+    "dot": _dot,
+    "sparse_dot": _dot,
+    "squared_distance": _squared_distance,
+    "coordinate": _coordinate,
+    "row": _vector,
+    "column": _vector,
+    "identity": _identity,
+    "external": _external,
+}
+
+
+# Reductions ---------------------------------------------------------------------------------------------
+
+
+def _sum(request: Request, tile: Array, pairs: Pairs) -> float:
+    return float(tile.sum())
+
+
+def _row_sums(request: Request, tile: Array, pairs: Pairs) -> Array:
+    return tile if pairs.aligned else tile.sum(axis=1)
+
+
+def _column_sums(request: Request, tile: Array, pairs: Pairs) -> Array:
+    return tile if pairs.aligned else tile.sum(axis=0)
+
+
+def _dot_inputs(request: Request, tile: Array, pairs: Pairs) -> Array:
+    assert request.slot is not None
+    _, z = _sides(request.slot, pairs)
+    return tile[:, None] * z.T if pairs.aligned else tile @ z.T
+
+
+def _distance_inputs(request: Request, tile: Array, pairs: Pairs) -> Array:
+    assert request.slot is not None
+    parts = [2.0 * tile * (a - b) for a, b in _columns(request.slot, pairs)]
+    return _stack([p if pairs.aligned else p.sum(axis=1) for p in parts], pairs)
+
+
+def _distance_scales(request: Request, tile: Array, pairs: Pairs) -> Array:
+    assert request.slot is not None
+    return np.array([(2.0 * tile * (a - b) ** 2).sum() for a, b in _columns(request.slot, pairs)])
+
+
+def _coordinate_adjoint(request: Request, tile: Array, pairs: Pairs) -> tuple[Array, Array, Array]:
+    assert isinstance(request, CoordinateRequest)
+    leaf, adjoint = request.coordinate, request.adjoint
+    columns = _columns(leaf.slot, pairs)
+    values = [_body(leaf.body, a, b, pairs) for a, b in columns]
+    inputs, scales, scalars = [], [], np.zeros(len(adjoint.scalars))
+    for k, (a, b) in enumerate(columns):
+        others = values[:k] + values[k + 1 :]
+        seed = tile * elementary(others, max(leaf.degree - 1, 0))[-1] if leaf.degree != 1 else tile
+        part = np.broadcast_to(_body(adjoint.inputs, a, b, pairs, seed), tile.shape)
+        inputs.append(part if pairs.aligned else part.sum(axis=1))
+        scales.append(np.broadcast_to(_body(adjoint.scales, a, b, pairs, seed), tile.shape).sum())
+        for p, body in enumerate(adjoint.scalars.values()):
+            scalars[p] += np.broadcast_to(_body(body, a, b, pairs, seed), tile.shape).sum()
+    return _stack(inputs, pairs), np.array(scales), scalars
+
+
+def _stack(columns: list[Array], pairs: Pairs) -> Array:
+    return np.stack(columns, axis=1) if columns else np.zeros((pairs.shape[0], 0))
+
+
+_REDUCE: dict[str, Any] = {
+    "sum": _sum,
+    "row_sums": _row_sums,
+    "column_sums": _column_sums,
+    "dot_inputs": _dot_inputs,
+    "distance_inputs": _distance_inputs,
+    "distance_scales": _distance_scales,
+    "coordinate_adjoint": _coordinate_adjoint,
+}

@@ -1,0 +1,16 @@
+"""How a model's coefficients are computed.
+
+Solvers work on matrices and know nothing of kernels or estimators:
+
+- `cholesky`: one regularisation, in the memory of the Gram matrix;
+- `spectral`: one eigendecomposition, every regularisation;
+- `problem`: the choice between them, and rows of weight zero.
+"""
+
+from __future__ import annotations
+
+from mercer.solvers.cholesky import LeaveOneOut, Solution
+from mercer.solvers.problem import RidgeProblem
+from mercer.solvers.spectral import Spectrum
+
+__all__ = ["LeaveOneOut", "RidgeProblem", "Solution", "Spectrum"]

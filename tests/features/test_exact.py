@@ -1,0 +1,443 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import features, memory
+from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, ParameterError
+
+
+def points(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def evaluate(name: str, x: np.ndarray) -> float:
+    """Read a column name as the monomial that it says, at one point."""
+    return float(eval(name.replace("^", "**"), {f"x{j}": v for j, v in enumerate(x)}))
+
+
+# --------------------------------------------------------------------------------------------------
+# Counting
+
+
+def test_number_of_monomials() -> None:
+    assert features.dimension(100, 5) == math.comb(105, 5) == 96_560_646
+    assert features.dimension(0, 7) == features.dimension(7, 0) == 1
+    for n, d in itertools.product(range(5), range(5)):
+        exponents = itertools.product(range(d + 1), repeat=n)
+        assert features.dimension(n, d) == sum(sum(a) <= d for a in exponents)
+
+
+def separable(X: np.ndarray, labels: tuple[int, ...]) -> bool:
+    """Whether some affine function has the signs of the labels, by linear programming."""
+    signed = np.column_stack([X, np.ones(len(X))]) * np.array(labels)[:, None]
+    d = signed.shape[1]
+    found = linprog(np.zeros(d), A_ub=-signed, b_ub=-np.ones(len(X)), bounds=[(None, None)] * d)
+    return bool(found.status == 0)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 2), (3, 1), (5, 1), (3, 2), (4, 2), (6, 2), (6, 3)])
+def test_cover_count_is_the_number_of_separable_dichotomies(n: int, d: int) -> None:
+    X = points(n, d, seed=n)
+    dichotomies = itertools.product([-1, 1], repeat=n)
+    assert features.cover_count(n, d) == sum(separable(X, labels) for labels in dichotomies)
+
+
+def test_cover_count_at_its_landmarks() -> None:
+    for d in range(6):
+        assert features.cover_count(d + 1, d) == 2 ** (d + 1)  # the VC dimension is d + 1
+        assert features.cover_count(d + 2, d) == 2 ** (d + 2) - 2
+        assert features.cover_count(2 * (d + 1), d) == 2 ** (2 * d + 1)  # half: the capacity
+    assert features.cover_count(300, 10**9) == 2**300
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, 2.0, True, "3", None])
+def test_counts_take_integers_only(bad: object) -> None:
+    for function in (features.dimension, features.cover_count):
+        with pytest.raises(ParameterError, match=f"{function.__name__}: d = "):
+            function(2, bad)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="n = 0 is not an integer >= 1"):
+        features.cover_count(0, 2)
+    assert features.dimension(np.int64(2), np.int64(3)) == 10  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------------------------
+# Polynomial
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n_inputs=st.integers(0, 5),
+    degree=st.integers(0, 5),
+    offset=st.sampled_from([0.0, 0.3, 1.0, 7.0]),
+    gain=st.sampled_from([0.2, 1.0, 3.0]),
+    seed=st.integers(0, 100),
+)
+def test_polynomial_features_have_the_inner_products_of_the_kernel(
+    n_inputs: int, degree: int, offset: float, gain: float, seed: int
+) -> None:
+    X, Z = points(4, n_inputs, seed), points(3, n_inputs, seed + 1)
+    Phi = features.polynomial_features(X, degree, offset, gain)
+    Psi = features.polynomial_features(Z, degree, offset, gain)
+    magnitude = (gain * np.abs(X) @ np.abs(Z).T + offset) ** degree
+    error = np.abs(Phi @ Psi.T - (gain * X @ Z.T + offset) ** degree)
+    assert (error <= 1e-14 * (degree + 1) * magnitude).all()
+    names = features.polynomial_names(n_inputs, degree, offset)
+    assert len(names) == len(set(names)) == Phi.shape[1]
+    if offset > 0:
+        assert Phi.shape[1] == features.dimension(n_inputs, degree)
+    elif degree > 0 and n_inputs > 0:
+        assert Phi.shape[1] == features.dimension(n_inputs - 1, degree)
+
+
+@pytest.mark.parametrize(("offset", "gain"), [(0.0, 1.0), (0.0, 2.0), (1.0, 1.0), (0.5, 3.0)])
+def test_each_column_is_its_monomial_times_its_weight(offset: float, gain: float) -> None:
+    degree, X = 4, points(5, 3)
+    Phi = features.polynomial_features(X, degree, offset, gain)
+    for column, name in zip(Phi.T, features.polynomial_names(3, degree, offset), strict=True):
+        variables = [] if name == "1" else name.split("*")
+        powers = [int([*v.split("^"), "1"][1]) for v in variables]
+        t = sum(powers)
+        ways = math.factorial(degree) / math.prod(map(math.factorial, [*powers, degree - t]))
+        weight = math.sqrt(ways * gain**t * offset ** (degree - t))
+        assert_allclose(column, [weight * evaluate(name, x) for x in X], rtol=1e-14)
+
+
+def test_names_in_graded_order() -> None:
+    assert features.polynomial_names(2, 3) == [
+        *("1", "x0", "x1", "x0^2", "x0*x1", "x1^2"),
+        *("x0^3", "x0^2*x1", "x0*x1^2", "x1^3"),
+    ]
+    assert features.polynomial_names(["age", "body mass"], 2, 0) == [
+        *("age^2", "age*body mass", "body mass^2"),
+    ]
+    assert features.polynomial_names(np.array(["u"]), 1) == ["1", "u"]  # type: ignore[arg-type]
+
+
+def test_high_degrees_do_not_overflow() -> None:
+    X, Z = np.array([[0.9]]), np.array([[0.7]])
+    Phi, Psi = (features.polynomial_features(A, 400, 0.5, 0.6) for A in (X, Z))
+    assert_allclose(Phi @ Psi.T, (0.6 * X @ Z.T + 0.5) ** 400, rtol=1e-11)
+
+
+def test_single_precision_stays_single() -> None:
+    X = points(5, 3).astype(np.float32)
+    for Phi in (features.polynomial_features(X, 3), features.monomial_features(X, 2)):
+        assert Phi.dtype == np.float32
+    assert_allclose(
+        features.polynomial_features(X, 3),
+        features.polynomial_features(X.astype(float), 3),
+        rtol=1e-5,
+    )
+    assert features.polynomial_features([[1, 2]], 2).dtype == np.float64
+
+
+def test_rows_in_chunks_equal_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = points(7, 3)
+    whole = features.polynomial_features(X, 3), features.TaylorRBF(3).fit_transform(X)
+    monkeypatch.setattr(features.exact, "_CHUNK_BYTES", 3 * 10 * 8)  # three rows of ten columns
+    assert_array_equal(features.polynomial_features(X, 3), whole[0])
+    assert_array_equal(features.TaylorRBF(3).fit_transform(X), whole[1])
+
+
+def test_zero_gain_leaves_the_constant() -> None:
+    Phi = features.polynomial_features(points(3, 2), 3, offset=2.0, gain=0.0)
+    assert_allclose(Phi @ Phi.T, 8.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"degree": -1}, "degree = -1"),
+        ({"degree": 2.5}, "degree = 2.5"),
+        ({"degree": 2, "offset": -1.0}, r"offset = -1.0 .* no real feature map"),
+        ({"degree": 2, "gain": -0.5}, "gain = -0.5"),
+        ({"degree": 2, "gain": math.nan}, "gain = nan"),
+        ({"degree": 2, "offset": "1"}, "offset = '1'"),
+    ],
+)
+def test_polynomial_parameters_are_checked(arguments: dict[str, object], text: str) -> None:
+    with pytest.raises(ParameterError, match=text):
+        features.polynomial_features(points(2, 2), **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "text"),
+    [
+        (np.ones(3), DataError, r"shape \(3,\)"),
+        ([[1.0, np.nan]], DataError, "NaN or infinity"),
+        (sparse.csr_array(np.eye(2)), DataTypeError, "toarray"),
+        ([["a"]], DataTypeError, "real numbers"),
+        ([[1j]], DataTypeError, "real numbers"),
+        ([[1.0], [1.0, 2.0]], DataTypeError, "real numbers"),
+    ],
+)
+def test_points_are_checked(X: object, error: type[Exception], text: str) -> None:
+    for function in (features.polynomial_features, features.monomial_features):
+        with pytest.raises(error, match=f"{function.__name__}.*{text}"):
+            function(X, 2)  # type: ignore[operator]
+
+
+# --------------------------------------------------------------------------------------------------
+# Monomials
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3])
+@pytest.mark.parametrize("n_inputs", [0, 1, 2, 4])
+def test_monomial_features_have_the_inner_products_of_the_kernel(
+    n_inputs: int, degree: int
+) -> None:
+    X, Z = points(5, n_inputs), points(4, n_inputs, 1)
+    t = X[:, None] * Z[None]
+    K = np.prod(sum(t**i for i in range(degree + 1)), axis=-1)
+    Phi, Psi = (features.monomial_features(A, degree) for A in (X, Z))
+    assert Phi.shape == (5, (degree + 1) ** n_inputs)
+    assert_allclose(Phi @ Psi.T, K, rtol=1e-11, atol=1e-11)
+    names = features.monomial_names(n_inputs, degree)
+    assert len(names) == len(set(names))
+    assert_allclose(Phi, [[evaluate(name, x) for name in names] for x in X], rtol=1e-13)
+
+
+def test_monomials_are_bounded_in_each_variable_and_not_in_total() -> None:
+    assert "x0^2*x1^2" in features.monomial_names(2, 2)
+    assert "x0^2*x1^2" not in features.polynomial_names(2, 2)
+    assert features.monomial_names(["a", "b"], 1) == ["1", "b", "a", "a*b"]
+
+
+def test_the_truncated_series_is_not_the_cube() -> None:
+    x, z = points(6, 1), points(6, 1, 1)
+    t = x @ z.T
+    series = features.monomial_features(x, 3) @ features.monomial_features(z, 3).T
+    cube = features.polynomial_features(x, 3) @ features.polynomial_features(z, 3).T
+    assert_allclose(series, 1 + t + t**2 + t**3)
+    assert_allclose(cube, (1 + t) ** 3)
+    assert_allclose(cube - series, 2 * t + 2 * t**2)  # the weights are 1, 3, 3, 1
+    assert np.abs(cube - series).max() > 0.1
+
+
+def test_xor_is_split_after_the_lift_by_a_plane_that_uses_all_three_features() -> None:
+    X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    xor = np.array([False, True, True, False])
+    lifted = features.monomial_features(X, 1)
+    columns = [features.monomial_names(2, 1).index(name) for name in ("x0", "x1", "x0*x1")]
+    score = lifted[:, columns] @ [1, 1, -2]
+    assert_array_equal(score > 0.5, xor)
+    assert not np.array_equal(lifted[:, columns[2]] > 0.5, xor)
+    assert not np.array_equal(lifted[:, columns[2]] < 0.5, xor)
+
+
+# --------------------------------------------------------------------------------------------------
+# Compositions
+
+
+def kronecker(*maps: np.ndarray) -> np.ndarray:
+    rows = []
+    for row in zip(*maps, strict=True):
+        out = np.ones(1)
+        for factor in row:
+            out = np.kron(out, factor)
+        rows.append(out)
+    return np.array(rows)
+
+
+def holes(n: int, d: int, seed: int) -> np.ndarray:
+    """A matrix with zeros, with an empty row."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, d)) * (rng.uniform(size=(n, d)) < 0.5)
+    A[1] = 0
+    return A
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product([np.asarray, sparse.csr_array], repeat=3)])
+def test_tensor_product_is_the_kronecker_product_of_rows(kinds: tuple) -> None:
+    dense = [holes(6, d, d) for d in (2, 3, 4)]
+    result = features.tensor_product(*(kind(part) for kind, part in zip(kinds, dense, strict=True)))
+    assert sparse.issparse(result) is (sparse.csr_array in kinds)
+    values = result.toarray() if sparse.issparse(result) else result
+    assert_allclose(values, kronecker(*dense), rtol=1e-14)
+    if all(kind is sparse.csr_array for kind in kinds):
+        assert result.format == "csr"
+        assert result.nnz == np.prod([(A != 0).sum(axis=1) for A in dense], axis=0).sum()
+
+
+@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_any_sparse_format_is_read(container: type) -> None:
+    A, B = holes(5, 3, 0), holes(5, 2, 1)
+    assert_allclose(features.tensor_product(container(A), B).toarray(), kronecker(A, B))
+    assert_allclose(features.concatenate(container(A), B).toarray(), np.hstack([A, B]))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_products_of_small_integers_do_not_wrap_around(container: type) -> None:
+    counts = container(np.array([[200, 3]], dtype=np.uint8))
+    result = features.tensor_product(counts, counts)
+    assert result.max() == 40_000
+
+
+def test_inner_products_of_sums_and_products_of_maps() -> None:
+    A, B = points(5, 3), points(5, 4, 1)
+    both, side = features.tensor_product(A, B), features.concatenate(A, B)
+    assert_allclose(both @ both.T, (A @ A.T) * (B @ B.T))
+    assert_allclose(side @ side.T, A @ A.T + B @ B.T)
+    assert_array_equal(features.tensor_product(A), A)
+    assert_array_equal(features.concatenate(A), A)
+
+
+def wide(columns: int) -> sparse.csr_array:
+    entries = ([1.0, 2.0], [0, columns - 1], [0, 1, 2])
+    return sparse.csr_array(entries, shape=(2, columns))
+
+
+def test_sparse_products_of_wide_maps() -> None:
+    result = features.tensor_product(wide(2 * 10**9), wide(2 * 10**9))
+    assert result.shape == (2, 4 * 10**18)
+    assert_array_equal(result.indices, [0, 4 * 10**18 - 1])
+    assert_array_equal(result.data, [1.0, 4.0])
+    with pytest.raises(DataError, match="more than an index can count"):
+        features.tensor_product(wide(4 * 10**9), wide(4 * 10**9))
+
+
+def test_names_of_compositions() -> None:
+    assert features.tensor_product_names(["1", "a"], ["1", "b", "b^2"]) == [
+        *("1", "b", "b^2", "a", "a*b", "a*b^2"),
+    ]
+    assert features.concatenate_names(["1", "a"], ["b"]) == ["1", "a", "b"]
+
+
+@pytest.mark.parametrize("function", [features.tensor_product, features.concatenate])
+@pytest.mark.parametrize(
+    "maps", [(), (np.ones((2, 2)), np.ones((3, 2))), (np.ones((2, 2)), np.ones(2))]
+)
+def test_maps_must_share_their_rows(function: type, maps: tuple) -> None:
+    with pytest.raises(DataError, match=f"{function.__name__}: got feature matrices of shapes"):
+        function(*maps)
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory
+
+
+def test_features_that_do_not_fit_are_refused_with_the_bytes() -> None:
+    X = points(1000, 100)
+    with pytest.raises(MemoryForecastError, match=r"columns needs .* (T|P)iB, but only .* kernel"):
+        features.polynomial_features(X, 8)
+    with pytest.raises(MemoryForecastError, match=r"10\^48 columns"):
+        features.monomial_features(X, 2)
+    with pytest.raises(MemoryForecastError):
+        features.monomial_features(points(2, 2000), 9)
+    with pytest.raises(MemoryForecastError):
+        features.polynomial_names(100, 8)
+    with pytest.raises(MemoryForecastError):
+        features.monomial_names(100, 2)
+    with pytest.raises(MemoryForecastError):
+        features.TaylorRBF(degree=10).fit(X).transform(X)
+
+
+def test_the_forecast_asks_how_much_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = points(100, 30)
+    monkeypatch.setattr(memory, "available", lambda: 100 * 900 * 8 - 1)
+    with pytest.raises(MemoryForecastError, match="900 columns"):
+        features.tensor_product(A, A)
+    with pytest.raises(MemoryForecastError, match="90000 entries"):
+        features.tensor_product(sparse.csr_array(A), A)
+    assert features.tensor_product(A[:50], A[:50]).shape == (50, 900)
+
+
+# --------------------------------------------------------------------------------------------------
+# TaylorRBF
+
+
+def rbf(X: np.ndarray, Z: np.ndarray, length_scale: float | np.ndarray = 1.0) -> np.ndarray:
+    return np.exp(-cdist(X / length_scale, Z / length_scale, "sqeuclidean") / 2)
+
+
+@parametrize_with_checks([features.TaylorRBF(degree=2), features.TaylorRBF(3, length_scale=2.0)])
+def test_scikit_learn_checks(estimator: object, check: object) -> None:
+    check(estimator)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("length_scale", [0.7, 2.0, [0.5, 1.0, 4.0]])
+@pytest.mark.parametrize("degree", [0, 1, 4, 9])
+def test_error_bound_holds_entry_by_entry(degree: int, length_scale: float | list[float]) -> None:
+    X, Z = points(30, 3), 2 * points(20, 3, 1)
+    taylor = features.TaylorRBF(degree, length_scale=length_scale).fit(X)
+    error = np.abs(
+        taylor.transform(X) @ taylor.transform(Z).T - rbf(X, Z, np.asarray(length_scale))
+    )
+    bound = taylor.error_bound(X, Z)
+    assert bound.shape == error.shape
+    assert (error <= (1 + 1e-9) * bound + 1e-14).all()
+    # Where x.z >= 0 all terms of the series have one sign, and the bound is the error.
+    positive = (X / length_scale) @ (Z / np.asarray(length_scale)).T >= 0
+    assert_allclose(error[positive], bound[positive], rtol=1e-9, atol=1e-14)
+    assert_allclose(taylor.error_bound(X), taylor.error_bound(X, X))
+
+
+def test_error_goes_to_zero_and_the_bound_is_not_idle() -> None:
+    X = points(30, 2)
+    errors, bounds = [], []
+    for degree in (2, 6, 12, 24, 40):
+        taylor = features.TaylorRBF(degree).fit(X)
+        Phi = taylor.transform(X)
+        errors.append(np.abs(Phi @ Phi.T - rbf(X, X)).max())
+        bounds.append(taylor.error_bound(X).max())
+    assert errors[-1] < 1e-14
+    assert bounds[-1] < 1e-14
+    assert np.all(np.diff(bounds) < 0)
+    assert_allclose(errors[:3], bounds[:3], rtol=1e-6)  # the diagonal, where x.x >= 0, is worst
+
+
+def test_taylor_features_are_the_stated_monomials() -> None:
+    X = points(4, 2)
+    taylor = features.TaylorRBF(3, length_scale=0.5).fit(X)
+    names = taylor.get_feature_names_out()
+    assert list(names) == features.polynomial_names(2, 3)
+    column = list(names).index("x0^2*x1")
+    x = X / 0.5
+    expected = np.exp(-(x**2).sum(axis=1) / 2) * x[:, 0] ** 2 * x[:, 1] / math.sqrt(2)
+    assert_allclose(taylor.transform(X)[:, column], expected)
+    assert list(taylor.get_feature_names_out(["u", "v"]))[:3] == ["1", "u", "v"]
+    same = features.TaylorRBF(np.int64(3), length_scale=[0.5, 0.5]).fit(X)  # type: ignore[arg-type]
+    assert_array_equal(same.transform(X), taylor.transform(X))
+
+
+@pytest.mark.parametrize("size", [1e2, 1e8, 1e100, 1e200])
+def test_far_from_the_origin_features_vanish_and_the_bound_says_so(size: float) -> None:
+    X = np.array([[size, size], [-size, size], [0.5, 0.5]])
+    taylor = features.TaylorRBF(5).fit(X)
+    Phi = taylor.transform(X)
+    assert_array_equal(Phi[:2], 0)
+    assert np.isfinite(Phi).all()
+    bound = taylor.error_bound(X)
+    error = np.abs(Phi @ Phi.T - np.eye(3))
+    assert (error[:2, :2] <= bound[:2, :2] + 1e-15).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"degree": -1}, "degree = -1"),
+        ({"degree": 1.5}, "degree = 1.5"),
+        ({"length_scale": 0.0}, "length_scale = 0.0"),
+        ({"length_scale": -1.0}, "length_scale = -1.0"),
+        ({"length_scale": [1.0, 2.0, 3.0]}, "2 of them"),
+        ({"length_scale": math.inf}, "length_scale = inf"),
+    ],
+)
+def test_taylor_parameters_are_checked(parameters: dict[str, object], text: str) -> None:
+    with pytest.raises(ParameterError, match=f"TaylorRBF: .*{text}"):
+        features.TaylorRBF(**parameters).fit(points(3, 2))  # type: ignore[arg-type]
+
+
+def test_all_is_exactly_the_public_names() -> None:
+    assert set(features.__all__) == set(features.exact.__all__)

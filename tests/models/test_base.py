@@ -1,0 +1,120 @@
+"""What all estimators with a kernel share."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils import get_tags
+
+import mercer as mc
+from mercer.exceptions import DataError, ParameterError
+from mercer.solvers import problem
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def test_kernel_parameters_are_nested_and_setting_them_makes_a_new_kernel() -> None:
+    kernel = mc.RBF(length_scale=1.0)
+    model = mc.KernelRidge(kernel)
+    assert model.get_params()["kernel__length_scale"] == 1.0
+    assert "kernel__length_scale" not in model.get_params(deep=False)
+    assert model.set_params(kernel__length_scale=3.0, alpha=2.0) is model
+    assert (model.kernel, model.alpha) == (mc.RBF(length_scale=3.0), 2.0)
+    assert kernel.length_scale == 1.0
+    model.set_params(kernel=mc.RBF(length_scale=5.0), kernel__length_scale=7.0)
+    assert model.kernel == mc.RBF(length_scale=7.0)
+
+
+def test_the_default_kernel_has_parameters_too() -> None:
+    model = mc.KernelRidge()
+    assert model.get_params()["kernel__length_scale"] == "scale"
+    assert clone(model).kernel is None
+    assert model.set_params(kernel__length_scale=2.0).kernel == mc.RBF(length_scale=2.0)
+
+
+def test_a_bad_value_changes_nothing() -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=1.0), alpha=1.0)
+    with pytest.raises(ParameterError):
+        model.set_params(alpha=5.0, kernel__length_scale=-1.0)
+    with pytest.raises(ValueError, match="no_such"):
+        model.set_params(alpha=5.0, kernel__no_such=1.0)
+    assert (model.kernel, model.alpha) == (mc.RBF(length_scale=1.0), 1.0)
+
+
+def test_a_grid_search_over_a_kernel_parameter_scores_candidates_differently() -> None:
+    search = GridSearchCV(mc.KernelRidge(), {"kernel__length_scale": [0.01, 1.0, 100.0]}, cv=3)
+    search.fit(X, Y)
+    scores = search.cv_results_["mean_test_score"]
+    assert len(set(scores.round(6))) == 3
+    assert search.best_params_ == {"kernel__length_scale": 1.0}
+    assert search.best_estimator_.kernel_ == mc.RBF(length_scale=1.0)
+
+
+def test_tags_are_the_kernels() -> None:
+    assert not get_tags(mc.KernelRidge()).input_tags.pairwise
+    assert get_tags(mc.KernelRidge(mc.Precomputed())).input_tags.pairwise
+    assert get_tags(mc.KernelRidge()).target_tags.multi_output
+
+
+def test_what_is_not_a_kernel_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: kernel = 'rbf'.*mercer\.RBF\(\)"):
+        mc.KernelRidge("rbf").fit(X, Y)
+    with pytest.raises(ParameterError, match="is not a kernel"):
+        mc.KernelRidge("rbf").set_params(kernel__length_scale=1.0)
+
+
+def test_a_failed_fit_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=1.0)).fit(X, Y)
+    _ = model.loo_residuals_
+    before = dict(vars(model))
+    with pytest.raises(DataError):
+        model.fit(np.ones((4, 5)), [1.0, 2.0, np.nan, 3.0])
+    assert vars(model) == before
+
+    def interrupt(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(problem.cholesky, "solve", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.ones((4, 5)), [1.0, 2.0, 2.0, 3.0])
+    assert vars(model) == before
+    assert model.predict(X).shape == (60,)
+    fresh = mc.KernelRidge()
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(X, Y)
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+
+
+def test_a_second_fit_forgets_what_the_first_computed() -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=1.0), alpha=0.0).fit(X, Y)
+    first = (model.loo_residuals_, model.shrinkage_, model.effective_dof_)
+    model.set_params(alpha=1.0).fit(X[:40], Y[:40])
+    assert model.loo_residuals_.shape == (40,)
+    assert model.shrinkage_.shape == (39,)
+    assert model.effective_dof_ != first[2]
+    assert not hasattr(model, "rank_")
+
+
+def test_a_display_computes_nothing() -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=1.0)).fit(X, Y)
+    html = model._repr_html_()
+    assert "dual_coef_" in html
+    assert "loo_residuals_" not in html
+    assert not {"loo_residuals_", "shrinkage_", "effective_dof_"} & set(vars(model))
+
+
+def test_a_fitted_model_is_pickled_and_does_not_see_later_changes_of_its_data() -> None:
+    data = X.copy()
+    model = mc.KernelRidge(mc.RBF(length_scale=1.0)).fit(data, Y)
+    expected = model.predict(X)
+    data[:] = 0
+    np.testing.assert_array_equal(model.predict(X), expected)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), expected)
+    np.testing.assert_allclose(again.loo_residuals_, model.loo_residuals_, rtol=1e-10)

@@ -1,0 +1,466 @@
+"""Kernel ridge against refitting, scikit-learn's estimators, and its limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    MemoryForecastError,
+    NumericalWarning,
+    ParameterError,
+    ValidityError,
+)
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40) + 7
+Z = RNG.normal(size=(9, 3))
+WEIGHTS = RNG.integers(0, 4, size=40).astype(float)
+RBF = mc.RBF(length_scale=1.5)
+
+
+def exceptions_of_principle(estimator: mc.KernelRidge) -> dict[str, str]:
+    """Checks that contradict what a configuration promises."""
+    if estimator.alpha == "loo":
+        reason = "a row is left out with its weight, its copies are left out one by one"
+        return {"check_sample_weight_equivalence_on_dense_data": reason}
+    if isinstance(estimator.kernel, mc.Precomputed):
+        reason = "the check passes a matrix with negative eigenvalues, which is refused"
+        names = ("check_positive_only_tag_during_fit", "check_estimators_dtypes")
+        return dict.fromkeys(names, reason)
+    return {}
+
+
+@parametrize_with_checks(
+    [
+        mc.KernelRidge(),
+        mc.KernelRidge(alpha="loo"),
+        mc.KernelRidge(mc.Linear(), alpha=0.1),
+        mc.KernelRidge(mc.Precomputed()),
+    ],
+    expected_failed_checks=exceptions_of_principle,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# Peers and limits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("targets", [Y, np.column_stack([Y, -2 * Y + X[:, 1]])])
+def test_a_linear_kernel_is_ridge(
+    fit_intercept: bool, weights: Array | None, targets: Array
+) -> None:
+    model = mc.KernelRidge(mc.Linear(), alpha=0.7, fit_intercept=fit_intercept)
+    peer = Ridge(alpha=0.7, fit_intercept=fit_intercept)
+    model.fit(X, targets, weights)
+    peer.fit(X, targets, weights)
+    np.testing.assert_allclose(model.predict(Z), peer.predict(Z), rtol=1e-9)
+    np.testing.assert_allclose(model.intercept_, peer.intercept_, rtol=1e-9)
+    assert model.predict(Z).shape == (9, *targets.shape[1:])
+    primal = model.primal_coef()
+    np.testing.assert_allclose(primal.values.T, peer.coef_, rtol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS + 0.5])
+def test_without_intercept_it_is_scikit_learns_kernel_ridge(weights: Array | None) -> None:
+    gamma = 1 / (2 * 1.5**2)
+    peer = SklearnKernelRidge(alpha=0.3, kernel="rbf", gamma=gamma).fit(X, Y, weights)
+    model = mc.KernelRidge(RBF, alpha=0.3, fit_intercept=False).fit(X, Y, weights)
+    np.testing.assert_allclose(model.predict(Z), peer.predict(Z), rtol=1e-9)
+    np.testing.assert_allclose(model.dual_coef_, peer.dual_coef_, rtol=1e-7, atol=1e-9)
+    assert model.intercept_ == 0.0
+
+
+def test_small_alpha_interpolates_and_large_alpha_predicts_the_weighted_mean() -> None:
+    weights = WEIGHTS + 1
+    tiny = mc.KernelRidge(RBF, alpha=1e-10).fit(X, Y, weights)
+    np.testing.assert_allclose(tiny.predict(X), Y, atol=1e-6)
+    huge = mc.KernelRidge(RBF, alpha=1e12).fit(X, Y, weights)
+    np.testing.assert_allclose(huge.predict(Z), np.average(Y, weights=weights), rtol=1e-9)
+
+
+def test_alpha_zero_is_the_interpolant_of_least_norm() -> None:
+    model = mc.KernelRidge(RBF, alpha=0, fit_intercept=False).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X), Y, rtol=1e-6)
+    assert (model.rank_, model.jitter_, model.alpha_) == (40, 0.0, 0.0)
+    least = mc.KernelRidge(mc.Linear(), alpha=0).fit(X[:3], Y[:3])
+    np.testing.assert_allclose(least.predict(X[:3]), Y[:3], rtol=1e-9)
+    centred = X[:3] - X[:3].mean(axis=0)
+    expected = np.linalg.pinv(centred) @ (Y[:3] - Y[:3].mean())
+    np.testing.assert_allclose(least.primal_coef().values, expected, rtol=1e-8)
+    assert least.rank_ == 2
+
+
+def test_alpha_zero_with_more_rows_than_features_is_least_squares() -> None:
+    model = mc.KernelRidge(mc.Linear(), alpha=0).fit(X, Y)
+    peer = LinearRegression().fit(X, Y)
+    np.testing.assert_allclose(model.predict(Z), peer.predict(Z), rtol=1e-9)
+    assert model.rank_ == 3
+    assert model.effective_dof_ == pytest.approx(4)
+    assert not hasattr(mc.KernelRidge(mc.Linear(), alpha=1.0).fit(X, Y), "rank_")
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.5])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_integer_weights_are_repeated_rows_and_zero_removes(
+    alpha: float, fit_intercept: bool
+) -> None:
+    rows = np.repeat(np.arange(40), WEIGHTS.astype(int))
+    model = mc.KernelRidge(RBF, alpha=alpha, fit_intercept=fit_intercept)
+    weighted = model.fit(X, Y, WEIGHTS).predict(Z)
+    assert np.all(model.dual_coef_[WEIGHTS == 0] == 0)
+    repeated = model.fit(X[rows], Y[rows]).predict(Z)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-6)
+
+
+def test_length_scale_heuristics_see_the_weights() -> None:
+    rows = np.repeat(np.arange(40), WEIGHTS.astype(int))
+    weighted = mc.KernelRidge().fit(X, Y, WEIGHTS)
+    repeated = mc.KernelRidge().fit(X[rows], Y[rows])
+    assert weighted.kernel_.length_scale == pytest.approx(repeated.kernel_.length_scale)
+    np.testing.assert_allclose(weighted.predict(Z), repeated.predict(Z), rtol=1e-8)
+    assert mc.KernelRidge().fit(X, Y).kernel_.length_scale == pytest.approx(
+        np.sqrt(3 * X.var() / 2)
+    )
+
+
+# Diagnostics -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, "loo"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_leave_one_out_residuals_are_those_of_refitting(
+    alpha: Any, weights: Array | None, fit_intercept: bool
+) -> None:
+    n = 20
+    x, y = X[:n], Y[:n]
+    w = None if weights is None else weights[:n]
+    model = mc.KernelRidge(RBF, alpha=alpha, fit_intercept=fit_intercept).fit(x, y, w)
+    refit = mc.KernelRidge(RBF, alpha=model.alpha_, fit_intercept=fit_intercept)
+    for i in range(n):
+        kept = np.arange(n) != i
+        refit.fit(x[kept], y[kept], None if w is None else w[kept])
+        expected = y[i] - refit.predict(x[[i]])[0]
+        assert model.loo_residuals_[i] == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_the_spectral_view_agrees_with_itself_and_with_the_fitted_values() -> None:
+    targets = np.column_stack([Y, X[:, 1]])
+    model = mc.KernelRidge(RBF, alpha=0.4).fit(X, targets)
+    assert model.loo_residuals_.shape == (40, 2)
+    assert np.all(np.diff(model.shrinkage_) <= 0)
+    assert model.effective_dof_ == pytest.approx(1 + model.shrinkage_.sum())
+    np.testing.assert_allclose(
+        model.dof_path([0.4, 1e-300, 1e300]), [model.effective_dof_, 40, 1], rtol=1e-8
+    )
+    unit = mc.KernelRidge(RBF, alpha=0.4).fit(X, np.eye(40))
+    hat = unit.predict(X)
+    assert np.trace(hat) == pytest.approx(model.effective_dof_)
+    np.testing.assert_allclose(model.loo_path([0.4]), np.mean(model.loo_residuals_**2), rtol=1e-9)
+    gcv = np.mean(((targets - hat @ targets) / (1 - np.trace(hat) / 40)) ** 2)
+    np.testing.assert_allclose(model.gcv_path([0.4]), gcv, rtol=1e-8)
+
+
+def test_diagnostics_do_not_depend_on_how_the_model_was_found() -> None:
+    chosen = mc.KernelRidge(RBF, alpha="loo", alphas=[0.3]).fit(X, Y, WEIGHTS)
+    given = mc.KernelRidge(RBF, alpha=0.3).fit(X, Y, WEIGHTS)
+    for name in ("dual_coef_", "intercept_", "loo_residuals_", "shrinkage_", "effective_dof_"):
+        np.testing.assert_allclose(
+            getattr(chosen, name), getattr(given, name), rtol=1e-7, atol=1e-9, err_msg=name
+        )
+
+
+def test_diagnostics_of_an_unfitted_model() -> None:
+    model = mc.KernelRidge()
+    for name in ("loo_residuals_", "shrinkage_", "effective_dof_"):
+        assert not hasattr(model, name)
+    for method in (model.dof_path, model.loo_path, model.gcv_path):
+        with pytest.raises(NotFittedError):
+            method([1.0])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    with pytest.raises(NotFittedError):
+        model.primal_coef()
+
+
+def test_primal_coefficients_have_the_names_of_columns() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = mc.KernelRidge(mc.Linear(), alpha=0.5).fit(frame, Y)
+    primal = model.primal_coef()
+    assert primal.names == ("a", "b", "c")
+    assert len(primal) == 3
+    assert primal["b"] == primal.values[1]
+    np.testing.assert_allclose(X @ primal.values + primal.intercept, model.predict(frame))
+    with pytest.raises(mc.exceptions.MercerError):
+        mc.KernelRidge(RBF).fit(X, Y).primal_coef()
+
+
+# Choosing alpha and the length-scale -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+def test_the_chosen_alpha_has_the_least_error(criterion: str) -> None:
+    alphas = np.geomspace(1e-4, 1e2, 7)
+    targets = np.column_stack([Y, X[:, 1] ** 2])
+    model = mc.KernelRidge(RBF, alpha=criterion, alphas=alphas).fit(X, targets, WEIGHTS)
+    path = getattr(model, f"{criterion}_path")(alphas)
+    np.testing.assert_allclose(model.search_errors_, path[None], rtol=1e-10)
+    assert model.alpha_ == alphas[np.argmin(path)]
+    np.testing.assert_array_equal(model.alphas_, alphas)
+    assert isinstance(model.alpha_, float)
+
+
+def test_the_default_grid_scales_with_the_kernel() -> None:
+    once = mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
+    scaled = mc.KernelRidge(mc.Fixed(100.0) * RBF, alpha="loo").fit(X, Y)
+    np.testing.assert_allclose(scaled.alphas_, 100 * once.alphas_)
+    np.testing.assert_allclose(once.alphas_[[0, -1]], [1e-8, 40.0])
+    np.testing.assert_allclose(scaled.predict(Z), once.predict(Z), rtol=1e-6)
+    single = mc.KernelRidge(RBF, alpha="loo").fit(X.astype(np.float32), Y)
+    assert single.alphas_[0] == pytest.approx(40 * np.finfo(np.float32).eps)
+
+
+def test_length_scales_are_searched_together_with_alpha() -> None:
+    scales, alphas = [0.2, 1.5, 20.0], [1e-3, 1e-1, 10.0]
+    model = mc.KernelRidge(mc.RBF(), alpha="loo", alphas=alphas, length_scales=scales).fit(X, Y)
+    expected = np.array(
+        [
+            mc.KernelRidge(mc.RBF(length_scale=s), alpha="loo", alphas=alphas)
+            .fit(X, Y)
+            .search_errors_[0]
+            for s in scales
+        ]
+    )
+    np.testing.assert_allclose(model.search_errors_, expected, rtol=1e-9)
+    row, column = np.unravel_index(np.argmin(expected), expected.shape)
+    assert model.kernel_ == mc.RBF(length_scale=scales[row]) == model.search_kernels_[row]
+    assert model.alpha_ == alphas[column]
+    direct = mc.KernelRidge(model.kernel_, alpha=model.alpha_).fit(X, Y)
+    np.testing.assert_allclose(model.predict(Z), direct.predict(Z), rtol=1e-8)
+    np.testing.assert_allclose(model.loo_residuals_, direct.loo_residuals_, rtol=1e-6, atol=1e-9)
+
+
+def test_a_fixed_alpha_with_length_scales_uses_leave_one_out() -> None:
+    model = mc.KernelRidge(alpha=0.1, length_scales=[0.1, 2.0]).fit(X, Y)
+    assert (model.alpha_, model.search_errors_.shape) == (0.1, (2, 1))
+    assert model.kernel_ == mc.RBF(length_scale=2.0)
+
+
+def test_which_length_scales_a_grid_reaches() -> None:
+    kernel = mc.RBF(length_scale=mc.Fixed(3.0)) + mc.Laplacian(length_scale=1.0)
+    model = mc.KernelRidge(kernel, length_scales=[0.5, 2.0]).fit(X, Y)
+    assert {k.get_params()["laplacian__length_scale"] for k in model.search_kernels_} == {0.5, 2.0}
+    assert {k.get_params()["rbf__length_scale"] for k in model.search_kernels_} == {mc.Fixed(3.0)}
+    grid = {"rbf__length_scale": [1.0, 2.0], "laplacian__length_scale": [1.0, 2.0, "median"]}
+    free = mc.RBF() + mc.Laplacian()
+    both = mc.KernelRidge(free, length_scales=grid).fit(X, Y)
+    assert len(both.search_kernels_) == 6
+    assert len(set(both.search_kernels_)) == 6
+
+
+def test_the_path_is_one_fit_for_each_alpha() -> None:
+    alphas = [0.0, 0.1, 3.0]
+    for targets in (Y, np.column_stack([Y, X[:, 1]])):
+        model = mc.KernelRidge(RBF)
+        path = model.path(X, targets, alphas, WEIGHTS)
+        assert not hasattr(model, "dual_coef_")
+        assert path.predict(Z).shape == (3, 9, *targets.shape[1:])
+        for i, alpha in enumerate(alphas):
+            single = mc.KernelRidge(RBF, alpha=alpha).fit(X, targets, WEIGHTS)
+            np.testing.assert_allclose(path.predict(Z)[i], single.predict(Z), rtol=1e-6)
+            np.testing.assert_allclose(path.intercept[i], single.intercept_, rtol=1e-6)
+            assert path.dual_coef[i].shape == single.dual_coef_.shape
+            assert path.effective_dof[i] == pytest.approx(single.effective_dof_)
+            assert path.loo_errors[i] == pytest.approx(single.loo_path([alpha])[0])
+            assert path.gcv_errors[i] == pytest.approx(single.gcv_path([alpha])[0])
+
+
+# Kinds of data -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
+def test_data_frames(container: Any) -> None:
+    columns = ["a", "b", "c"]
+    frame = container({name: X[:, j] for j, name in enumerate(columns)})
+    model = mc.KernelRidge(RBF).fit(frame, Y)
+    assert list(model.feature_names_in_) == columns
+    np.testing.assert_allclose(model.predict(frame), mc.KernelRidge(RBF).fit(X, Y).predict(X))
+
+
+def test_precomputed_matrices_are_not_written_to() -> None:
+    K, cross = rbf_kernel(X, gamma=0.2), rbf_kernel(Z, X, gamma=0.2)
+    for alpha in (0.5, 0.0, "loo"):
+        before = K.copy()
+        model = mc.KernelRidge(mc.Precomputed(), alpha=alpha).fit(K, Y, WEIGHTS)
+        np.testing.assert_array_equal(K, before)
+        same = mc.KernelRidge(mc.RBF.from_gamma(0.2), alpha=alpha).fit(X, Y, WEIGHTS)
+        np.testing.assert_allclose(model.predict(cross), same.predict(Z), rtol=1e-6)
+        np.testing.assert_allclose(model.loo_residuals_, same.loo_residuals_, rtol=1e-4, atol=1e-6)
+
+
+def test_float32_stays_float32() -> None:
+    model = mc.KernelRidge(RBF).fit(X.astype(np.float32), Y.astype(np.float32))
+    assert model.dual_coef_.dtype == model.predict(Z.astype(np.float32)).dtype == np.float32
+    double = mc.KernelRidge(RBF).fit(X, Y)
+    np.testing.assert_allclose(model.predict(Z.astype(np.float32)), double.predict(Z), rtol=1e-4)
+
+
+def test_one_row_and_constant_columns() -> None:
+    assert mc.KernelRidge().fit([[1.0]], [3.0]).predict([[9.0]]) == pytest.approx(3.0)
+    assert mc.KernelRidge(alpha=0).fit([[1.0]], [3.0]).predict([[9.0]]) == pytest.approx(3.0)
+    constant = mc.KernelRidge().fit(np.ones((5, 2)), np.arange(5.0))
+    np.testing.assert_allclose(constant.predict([[1.0, 1.0]]), 2.0)
+
+
+def test_duplicate_rows_are_fitted_and_explained() -> None:
+    doubled, targets = np.vstack([X, X]), np.concatenate([Y, Y])
+    kernel = mc.Linear()
+    with pytest.warns(NumericalWarning, match="jitter_"):
+        model = mc.KernelRidge(kernel, alpha=1e-25).fit(doubled, targets)
+    assert model.jitter_ > 0
+    assert np.isfinite(model.predict(Z)).all()
+
+
+# Indefinite similarities -------------------------------------------------------------------------
+
+
+def indefinite(seed: int = 0) -> Array:
+    """A symmetric matrix with eigenvalues of both signs, none below -0.9."""
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.normal(size=(40, 40)))
+    return (Q * np.linspace(-0.9, 5, 40)) @ Q.T
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.0, "loo"])
+def test_an_indefinite_matrix_is_refused_even_where_alpha_would_hide_it(alpha: Any) -> None:
+    with pytest.raises(ValidityError, match=r"KernelRidge: .*Precomputed.*psd=\"clip\""):
+        mc.KernelRidge(mc.Precomputed(), alpha=alpha).fit(indefinite(), Y)
+
+
+@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
+@pytest.mark.parametrize("alpha", [0.5, "loo"])
+def test_repair_treats_test_rows_alike(method: str, alpha: Any) -> None:
+    K = indefinite()
+    K = (K + K.T) / 2
+    rows = RNG.normal(size=(6, 40))
+    repair = mc.validity.repair(K, method)
+    model = mc.KernelRidge(mc.Precomputed(), alpha=alpha, psd=method).fit(K, Y)
+    valid = mc.KernelRidge(mc.Precomputed(), alpha=alpha).fit(repair.matrix, Y)
+    expected = valid.predict(repair.transform(rows))
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-7)
+    np.testing.assert_allclose(model.loo_residuals_, valid.loo_residuals_, rtol=1e-6, atol=1e-8)
+
+
+def test_an_indefinite_kernel_says_so() -> None:
+    kernel = mc.Sigmoid()
+    with pytest.raises(ValidityError, match="Sigmoid"):
+        mc.KernelRidge(kernel).fit(3 * X, Y)
+    assert np.isfinite(mc.KernelRidge(kernel, psd="clip").fit(3 * X, Y).predict(Z)).all()
+
+
+def test_a_matrix_that_is_not_symmetric_is_refused() -> None:
+    K = rbf_kernel(X)
+    K[0, 1] += 0.5
+    with pytest.raises((ValidityError, DataError), match=r"[Ss]ymmetric"):
+        mc.KernelRidge(mc.Precomputed()).fit(K, Y)
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf, "cv", None, True, [1.0]])
+def test_bad_alpha(alpha: Any) -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: alpha = .*pass"):
+        mc.KernelRidge(alpha=alpha).fit(X, Y)
+
+
+@pytest.mark.parametrize("alphas", [[], [-1.0], [np.nan], "x", [[1.0]], [1.0, np.inf]])
+def test_bad_grids_of_alpha(alphas: Any) -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: alphas = .*pass"):
+        mc.KernelRidge(alpha="loo", alphas=alphas).fit(X, Y)
+    with pytest.raises(ParameterError, match="alphas"):
+        mc.KernelRidge().path(X, Y, alphas)
+
+
+@pytest.mark.parametrize("length_scales", [[], {}, "median", {"length_scale": []}])
+def test_empty_grids_of_length_scales(length_scales: Any) -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: length_scales = .*no values"):
+        mc.KernelRidge(length_scales=length_scales).fit(X, Y)
+
+
+def test_impossible_grids_of_length_scales() -> None:
+    with pytest.raises(ParameterError, match="has no length_scale"):
+        mc.KernelRidge(mc.Linear(), length_scales=[1.0]).fit(X, Y)
+    with pytest.raises(ParameterError):
+        mc.KernelRidge(length_scales=[1.0, -1.0]).fit(X, Y)
+    with pytest.raises(ParameterError):
+        mc.KernelRidge(length_scales={"periodic__length_scale": [1.0]}).fit(X, Y)
+
+
+def test_bad_psd() -> None:
+    with pytest.raises(ParameterError, match=r"psd = 'fix'.*'clip'"):
+        mc.KernelRidge(psd="fix").fit(X, Y)
+
+
+def test_bad_targets_and_weights() -> None:
+    with pytest.raises(DataError, match=r"y has shape \(39,\) but X has 40 rows"):
+        mc.KernelRidge().fit(X, Y[:-1])
+    with pytest.raises(DataError, match="NaN"):
+        mc.KernelRidge().fit(X, np.where(Y > 7, np.nan, Y))
+    with pytest.raises(DataError, match="target y is None"):
+        mc.KernelRidge().fit(X, None)
+    with pytest.raises(DataError, match=r"[Nn]egative"):
+        mc.KernelRidge().fit(X, Y, np.linspace(-1, 1, 40))
+    with pytest.raises(DataError, match="zero"):
+        mc.KernelRidge().fit(X, Y, np.zeros(40))
+    with pytest.raises(DataError, match="sample_weight"):
+        mc.KernelRidge().fit(X, Y, np.ones(39))
+
+
+def test_bad_data() -> None:
+    model = mc.KernelRidge().fit(X, Y)
+    with pytest.raises(DataError, match="NaN"):
+        mc.KernelRidge().fit(np.where(X > 0, np.nan, X), Y)
+    with pytest.raises(DataError, match="2 features, but KernelRidge is expecting 3"):
+        model.predict(Z[:, :2])
+    with pytest.raises(DataError, match="Reshape"):
+        model.predict(Z[0])
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(DataError, match="feature names"):
+        mc.KernelRidge().fit(frame, Y).predict(frame.rename(columns={"c": "d"}))
+
+
+def test_a_matrix_that_overflows_is_refused() -> None:
+    with pytest.raises(DataError, match="NaN or infinity"):
+        mc.KernelRidge(mc.Linear()).fit(np.full((3, 1), 1e200), [1.0, 2.0, 3.0])
+
+
+def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 20_000)
+    model = mc.KernelRidge(RBF)
+    sentence = r"KernelRidge on 40 rows needs 51\.2 KiB.*19\.5 KiB.*float32"
+    with pytest.raises(MemoryForecastError, match=sentence):
+        mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
+    assert model.fit(X, Y).predict(Z).shape == (9,)
+    with pytest.raises(MemoryForecastError, match=r"19\.5 KiB"):
+        _ = model.shrinkage_

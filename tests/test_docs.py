@@ -1,0 +1,66 @@
+"""The code in README.md and docs/ runs, and every public name is documented with an example."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+
+import pytest
+from numpydoc.docscrape import get_doc_object
+
+import mercer as mc
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(
+    r"^(?P<indent> *)```python\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+
+
+def code_blocks(page: Path) -> list[tuple[int, str]]:
+    """Return the first line number and the text of every ```python block of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start("code")) + 1, dedent(match["code"]))
+        for match in FENCE.finditer(text)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: Path) -> None:
+    namespace: dict[str, object] = {"__name__": "page"}
+    for line, code in code_blocks(page):
+        # Blank lines in front make a traceback point at the line of the page itself.
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+
+
+def test_pages_with_code_are_found() -> None:
+    with_code = {page.stem for page in PAGES if code_blocks(page)}
+    assert {"README", "getting_started", "algebra", "write_your_own_kernel"} <= with_code
+
+
+def documented_names() -> list[str]:
+    """Return the public classes and functions, without modules, exceptions and warnings."""
+
+    def needs_an_example(value: object) -> bool:
+        if isinstance(value, ModuleType) or not callable(value):
+            return False
+        return not (inspect.isclass(value) and issubclass(value, BaseException))
+
+    return [name for name in mc.__all__ if needs_an_example(getattr(mc, name))]
+
+
+@pytest.mark.parametrize("name", documented_names())
+def test_a_public_name_has_a_docstring_with_an_example(name: str) -> None:
+    documentation = get_doc_object(getattr(mc, name))
+    assert documentation["Summary"], f"{name} has no summary"
+    assert documentation["Examples"], f"{name} has no Examples section"
+
+
+def test_every_public_name_is_in_the_api_reference() -> None:
+    listed = set((ROOT / "docs" / "api.rst").read_text(encoding="utf-8").split())
+    missing = sorted(name for name in documented_names() if name not in listed)
+    assert not missing, f"add to docs/api.rst: {missing}"
