@@ -7,16 +7,16 @@ try:
 except ImportError as error:
     raise ImportError(
         "mercer's native engine (mercer._core) is missing or cannot be loaded "
-        f"({error}). Build it with `make test` or `pip install .` in a checkout (needs a C++20 compiler), "
+        f"({error}). Build it with `make test` or `pip install .` in a checkout (needs a C++20 "
+        f"compiler), "
         "or install a wheel with `pip install mercer`."
     ) from error
 
 from mercer import features, testing, validity
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
-from mercer.kernels.base import Coordinate, DotProduct, Kernel, Stationary
+from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical
-from mercer.kernels.data import Points
 from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
 from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
 from mercer.kernels.parameters import (
@@ -28,6 +28,7 @@ from mercer.kernels.parameters import (
     Positive,
     Real,
 )
+from mercer.kernels.points import Points
 from mercer.kernels.special import (
     Constant,
     FeatureKernel,
@@ -47,6 +48,7 @@ from mercer.kernels.stationary import (
     Wendland,
 )
 from mercer.kernels.strings import Spectrum
+from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 

@@ -24,8 +24,8 @@ __all__ = ["Gram", "RidgedGram"]
 class Gram(LinearOperator):  # type: ignore[misc]
     """The matrix of kernel values of two collections of points, computed when it is used.
 
-    It is a `scipy.sparse.linalg.LinearOperator`, so that ``K @ v``, ``scipy.sparse.linalg.cg`` and ``eigsh`` work on
-    it. Made by ``kernel.gram(X)`` and ``kernel.gram(X, Z)``.
+    It is a `scipy.sparse.linalg.LinearOperator`, so that ``K @ v``, ``scipy.sparse.linalg.cg`` and
+    ``eigsh`` work on it. Made by ``kernel.gram(X)`` and ``kernel.gram(X, Z)``.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ class Gram(LinearOperator):  # type: ignore[misc]
     def _expression(self) -> Expr:
         return self.kernel.expression
 
-    # Products -----------------------------------------------------------------------------------------
+    # Products
+    # -----------------------------------------------------------------------------------------
 
     def _matmat(self, V: Array) -> Array:
         return engine.product(self._expression, self.pairs, _real(V))
@@ -65,7 +66,9 @@ class Gram(LinearOperator):  # type: ignore[misc]
         return self._matmat(v.reshape(-1, 1))
 
     def _rmatmat(self, V: Array) -> Array:
-        if self.kernel.input_tags()["pairwise"]:  # rows and columns of a given matrix have different roles
+        if self.kernel.input_tags()[
+            "pairwise"
+        ]:  # rows and columns of a given matrix have different roles
             return self.toarray().T @ V
         return engine.product(self._expression, self.pairs.transposed(), _real(V))
 
@@ -95,18 +98,23 @@ class Gram(LinearOperator):  # type: ignore[misc]
         """
         V = np.asarray(V)
         if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
-            raise DataError(f"Gram.normal_matmat: V has shape {V.shape}, but K has {self.shape[1]} columns.")
+            raise DataError(
+                f"Gram.normal_matmat: V has shape {V.shape}, but K has {self.shape[1]} columns."
+            )
         columns = _real(V).reshape(V.shape[0], -1)
         return engine.normal_product(self._expression, self.pairs, columns).reshape(V.shape)
 
-    # Entries ------------------------------------------------------------------------------------------
+    # Entries
+    # ------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a block of the matrix; indices, slices, arrays and masks select rows and columns."""
+        """Return a block; indices, slices, arrays and masks select rows and columns."""
         rows, cols = key if isinstance(key, tuple) else (key, slice(None))
         row_index, column_index = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
         if row_index.ndim > 1 or column_index.ndim > 1:
-            raise DataError("Gram[rows, cols]: rows and cols are numbers, slices or one-dimensional arrays.")
+            raise DataError(
+                "Gram[rows, cols]: rows and cols are numbers, slices or one-dimensional arrays."
+            )
         part = self.pairs.block(np.atleast_1d(row_index), np.atleast_1d(column_index))
         if 0 in part.shape:
             block = np.empty(part.shape, self.dtype)
@@ -131,7 +139,8 @@ class Gram(LinearOperator):  # type: ignore[misc]
         )
         return engine.gram(self._expression, self.pairs)
 
-    # Sums ---------------------------------------------------------------------------------------------
+    # Sums
+    # ---------------------------------------------------------------------------------------------
 
     def row_sums(self) -> Array:
         """Return the sum of every row."""
@@ -156,7 +165,8 @@ class Gram(LinearOperator):  # type: ignore[misc]
         v = u if v is None else np.asarray(v, dtype=float).reshape(self.shape[1], -1)
         return float(engine.total(self._expression, self.pairs, (u, v)))
 
-    # Gradients ----------------------------------------------------------------------------------------
+    # Gradients
+    # ----------------------------------------------------------------------------------------
 
     def gradient(self, weights: Any = None) -> Array:
         """Return sum_ij G_ij dK_ij / dtheta for every free parameter, in one pass.
@@ -164,7 +174,8 @@ class Gram(LinearOperator):  # type: ignore[misc]
         Parameters
         ----------
         weights : array of shape (n, m), or pair of arrays (U, V), optional
-            The matrix G, or its factors, G = U @ V.T with shapes (n, r) and (m, r); all ones when left out.
+            The matrix G, or its factors, G = U @ V.T with shapes (n, r) and (m, r); all ones when
+            left out.
 
         Returns
         -------
@@ -172,7 +183,9 @@ class Gram(LinearOperator):  # type: ignore[misc]
             The derivative in the unconstrained parameters, in the order of ``kernel.theta``.
         """
         kernel = self.kernel
-        gradients = parameter_gradient(self._expression, self.pairs, self._weights(weights), engine.contract)
+        gradients = parameter_gradient(
+            self._expression, self.pairs, self._weights(weights), engine.contract
+        )
         for path, value in kernel.parameter_values().items():
             gradients.setdefault(path, np.zeros(np.shape(value)))
         return kernel.chain(gradients)
@@ -197,21 +210,27 @@ class Gram(LinearOperator):  # type: ignore[misc]
         n, m = self.shape
         if isinstance(weights, tuple):
             if len(weights) != 2:
-                raise DataError(f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays.")
+                raise DataError(
+                    f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays."
+                )
             u, v = (np.asarray(w, dtype=float) for w in weights)
             u, v = u.reshape(len(u), -1), v.reshape(len(v), -1)
             if u.shape[0] != n or v.shape[0] != m or u.shape[1] != v.shape[1]:
-                raise DataError(f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape {(n, m)}.")
+                raise DataError(
+                    f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape "
+                    f"{(n, m)}."
+                )
             return u, v
         matrix = np.asarray(weights, dtype=float)
         if matrix.shape != (n, m):
             raise DataError(f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}.")
         return matrix
 
-    # Ridge --------------------------------------------------------------------------------------------
+    # Ridge
+    # --------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Any:
-        """Add a diagonal (``alpha * scipy.sparse.identity(n)``, a sparse diagonal) without a copy."""
+        """Add a sparse diagonal, such as ``alpha * scipy.sparse.identity(n)``, without a copy."""
         if sp.issparse(other):
             return RidgedGram(self, _diagonal_of(other, self.shape))
         return super().__add__(other)
@@ -236,7 +255,9 @@ class RidgedGram(LinearOperator):  # type: ignore[misc]
 
     def __init__(self, gram: Gram, ridge: Array) -> None:
         if gram.shape[0] != gram.shape[1]:
-            raise DataError(f"a ridge can be added to a square Gram matrix, not to shape {gram.shape}.")
+            raise DataError(
+                f"a ridge can be added to a square Gram matrix, not to shape {gram.shape}."
+            )
         self.gram, self.added = gram, ridge.astype(gram.dtype)
         super().__init__(gram.dtype, gram.shape)
 
@@ -265,15 +286,22 @@ class RidgedGram(LinearOperator):  # type: ignore[misc]
 def _real(V: Array) -> Array:
     V = np.asarray(V)
     if V.dtype.kind not in "fiub":
-        raise DataTypeError(f"Gram: cannot multiply with values of type {V.dtype}; pass real numbers.")
+        raise DataTypeError(
+            f"Gram: cannot multiply with values of type {V.dtype}; pass real numbers."
+        )
     return V
 
 
 def _diagonal_of(matrix: Any, shape: tuple[int, int]) -> Array:
     """The diagonal of a sparse matrix that has nothing else."""
     if matrix.shape != shape:
-        raise DataError(f"Gram: cannot add a matrix of shape {matrix.shape} to one of shape {shape}.")
+        raise DataError(
+            f"Gram: cannot add a matrix of shape {matrix.shape} to one of shape {shape}."
+        )
     coordinates = sp.coo_array(matrix)
     if np.any(coordinates.row != coordinates.col):
-        raise DataTypeError("Gram: only diagonal sparse matrices can be added without a copy; use toarray() for others.")
+        raise DataTypeError(
+            "Gram: only diagonal sparse matrices can be added without a copy; use toarray() for "
+            "others."
+        )
     return np.asarray(matrix.diagonal(), dtype=float)

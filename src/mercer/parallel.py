@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 
 from threadpoolctl import threadpool_limits
 
@@ -17,8 +18,8 @@ _chosen: ContextVar[int | None] = ContextVar("mercer_threads", default=None)
 def thread_count() -> int:
     """Return the number of threads that the next engine call will use.
 
-    The innermost `threads` context decides, then the environment variable ``MERCER_NUM_THREADS``, then
-    the number of processors this process may run on.
+    The innermost `threads` context decides, then the environment variable ``MERCER_NUM_THREADS``,
+    then the number of processors this process may run on.
 
     Examples
     --------
@@ -67,11 +68,14 @@ def _checked(value: object, owner: str) -> int:
         count = int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         count = 0
-    if count < 1 or isinstance(value, float) and count != value:
-        raise ParameterError(f"{owner}: {value!r} is not a whole number of threads >= 1; pass for example 2.")
+    if count < 1 or (isinstance(value, float) and count != value):
+        raise ParameterError(
+            f"{owner}: {value!r} is not a whole number of threads >= 1; pass for example 2."
+        )
     return count
 
 
+@cache
 def _processors() -> int:
     try:
         return len(os.sched_getaffinity(0))

@@ -1,1 +1,463 @@
-"""Checks that anyone can run on a kernel."""
+"""Checks that anyone can run on a kernel, their own included."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.categorical import Categorical
+from mercer.kernels.special import Precomputed
+from mercer.parallel import threads
+from mercer.program import reference
+from mercer.program.expression import walk
+from mercer.program.pairs import Array, Pairs
+from mercer.validity import check
+
+__all__ = ["check_kernel"]
+
+#: What rounding may do to an entry, relative to sqrt(k(x, x) k(z, z)), which bounds |k(x, z)| and, in
+#: every kernel of sums of products, the sum of the absolute terms behind it.
+_TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+
+#: Step and tolerance of finite differences.
+_STEP, _SLOPE_TOLERANCE = 1e-4, 1e-6
+
+#: Rows enough for several tiles, so that threads have something to share.
+_MANY_ROWS = 300
+
+
+def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: int = 0) -> None:
+    """Check that a kernel keeps the contract; raise an `AssertionError` that names what fails.
+
+    The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag`` is the
+    diagonal of the matrix; blocks equal the whole; products equal those of the matrix; the engine
+    equals the NumPy reference to 1e-12 in float64 and 1e-5 in float32, relative to
+    sqrt(k(x, x) k(z, z)); gradients in the free parameters, with dense and with low-rank weights, and
+    in the inputs equal central differences; the number of threads does not change a bit; theta makes
+    a round trip; ``clone``, ``pickle``, ``repr``, equality and hash agree.
+
+    Two things are exempt. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
+    ``.scaled_by``) have no repr that rebuilds them and no pickle; nor has a class that cannot be
+    imported a pickle. What has no gradient (methods that cannot be traced, structured data) is not
+    differentiated.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel. Length-scales such as ``"median"`` are resolved on X first.
+    X : array-like, data frame or list, optional
+        Points to check it on. Left out, a few are made up: numbers, non-negative ones for histogram
+        kernels, whole ones for categories, strings for structured kernels. Needed where the kernel
+        asks for columns by name.
+    Z : like X, optional
+        A second collection for ``k(X, Z)``; by default more made-up points, or some of X.
+    random_state : int
+        Seed of the points, the weights and the blocks.
+
+    Raises
+    ------
+    AssertionError
+        In a sentence that names the kernel, the check and what was found.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.testing.check_kernel(2.0 * mc.RBF() + mc.Linear())
+
+    A kernel that claims too much does not pass:
+
+    >>> class Difference(mc.Stationary):
+    ...     psd = True
+    ...     def profile(self, r2):
+    ...         return 1 - r2
+    >>> mc.testing.check_kernel(Difference())
+    Traceback (most recent call last):
+        ...
+    AssertionError: Difference() fails the check of positive semi-definiteness: ...
+    """
+    if not isinstance(kernel, Kernel):
+        raise ParameterError(f"check_kernel: {kernel!r} is not a kernel; pass an instance of one.")
+    rng = np.random.default_rng(random_state)
+    made_up = X is None
+    if made_up:
+        X = _example(kernel, rng, 13)
+    kernel = kernel.resolve(X)
+    rows = kernel.prepare(X)
+    if Z is None:
+        Z = _like(kernel, X, rng) if made_up else rows[::2]
+    case = _Case(kernel, rows, kernel.prepare(Z), random_state)
+    for name, run in _CHECKS.items():
+        try:
+            run(case)
+        except (_Failure, MercerError) as error:
+            raise AssertionError(f"{kernel!r} fails the check of {name}: {error}") from error
+
+
+class _Failure(Exception):
+    """What a check found; `check_kernel` adds which check it was."""
+
+
+def _require(condition: bool, finding: str) -> None:
+    if not condition:
+        raise _Failure(finding)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A kernel with the points that it is checked on."""
+
+    kernel: Kernel
+    rows: Any
+    cols: Any
+    seed: int
+
+    @cached_property
+    def square(self) -> Array:
+        """k(X)."""
+        return self.kernel(self.rows)
+
+    @cached_property
+    def cross(self) -> Array:
+        """k(X, Z)."""
+        return self.kernel(self.rows, self.cols)
+
+    def random(self, *shape: int) -> Array:
+        """The same numbers whenever they are asked for."""
+        return np.random.default_rng(self.seed).standard_normal(shape)
+
+    def bound(self, rows: Any, cols: Any) -> Array:
+        """sqrt(k(x, x) k(z, z)) for each pair."""
+        sizes = (np.sqrt(np.abs(self.kernel.diag(p).astype(float))) for p in (rows, cols))
+        return np.asarray(np.multiply.outer(*sizes))
+
+
+def _require_close(found: Array, wanted: Array, bound: Array, what: str) -> None:
+    """Compare entry by entry, relative to the bound and to the wanted value itself."""
+    _require(found.shape == wanted.shape, f"{what}: shape {found.shape} instead of {wanted.shape}.")
+    _require(bool(np.isfinite(found).all()), f"{what}: not all values are finite.")
+    if not found.size:
+        return
+    gap = np.abs(found.astype(float) - wanted)
+    excess = gap - _TOLERANCE[found.dtype] * np.maximum(bound, np.abs(wanted))
+    worst = np.unravel_index(np.argmax(excess), excess.shape)
+    place = ", ".join(map(str, worst))
+    _require(
+        excess[worst] <= 0,
+        f"{what}: at [{place}] the value is {found[worst]:.17g} instead of {wanted[worst]:.17g}.",
+    )
+
+
+# The checks -------------------------------------------------------------------------------------
+
+
+def _symmetry(case: _Case) -> None:
+    bound = case.bound(case.rows, case.rows)
+    _require_close(case.square, case.square.T, bound, "k(X) is not its transpose")
+    if not case.kernel.input_tags()["pairwise"]:
+        swapped = case.kernel(case.cols, case.rows).T
+        bound = case.bound(case.rows, case.cols)
+        _require_close(case.cross, swapped, bound, "k(X, Z) is not the transpose of k(Z, X)")
+
+
+def _positive_semidefinite(case: _Case) -> None:
+    if case.kernel.is_psd:
+        report = check(case.square)
+        _require(report.valid is not False, f"is_psd is True, but the matrix is not. {report}")
+
+
+def _diagonal(case: _Case) -> None:
+    diagonal = case.kernel.diag(case.rows)
+    bound = np.abs(diagonal)
+    _require_close(diagonal, np.diagonal(case.square), bound, "diag(X) is not the diagonal of k(X)")
+    lazy = case.kernel.gram(case.rows).diagonal()
+    _require_close(lazy, diagonal, bound, "gram(X).diagonal() is not diag(X)")
+
+
+def _blocks(case: _Case) -> None:
+    kernel, n, m = case.kernel, len(case.rows), len(case.cols)
+    some, others = np.arange(n)[::2], np.arange(n)[1::3]
+    square, cross = kernel.gram(case.rows), kernel.gram(case.rows, case.cols)
+    bound = case.bound(case.rows, case.rows)
+    for a, b in ((some, others), (some, some), (others, slice(None))):
+        wanted = case.square[a][:, b]
+        _require_close(square[a, b], wanted, bound[a][:, b], "gram(X)[rows, cols]")
+    bound = case.bound(case.rows, case.cols)
+    part = cross[some, : m // 2]
+    _require_close(part, case.cross[some, : m // 2], bound[some, : m // 2], "gram(X, Z)[rows, cols]")
+    part = kernel(case.rows[some], case.cols)
+    _require_close(part, case.cross[some], bound[some], "k(X[rows], Z)")
+
+
+def _products(case: _Case) -> None:
+    for points, matrix in ((None, case.square), (case.cols, case.cross)):
+        gram = case.kernel.gram(case.rows, points)
+        bound = case.bound(case.rows, case.rows if points is None else points)
+        V, U = case.random(matrix.shape[1], 3), case.random(matrix.shape[0], 2)
+        _require_close(gram @ V, matrix @ V, bound @ np.abs(V), "gram @ V")
+        _require_close(gram @ V[:, 0], matrix @ V[:, 0], bound @ np.abs(V[:, 0]), "gram @ v")
+        _require_close(gram.T @ U, matrix.T @ U, bound.T @ np.abs(U), "gram.T @ U")
+        normal, size = gram.normal_matmat(V), bound.T @ (bound @ np.abs(V))
+        _require_close(normal, matrix.T @ (matrix @ V), size, "K.T @ (K @ V)")
+
+
+def _reference(case: _Case) -> None:
+    for dtype in (np.float64, np.float32):
+        rows, cols = (_cast(p.data, dtype) for p in (case.rows, case.cols))
+        if rows is None or cols is None:
+            rows, cols = case.rows, case.cols
+        elif case.kernel.input_tags()["pairwise"]:
+            cols = None
+        for points in (None, cols):
+            pairs = case.kernel._pairs(rows, points)
+            found = case.kernel(rows, points)
+            bound = case.bound(pairs.rows, pairs.cols)
+            wanted = np.asarray(reference.evaluate(case.kernel.expression, pairs), dtype=float)
+            what = f"engine and NumPy reference differ on {found.dtype} data"
+            _require_close(found, wanted, bound, what)
+
+
+def _parameter_gradient(case: _Case) -> None:
+    kernel = _inside_bounds(case.kernel)
+    count = len(kernel.theta)
+    if not count:
+        return
+    for points in (None, case.cols):
+        gram = kernel.gram(case.rows, points)
+        n, m = gram.shape
+        low_rank = case.random(n, 2), case.random(m, 2)
+        for weights in (case.random(n, m), low_rank):
+            try:
+                found = gram.gradient(weights)
+            except NotDifferentiableError:
+                return
+            dense = weights if isinstance(weights, np.ndarray) else weights[0] @ weights[1].T
+            for i, name in enumerate(kernel.theta_names):
+                slope = _slope(_along_theta(kernel, i, case.rows, points))
+                size = np.abs(dense * slope).sum() + 1e-3 * np.abs(dense * gram.toarray()).sum()
+                _require_slope(found[i], (dense * slope).sum(), size, f"d/dtheta of {name}")
+
+
+def _along_theta(kernel: Kernel, i: int, rows: Any, cols: Any) -> Callable[[float], Array]:
+    def matrix(step: float) -> Array:
+        theta = np.array(kernel.theta)
+        theta[i] += step
+        return kernel.with_theta(theta)(rows, cols).astype(float)
+
+    return matrix
+
+
+def _input_gradient(case: _Case) -> None:
+    X = _cast(case.rows.data, np.float64)
+    if X is None or case.kernel.input_tags()["pairwise"]:
+        return
+    # Away from the columns' points: at ties |x - z| and min(x, z) have no derivative.
+    spread = np.maximum(np.ptp(X, axis=0), 1e-3)
+    X = X + 1e-2 * spread * np.random.default_rng(case.seed).uniform(0.5, 1.0, X.shape)
+    gram = case.kernel.gram(X, case.cols)
+    weights = case.random(*gram.shape)
+    try:
+        found = gram.input_gradient(weights)
+    except NotDifferentiableError:
+        return
+    _require(found.shape == X.shape, f"shape {found.shape} for data of shape {X.shape}.")
+    for j in range(X.shape[1]):
+        slope = weights * _slope(_along_column(case.kernel, X, j, spread[j], case.cols)) / spread[j]
+        size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum() / spread[j]
+        for i in range(len(X)):
+            _require_slope(found[i, j], slope[i].sum(), size, f"d/dx of row {i}, column {j}")
+
+
+def _along_column(
+    kernel: Kernel, X: Array, j: int, unit: float, cols: Any
+) -> Callable[[float], Array]:
+    def matrix(step: float) -> Array:
+        moved = X.copy()
+        moved[:, j] += step * unit
+        return kernel(moved, cols).astype(float)
+
+    return matrix
+
+
+def _slope(function: Callable[[float], Array]) -> Array:
+    """The derivative at 0, by central differences of fourth order."""
+    near, far = function(_STEP) - function(-_STEP), function(2 * _STEP) - function(-2 * _STEP)
+    return (8 * near - far) / (12 * _STEP)
+
+
+def _require_slope(found: float, wanted: float, size: float, what: str) -> None:
+    _require(
+        bool(abs(found - wanted) <= _SLOPE_TOLERANCE * size),
+        f"{what} is {found:.9g}, central differences give {wanted:.9g}.",
+    )
+
+
+def _inside_bounds(kernel: Kernel) -> Kernel:
+    """The kernel with bounded parameters moved far enough inside for a difference quotient."""
+    low, high = kernel.theta_bounds.T
+    room = np.minimum(4 * _STEP, (high - low) / 2)
+    return kernel.with_theta(np.clip(kernel.theta, low + room, high - room))
+
+
+def _thread_count(case: _Case) -> None:
+    kernel, rows = case.kernel, case.rows
+    if not any(node.op == "external" for node in walk((kernel.expression,))):
+        rows = rows[np.arange(max(_MANY_ROWS, len(rows))) % len(rows)]
+
+    def results() -> Iterator[Array]:
+        gram = kernel.gram(rows)
+        yield kernel(rows)
+        yield gram @ case.random(len(rows), 2)
+        try:
+            yield gram.gradient((case.random(len(rows), 1), case.random(len(rows), 1)))
+        except NotDifferentiableError:
+            return
+
+    with threads(1):
+        one = list(results())
+    with threads(2):
+        two = list(results())
+    names = ("k(X)", "gram @ V", "the gradient")
+    for name, a, b in zip(names, one, two, strict=False):
+        _require(np.array_equal(a, b), f"{name} is not the same with one thread and with two.")
+
+
+def _theta(case: _Case) -> None:
+    kernel = _inside_bounds(case.kernel)
+    _require(case.kernel.with_theta(case.kernel.theta) == case.kernel, "with_theta(theta) differs.")
+    theta = kernel.theta
+    low, high = kernel.theta_bounds.T
+    moved = np.clip(theta + _STEP, low, high)
+    there = kernel.with_theta(moved)
+    _require(np.allclose(there.theta, moved, rtol=0, atol=1e-9), "with_theta(t).theta is not t.")
+    _require(not len(theta) or there != kernel, "equal to a kernel with other parameters.")
+    _require(len(kernel.theta_names) == len(theta), "theta_names and theta differ in length.")
+
+
+def _clone(case: _Case) -> None:
+    _require(clone(case.kernel) == case.kernel, "sklearn.base.clone returns another kernel.")
+
+
+def _pickle(case: _Case) -> None:
+    nodes = list(_nodes(case.kernel))
+    if any(_holds_function(node) or not _is_importable(type(node)) for node in nodes):
+        return
+    copy = pickle.loads(pickle.dumps(case.kernel))
+    _require_equal(copy, case, "the pickled kernel")
+
+
+def _repr(case: _Case) -> None:
+    nodes = list(_nodes(case.kernel))
+    if any(_holds_function(node) for node in nodes):
+        return
+    import mercer
+
+    names = {name: getattr(mercer, name) for name in mercer.__all__}
+    names |= {type(node).__name__: type(node) for node in nodes}
+    try:
+        copy = eval(repr(case.kernel), names)
+    except Exception as error:
+        raise _Failure(f"the repr cannot be evaluated ({error}).") from error
+    _require_equal(copy, case, "the kernel rebuilt from its repr")
+
+
+def _require_equal(copy: Any, case: _Case, what: str) -> None:
+    _require(copy == case.kernel, f"{what} is not equal: {copy!r}.")
+    _require(hash(copy) == hash(case.kernel), f"{what} has another hash.")
+    _require(np.array_equal(copy(case.rows), case.square), f"{what} gives another matrix.")
+
+
+_CHECKS: dict[str, Callable[[_Case], None]] = {
+    "symmetry": _symmetry,
+    "positive semi-definiteness": _positive_semidefinite,
+    "the diagonal": _diagonal,
+    "blocks": _blocks,
+    "products": _products,
+    "the NumPy reference": _reference,
+    "the gradient in the parameters": _parameter_gradient,
+    "the gradient in the inputs": _input_gradient,
+    "threads": _thread_count,
+    "theta": _theta,
+    "clone": _clone,
+    "pickle": _pickle,
+    "repr": _repr,
+}
+
+
+# Inspecting a kernel ------------------------------------------------------------------------------
+
+
+def _nodes(kernel: Any) -> Iterator[Any]:
+    """The kernel and all kernels inside it."""
+    yield kernel
+    for _, child in kernel._children():
+        yield from _nodes(child)
+
+
+def _holds_function(node: Any) -> bool:
+    return any(
+        callable(node.declared(name)) and not isinstance(node.declared(name), Kernel)
+        for name in node._declarations
+    )
+
+
+def _is_importable(cls: type) -> bool:
+    found: Any = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
+
+
+def _cast(data: Any, dtype: type) -> Any:
+    """Numeric arrays in another floating type; None for anything else."""
+    is_numeric = isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "fiu"
+    return data.astype(dtype) if is_numeric else None
+
+
+# Made-up points -----------------------------------------------------------------------------------
+
+
+def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
+    """A few points that the kernel takes, in as many columns as it needs."""
+    first: MercerError | None = None
+    for width in (3, 2, 1, *range(4, 33)):
+        X = _made_up(kernel, rng, n, width)
+        try:
+            kernel.resolve(X)(X)
+        except (DataError, ParameterError) as error:
+            first = first or error
+        else:
+            return X
+    assert first is not None
+    raise first
+
+
+def _made_up(kernel: Kernel, rng: np.random.Generator, n: int, width: int) -> Any:
+    tags = kernel.input_tags()
+    if tags["pairwise"]:
+        factor = rng.standard_normal((n, n))
+        return factor @ factor.T
+    if tags["string"] and not tags["two_d"]:
+        lengths = rng.integers(2, 12, n)
+        return ["".join(rng.choice(list("ACGT"), length)) for length in lengths]
+    matrices = [k.matrix for k in _nodes(kernel) if isinstance(k, Precomputed)]
+    if matrices or any(isinstance(k, Categorical) for k in _nodes(kernel)):
+        levels = min([3, *(len(matrix) for matrix in matrices)])
+        return rng.integers(0, levels, (n, width)).astype(float)
+    low = 0.0 if tags["positive_only"] else -1.0
+    return rng.uniform(low, 1.0, (n, width))
+
+
+def _like(kernel: Kernel, X: Any, rng: np.random.Generator) -> Any:
+    """Fewer points of the kind of X."""
+    if kernel.input_tags()["pairwise"]:
+        return kernel.prepare(X)[::2]
+    return _made_up(kernel, rng, 7, X.shape[1] if isinstance(X, np.ndarray) else 1)

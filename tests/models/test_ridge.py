@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge as SklearnKernelRidge
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -307,6 +309,42 @@ def test_data_frames(container: Any) -> None:
     np.testing.assert_allclose(model.predict(frame), mc.KernelRidge(RBF).fit(X, Y).predict(X))
 
 
+def test_sparse_rows() -> None:
+    sparse = sp.csr_array(np.where(X > 0, X, 0))
+    for kernel in (RBF, mc.Linear()):
+        model = mc.KernelRidge(kernel).fit(sparse, Y)
+        dense = mc.KernelRidge(kernel).fit(sparse.toarray(), Y)
+        np.testing.assert_allclose(model.predict(sparse), dense.predict(sparse.toarray()))
+
+
+WORDS = ["".join(RNG.choice(list("ACGT"), size=size)) for size in RNG.integers(4, 12, size=40)]
+
+
+def test_strings() -> None:
+    kernel = mc.Spectrum(2).normalized()
+    model = mc.KernelRidge(kernel, alpha="loo").fit(WORDS, Y)
+    matrix = mc.KernelRidge(mc.Precomputed(), alpha="loo").fit(kernel(WORDS), Y)
+    unseen = ["ACGT", "NNNN", WORDS[3]]
+    np.testing.assert_allclose(
+        model.predict(unseen), matrix.predict(kernel(unseen, WORDS)), rtol=1e-6
+    )
+    assert not hasattr(model, "n_features_in_")
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame])
+def test_a_composition_on_columns_of_a_frame_is_fitted_and_searched(container: Any) -> None:
+    frame = container({"word": WORDS, "ph": X[:, 0], "unused": X[:, 1], "heat": X[:, 2]})
+    kernel = mc.Spectrum(2).normalized().on("word") * mc.RBF(length_scale=2.0).on("ph", "heat")
+    product = mc.Spectrum(2).normalized()(WORDS) * mc.RBF(length_scale=2.0)(X[:, [0, 2]])
+    model = mc.KernelRidge(kernel).fit(frame, Y)
+    expected = mc.KernelRidge(mc.Precomputed()).fit(product, Y).predict(product)
+    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-8)
+    grid = {"kernel__rbf__length_scale": [0.01, 2.0]}
+    search = GridSearchCV(mc.KernelRidge(kernel, alpha=0.1), grid, cv=3).fit(frame, Y)
+    low, high = search.cv_results_["mean_test_score"]
+    assert low != high
+
+
 def test_precomputed_matrices_are_not_written_to() -> None:
     K, cross = rbf_kernel(X, gamma=0.2), rbf_kernel(Z, X, gamma=0.2)
     for alpha in (0.5, 0.0, "loo"):
@@ -316,6 +354,15 @@ def test_precomputed_matrices_are_not_written_to() -> None:
         same = mc.KernelRidge(mc.RBF.from_gamma(0.2), alpha=alpha).fit(X, Y, WEIGHTS)
         np.testing.assert_allclose(model.predict(cross), same.predict(Z), rtol=1e-6)
         np.testing.assert_allclose(model.loo_residuals_, same.loo_residuals_, rtol=1e-4, atol=1e-6)
+
+
+def test_a_precomputed_float32_matrix_is_judged_by_its_own_precision() -> None:
+    K = (X @ X.T).astype(np.float32)  # of rank 3, so negative in float64 by rounding
+    model = mc.KernelRidge(mc.Precomputed()).fit(K, Y)
+    expected = mc.KernelRidge(mc.Linear()).fit(X, Y).predict(Z)
+    np.testing.assert_allclose(model.predict((Z @ X.T).astype(np.float32)), expected, rtol=1e-4)
+    with pytest.raises(ValidityError):
+        mc.KernelRidge(mc.Precomputed()).fit(K.astype(np.float64), Y)
 
 
 def test_float32_stays_float32() -> None:

@@ -1,7 +1,8 @@
-"""The algebra of kernels: each operation is one under which positive semi-definite kernels are closed.
+"""The algebra of kernels: operations under which positive semi-definite kernels are closed.
 
-``Sum``, ``Product``, ``Power`` and ``Scaled`` are classes of their own and flatten only with their own
-kind. What would leave the cone of kernels (a negative factor, a difference) is refused with the reason.
+``Sum``, ``Product``, ``Power`` and ``Scaled`` are classes of their own and flatten only with their
+own kind. What would leave the cone of kernels (a negative factor, a difference) is refused with the
+reason.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import scipy.sparse as sp
 
 from mercer.exceptions import NoFeatureMapError, ParameterError
 from mercer.features import exact
-from mercer.kernels.base import Kernel, Scope, diagonal
-from mercer.kernels.data import Columns, Points
+from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import Bounded, Fixed, Integer, NonNegative, Part, plain, show
+from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
+from mercer.kernels.tracing import diagonal
 from mercer.kernels.tree import named_children
+from mercer.kernels.views import Columns
 from mercer.program.expression import Expr, PointFunction, parameter
 from mercer.program.operations import apply
 
@@ -35,7 +38,8 @@ __all__ = [
 ]
 
 
-# Building -----------------------------------------------------------------------------------------------
+# Building
+# -----------------------------------------------------------------------------------------------
 
 
 def add(a: Any, b: Any) -> Kernel:
@@ -53,20 +57,22 @@ def multiply(a: Any, b: Any) -> Kernel:
 
 
 def divide(kernel: Kernel, divisor: Any) -> Kernel:
-    """k / c for a positive number c."""
+    """K / c for a positive number c."""
     if not _is_number(divisor) or isinstance(divisor, Fixed | Bounded) or divisor <= 0:
         raise ParameterError(
-            f"kernel / {divisor!r}: a kernel can be divided by a positive number only; a quotient of kernels need not "
+            f"kernel / {divisor!r}: a kernel can be divided by a positive number only; a quotient "
+            f"of kernels need not "
             "be positive semi-definite."
         )
     return _scaled(kernel, 1.0 / divisor)
 
 
 def power(kernel: Kernel, exponent: Any) -> Kernel:
-    """k ** n for a positive whole number n."""
+    """K ** n for a positive whole number n."""
     if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or exponent < 1:
         raise ParameterError(
-            f"kernel ** {exponent!r}: the exponent must be a whole number >= 1, because only whole powers of every "
+            f"kernel ** {exponent!r}: the exponent must be a whole number >= 1, because only "
+            f"whole powers of every "
             "kernel are kernels; write k ** 2, or k.exp()."
         )
     if isinstance(kernel, Power):
@@ -89,7 +95,8 @@ def on(kernel: Kernel, columns: tuple[Any, ...]) -> Kernel:
 def refuse_difference(a: Any, b: Any) -> Kernel:
     """A difference of kernels is not a kernel."""
     raise ParameterError(
-        f"{a!r} - {b!r}: a difference of kernels need not be positive semi-definite, so it is not a kernel; use "
+        f"{a!r} - {b!r}: a difference of kernels need not be positive semi-definite, so it is not "
+        f"a kernel; use "
         "sums, products and non-negative factors."
     )
 
@@ -100,10 +107,13 @@ def _kernel(value: Any, operation: str) -> Kernel:
     if _is_number(value):
         if plain(value) < 0:
             raise ParameterError(
-                f"kernel {operation} {value!r}: a negative constant is not positive semi-definite; add a constant >= 0."
+                f"kernel {operation} {value!r}: a negative constant is not positive "
+                f"semi-definite; add a constant >= 0."
             )
         return Constant(value)
-    raise TypeError(f"kernel {operation} {type(value).__name__}: the other side must be a kernel or a number.")
+    raise TypeError(
+        f"kernel {operation} {type(value).__name__}: the other side must be a kernel or a number."
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -120,7 +130,8 @@ def _scaled(kernel: Any, factor: Any) -> Kernel:
     number = plain(factor)
     if not number >= 0:
         raise ParameterError(
-            f"{factor!r} * {kernel!r}: the scale of a kernel must be >= 0, because a negative factor turns a positive "
+            f"{factor!r} * {kernel!r}: the scale of a kernel must be >= 0, because a negative "
+            f"factor turns a positive "
             "semi-definite function into a negative one; pass a non-negative number."
         )
     if isinstance(kernel, Scaled) and not isinstance(factor, Fixed | Bounded):
@@ -133,7 +144,8 @@ def _flatten(kind: type[_Composite], kernels: list[Kernel]) -> list[Kernel]:
     return [part for k in kernels for part in (k.kernels if type(k) is kind else [k])]
 
 
-# Sums and products --------------------------------------------------------------------------------------
+# Sums and products
+# --------------------------------------------------------------------------------------
 
 
 class _Composite(Kernel):
@@ -194,7 +206,11 @@ class Sum(_Composite):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         parts = self._all_features(scope, points)
-        names = [f"{level}: {name}" for (level, _), p in zip(self._levels, parts, strict=True) for name in _names(p)]
+        names = [
+            f"{level}: {name}"
+            for (level, _), p in zip(self._levels, parts, strict=True)
+            for name in _names(p)
+        ]
         return Columns(exact.concatenate(*(p.values for p in parts)), names=tuple(names))
 
 
@@ -244,7 +260,8 @@ def _tensor(parts: list[Columns]) -> Columns:
     return result
 
 
-# Wrappers of one kernel ---------------------------------------------------------------------------------
+# Wrappers of one kernel
+# ---------------------------------------------------------------------------------
 
 
 class _Wrapper(Kernel):
@@ -314,7 +331,11 @@ class Scaled(_Wrapper):
         return True if self.scale == 0 else known
 
     def __repr__(self) -> str:
-        inside = f"({self.kernel!r})" if isinstance(self.kernel, _Composite | Scaled) else repr(self.kernel)
+        inside = (
+            f"({self.kernel!r})"
+            if isinstance(self.kernel, _Composite | Scaled)
+            else repr(self.kernel)
+        )
         return f"{show(self.declared('scale'))} * {inside}"
 
     def _trace(self, scope: Scope) -> Expr:
@@ -338,7 +359,7 @@ class Power(_Wrapper):
     Examples
     --------
     >>> import mercer as mc
-    >>> mc.Linear() ** 2 ** 1
+    >>> mc.Linear() ** 2**1
     Linear() ** 2
     """
 
@@ -406,16 +427,21 @@ class PolynomialOf(_Wrapper):
 
     def __init__(self, kernel: Kernel, coefficients: Any = (0.0, 1.0)) -> None:
         values = np.asarray(plain(coefficients), dtype=object)
-        if values.ndim == 1 and any(isinstance(c, int | float | np.number) and c < 0 for c in values):
+        if values.ndim == 1 and any(
+            isinstance(c, int | float | np.number) and c < 0 for c in values
+        ):
             raise ParameterError(
-                f"polynomial({list(values)}): the coefficients of a polynomial of a kernel must be >= 0, because a "
+                f"polynomial({list(values)}): the coefficients of a polynomial of a kernel must "
+                f"be >= 0, because a "
                 "negative one can make it indefinite; pass non-negative numbers."
             )
         super().__init__(kernel, coefficients=coefficients)
 
     def _check(self) -> None:
         if np.ndim(self.coefficients) != 1:
-            raise ParameterError(f"polynomial({self.coefficients!r}): pass a sequence [c0, c1, ...].")
+            raise ParameterError(
+                f"polynomial({self.coefficients!r}): pass a sequence [c0, c1, ...]."
+            )
 
     def __repr__(self) -> str:
         return f"{self._operand()}.polynomial({show(self.declared('coefficients'))})"
@@ -456,7 +482,8 @@ class ScaledBy(_Wrapper):
 
     Notes
     -----
-    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if the function is.
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
+    the function is.
 
     Examples
     --------
@@ -481,8 +508,14 @@ class ScaledBy(_Wrapper):
     def _features(self, scope: Scope, points: Points) -> Columns:
         inner = self._inner_features(scope, points)
         factor = points.function_values(scope.view, self.function)[:, None]
-        values = inner.values * factor if isinstance(inner.values, np.ndarray) else inner.values.multiply(factor)
-        return Columns(values if isinstance(values, np.ndarray) else sp.csr_array(values), names=inner.names)
+        values = (
+            inner.values * factor
+            if isinstance(inner.values, np.ndarray)
+            else inner.values.multiply(factor)
+        )
+        return Columns(
+            values if isinstance(values, np.ndarray) else sp.csr_array(values), names=inner.names
+        )
 
 
 class Normalized(_Wrapper):
@@ -539,7 +572,9 @@ class OnColumns(_Wrapper):
     columns = Part()
 
     def __init__(self, kernel: Kernel, columns: Any) -> None:
-        super().__init__(kernel, columns=tuple(int(c) if isinstance(c, np.integer) else c for c in columns))
+        super().__init__(
+            kernel, columns=tuple(int(c) if isinstance(c, np.integer) else c for c in columns)
+        )
 
     @property
     def is_psd(self) -> bool | None:
@@ -579,7 +614,8 @@ class Warped(_Wrapper):
 
     Notes
     -----
-    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if the function is.
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
+    the function is.
 
     Examples
     --------

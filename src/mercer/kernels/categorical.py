@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import Scope, VectorKernel, coordinate_leaf
-from mercer.kernels.data import Codes, Columns
+from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Positive
 from mercer.kernels.stationary import check_one_each, weighted_columns
+from mercer.kernels.tracing import coordinate_leaf
+from mercer.kernels.vector import VectorKernel
+from mercer.kernels.views import Codes, Columns
 from mercer.program.expression import Expr, Scale, Slot, X, Z, parameter
 from mercer.program.operations import apply
 
@@ -19,8 +21,8 @@ __all__ = ["Categorical"]
 class Categorical(VectorKernel):
     """Equal or different: exp(-sum_j weight_j [x_j != z_j]).
 
-    1 for equal categories, exp(-weight) for different ones, and the product of these over the columns. Categories
-    may be strings, integers or booleans.
+    1 for equal categories, exp(-weight) for different ones, and the product of these over the
+    columns. Categories may be strings, integers or booleans.
 
     Parameters
     ----------

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from mercer.features import exact
-from mercer.kernels.base import Coordinate, DotProduct, Scope, VectorKernel, coordinate_leaf, diagonal
-from mercer.kernels.data import Columns, Points, UnitRows
+from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.kernels.points import Points
+from mercer.kernels.tracing import coordinate_leaf, diagonal
+from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel
+from mercer.kernels.views import Columns, UnitRows
 from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
 from mercer.program.pairs import Array
@@ -32,7 +35,7 @@ class Linear(DotProduct):
     psd = True
 
     def profile(self, s: Any) -> Any:
-        """s."""
+        """S."""
         return s
 
     def _features(self, scope: Scope, points: Points) -> Columns:
@@ -89,7 +92,8 @@ class Polynomial(DotProduct):
 class Sigmoid(DotProduct):
     """Hyperbolic tangent, tanh(gain x.z + offset): an indefinite similarity, not a kernel.
 
-    Models refuse its matrices where they are not positive semi-definite, unless told how to repair them.
+    Models refuse its matrices where they are not positive semi-definite, unless told how to repair
+    them.
 
     Parameters
     ----------
@@ -174,7 +178,7 @@ class Anova(Coordinate):
     psd = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """x z."""
+        """X z."""
         return x * z
 
     def _degree(self) -> int:
@@ -182,7 +186,7 @@ class Anova(Coordinate):
 
 
 class ArcCosine(VectorKernel):
-    """Arc-cosine kernel: an infinitely wide layer of threshold (0), ReLU (1) or squared ReLU (2) units.
+    """Arc-cosine kernel: an infinitely wide layer of threshold, ReLU or squared ReLU units.
 
     (1/pi) (|x| |z|)^order J(theta), theta the angle between x and z, with J_0 = pi - theta,
     J_1 = sin + (pi - theta) cos, J_2 = 3 sin cos + (pi - theta) (1 + 2 cos^2).

@@ -1,7 +1,7 @@
 """Length-scales from data: the two rules of thumb that need no search.
 
-``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X) / 2), which is scikit-learn's
-gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
+``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X) / 2), which is
+scikit-learn's gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def euclidean_length(name: str, matrix: Any, weight: Array | None) -> float:
 
 
 def manhattan_length(name: str, matrix: Any, weight: Array | None) -> float:
-    """Length-scale for kernels of the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
+    """Length-scale for the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
     if name == "median":
         return _median_distance(matrix, weight, "cityblock")
     return _or_one(matrix.shape[1] * np.sqrt(_variance(matrix, weight) / np.pi))
@@ -66,7 +66,9 @@ def _median_distance(matrix: Any, weight: Array | None, metric: str) -> float:
     if n > _SAMPLE or probability is not None:
         size = min(n, _SAMPLE)
         available = n if probability is None else int(np.count_nonzero(probability))
-        rows = np.random.default_rng(0).choice(n, min(size, available), replace=False, p=probability)
+        rows = np.random.default_rng(0).choice(
+            n, min(size, available), replace=False, p=probability
+        )
         matrix = matrix[np.sort(rows)]
     values = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
     if len(values) < 2:

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mercer.kernels.base import Coordinate, Scope, VectorKernel, coordinate_leaf, diagonal
+from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Choice, Positive
+from mercer.kernels.tracing import coordinate_leaf, diagonal
+from mercer.kernels.vector import Coordinate, VectorKernel
 from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
 
@@ -50,7 +52,8 @@ class Chi2(Coordinate):
 class AdditiveChi2(Coordinate):
     """Additive chi-squared kernel, sum_j 2 x_j z_j / (x_j + z_j).
 
-    (The negative chi-squared distance, which goes by the same name elsewhere, is not positive semi-definite.)
+    (The negative chi-squared distance, which goes by the same name elsewhere, is not positive
+    semi-definite.)
 
     Examples
     --------
@@ -88,8 +91,8 @@ class HistogramIntersection(Coordinate):
 class Tanimoto(VectorKernel):
     """Tanimoto (Jaccard) similarity of bits or counts.
 
-    ``form="dot"``: x.z / (x.x + z.z - x.z). ``form="minmax"``: sum_j min(x_j, z_j) / sum_j max(x_j, z_j). On
-    bits both are |intersection| / |union|. Two empty sets have similarity 1.
+    ``form="dot"``: x.z / (x.x + z.z - x.z). ``form="minmax"``: sum_j min(x_j, z_j) / sum_j max(x_j,
+    z_j). On bits both are |intersection| / |union|. Two empty sets have similarity 1.
 
     Parameters
     ----------

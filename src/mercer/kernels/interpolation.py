@@ -1,8 +1,8 @@
 """Profiles without a closed form, as piecewise polynomials on octaves.
 
-A function of u = r^2 that is smooth away from 0 is smooth *relative to u*: on every interval [2^e, 2^(e+1)),
-cut into a few equal parts, a polynomial of moderate degree reproduces it to rounding. The interval is found
-from the bits of u, so an evaluation costs one short polynomial.
+A function of u = r^2 that is smooth away from 0 is smooth *relative to u*: on every interval [2^e,
+2^(e+1)), cut into a few equal parts, a polynomial of moderate degree reproduces it to rounding. The
+interval is found from the bits of u, so an evaluation costs one short polynomial.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ _DEGREE = 11
 class Table:
     """A piecewise polynomial on the octaves from 2**first to 2**(first + octaves).
 
-    Below the first octave its value is ``at_zero``; above the last it is 0. ``data`` is the layout that
-    the engine reads: first, octaves, log2(parts), degree, at_zero, coefficients (lowest degree first).
+    Below the first octave its value is ``at_zero``; above the last it is 0. ``data`` is the layout
+    that the engine reads: first, octaves, log2(parts), degree, at_zero, coefficients (lowest degree
+    first).
     """
 
-    def __init__(self, function: Callable[[Array], Array], first: int, octaves: int, at_zero: float) -> None:
+    def __init__(
+        self, function: Callable[[Array], Array], first: int, octaves: int, at_zero: float
+    ) -> None:
         parts = 2**_PARTS_LOG2
         nodes = np.cos(np.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1))
         position = (np.arange(parts)[:, None] + (nodes + 1) / 2) / parts
@@ -43,6 +46,7 @@ class Table:
         self.data = np.concatenate([np.array(header, dtype=float), powers.reshape(-1)])
 
     def __call__(self, u: Any) -> Array:
+        """The interpolant."""
         return self._evaluate(u, self.coefficients, self.at_zero, slope=False)
 
     def slope(self, u: Any) -> Array:
@@ -88,7 +92,7 @@ def matern_table(nu: float) -> Table:
 
 
 def matern_correlation(r: Array, nu: float) -> Array:
-    """2^(1-nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) r, in logarithms where the factors overflow."""
+    """2^(1-nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) r, in logarithms: factors overflow."""
     z = np.sqrt(2 * nu) * np.asarray(r, dtype=float)
     value = np.ones_like(z)
     small = z * z < 1e-2 * nu if nu > 20 else np.zeros(z.shape, dtype=bool)
@@ -102,7 +106,7 @@ def matern_correlation(r: Array, nu: float) -> Array:
 
 
 def _small_argument(z: Array, nu: float) -> Array:
-    """The regular part of the power series; the singular one, z^(2 nu), is far below rounding here."""
+    """The regular part of the power series; the singular one, z^(2 nu), is below rounding."""
     term, total = np.ones_like(z), np.ones_like(z)
     for k in range(1, 12):
         term = term * (z * z / 4) / (k * (k - nu))

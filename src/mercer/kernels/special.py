@@ -10,14 +10,22 @@ import numpy as np
 
 from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.data import Columns, Features, Objects, Points, View, as_objects
+from mercer.kernels.containers import as_objects
 from mercer.kernels.parameters import Choice, NonNegative, Part
+from mercer.kernels.points import Points
+from mercer.kernels.views import Columns, Features, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
 __all__ = ["Constant", "FeatureKernel", "FunctionKernel", "PairKernel", "Precomputed", "White"]
 
-_ANYTHING = {"pairwise": False, "sparse": True, "string": False, "two_d": True, "positive_only": False}
+_ANYTHING = {
+    "pairwise": False,
+    "sparse": True,
+    "string": False,
+    "two_d": True,
+    "positive_only": False,
+}
 
 
 class Constant(Kernel):
@@ -74,9 +82,9 @@ class White(Kernel):
 class FeatureKernel(Kernel):
     """Base of kernels with explicit features: k(x, z) = <features(x), features(z)>.
 
-    Write ``features(self, objects)``, which takes a list of objects and returns a dense or sparse matrix with one
-    row for each; or a pair (matrix, keys), where ``keys`` names the columns, so that collections with different
-    vocabularies are matched by key.
+    Write ``features(self, objects)``, which takes a list of objects and returns a dense or sparse
+    matrix with one row for each; or a pair (matrix, keys), where ``keys`` names the columns, so
+    that collections with different vocabularies are matched by key.
 
     Examples
     --------
@@ -84,6 +92,7 @@ class FeatureKernel(Kernel):
     >>> import numpy as np
     >>> class Lengths(mc.FeatureKernel):
     ...     '''Product of the lengths of two strings.'''
+    ...
     ...     def features(self, objects):
     ...         return np.array([[len(o)] for o in objects], dtype=float)
     >>> Lengths()(["ab", "abc"]).tolist()
@@ -105,8 +114,8 @@ class FeatureKernel(Kernel):
     def _trace(self, scope: Scope) -> Expr:
         return Expr("dot", (), Slot(self._view(scope)))
 
-    def _check_points(self, scope: Scope, points: Points) -> None:
-        points.columns(self._view(scope))
+    def _check_points(self, points: Points, view: View) -> None:
+        points.columns(view)
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         return points.columns(self._view(scope))
@@ -124,6 +133,7 @@ class Block:
         return type(self.kernel).__name__
 
     def block(self, pairs: Pairs) -> Array:
+        """The matrix of the pairs, checked."""
         a = self.kernel._objects(pairs.rows, self.view)
         b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
         value = self._checked(self.kernel.pairs(a, b), pairs.shape)
@@ -132,6 +142,7 @@ class Block:
         return value
 
     def diagonal(self, pairs: Pairs) -> Array:
+        """The kernel of each object with itself."""
         objects = self.kernel._objects(pairs.rows, self.view)
         return np.asarray(self.kernel.diagonal(objects), dtype=float)
 
@@ -142,12 +153,16 @@ class Block:
             raise DataTypeError(f"{self} returned {type(value).__name__}, not numbers.") from None
         if matrix.shape != shape:
             raise DataError(
-                f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} columns; it must return "
+                f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
+                f"columns; it must return "
                 f"a matrix of shape {shape}, with a row for each x and a column for each z."
             )
         if not np.isfinite(matrix).all():
             i, j = np.argwhere(~np.isfinite(matrix))[0]
-            raise DataError(f"{self} returned {matrix[i, j]} for row {i} and column {j}; it must return finite numbers.")
+            raise DataError(
+                f"{self} returned {matrix[i, j]} for row {i} and column {j}; it must return "
+                f"finite numbers."
+            )
         return matrix
 
     def _check_symmetry(self, matrix: Array) -> None:
@@ -155,15 +170,18 @@ class Block:
         if gap.max() > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
             i, j = np.unravel_index(np.argmax(gap), gap.shape)
             raise ValidityError(
-                f"{self} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = {matrix[j, i]:g}; a "
-                "kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, or mend the function."
+                f"{self} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) "
+                f"= {matrix[j, i]:g}; a "
+                "kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, or mend the "
+                "function."
             )
 
 
 class PairKernel(Kernel):
     """Base of kernels that compare objects in batches of pairs.
 
-    Write ``pairs(self, A, B)``, which takes two lists of objects and returns the matrix of their kernel values.
+    Write ``pairs(self, A, B)``, which takes two lists of objects and returns the matrix of their
+    kernel values.
 
     Examples
     --------
@@ -171,6 +189,7 @@ class PairKernel(Kernel):
     >>> import numpy as np
     >>> class CommonLetters(mc.PairKernel):
     ...     '''Number of letters that two words share.'''
+    ...
     ...     def pairs(self, A, B):
     ...         return np.array([[len(set(a) & set(b)) for b in B] for a in A])
     >>> CommonLetters()(["abc", "bcd"]).tolist()
@@ -182,7 +201,7 @@ class PairKernel(Kernel):
         """Return the matrix of kernel values of two lists of objects."""
 
     def diagonal(self, A: Any) -> Any:
-        """Return k(a, a) for every object; override it where that is cheaper than one pair at a time."""
+        """Return k(a, a) for every object; override it where that is cheaper than single pairs."""
         return np.array([np.asarray(self.pairs([a], [a])).reshape(()) for a in A], dtype=float)
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
@@ -192,7 +211,9 @@ class PairKernel(Kernel):
         return as_objects(points.frame_of(view))
 
     def _trace(self, scope: Scope) -> Expr:
-        return Expr("external", (), Block(self, scope.view.read_by(Objects()), bool(len(self.theta))))
+        return Expr(
+            "external", (), Block(self, scope.view.read_by(Objects()), bool(len(self.theta)))
+        )
 
 
 class FunctionKernel(PairKernel):
@@ -201,13 +222,15 @@ class FunctionKernel(PairKernel):
     Parameters
     ----------
     function : callable
-        ``f(X, Y)`` that returns the matrix of all pairs; with ``pairwise=True`` a function of two objects.
+        ``f(X, Y)`` that returns the matrix of all pairs; with ``pairwise=True`` a function of two
+        objects.
     pairwise : bool
         Whether the function takes two objects instead of two collections.
 
     Notes
     -----
-    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if the function is.
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
+    the function is.
 
     Examples
     --------
@@ -223,23 +246,37 @@ class FunctionKernel(PairKernel):
 
     def _check(self) -> None:
         if not callable(self.function):
-            raise ParameterError(f"FunctionKernel: function = {self.function!r} is not callable; pass a function f(X, Y).")
+            raise ParameterError(
+                f"FunctionKernel: function = {self.function!r} is not callable; pass a function "
+                "f(X, Y)."
+            )
 
     def pairs(self, A: Any, B: Any) -> Any:
         """Call the function."""
         if not self.pairwise:
             return self.function(A, B)
-        return np.array([[self.function(a, b) for b in B] for a in A], dtype=float).reshape(len(A), len(B))
+        return np.array([[self.function(a, b) for b in B] for a in A], dtype=float).reshape(
+            len(A), len(B)
+        )
 
     def diagonal(self, A: Any) -> Any:
         """Call the function on each object with itself."""
         if self.pairwise:
             return np.array([self.function(a, a) for a in A], dtype=float)
-        return np.array([np.asarray(self.function(A[i : i + 1], A[i : i + 1])).reshape(()) for i in range(len(A))])
+        return np.array(
+            [
+                np.asarray(self.function(A[i : i + 1], A[i : i + 1])).reshape(())
+                for i in range(len(A))
+            ]
+        )
 
     def _objects(self, points: Points, view: View) -> Any:
         data = points.data_of(view)
-        return list(data) if self.pairwise and isinstance(data, np.ndarray) else self._for_pairs(points, view, data)
+        return (
+            list(data)
+            if self.pairwise and isinstance(data, np.ndarray)
+            else self._for_pairs(points, view, data)
+        )
 
     def _for_pairs(self, points: Points, view: View, data: Any) -> Any:
         return as_objects(points.frame_of(view)) if self.pairwise else data
@@ -251,9 +288,9 @@ class FunctionKernel(PairKernel):
 class Precomputed(PairKernel):
     """A matrix of kernel values computed elsewhere.
 
-    ``Precomputed()``: X *is* the matrix; estimators take the rows (test points) against the columns (training
-    points), as scikit-learn's "precomputed" does. ``Precomputed(K)``: X holds row numbers of K, in one column, so
-    that the kernel composes with others and can be subset.
+    ``Precomputed()``: X *is* the matrix; estimators take the rows (test points) against the columns
+    (training points), as scikit-learn's "precomputed" does. ``Precomputed(K)``: X holds row numbers
+    of K, in one column, so that the kernel composes with others and can be subset.
 
     Parameters
     ----------
@@ -276,7 +313,9 @@ class Precomputed(PairKernel):
         if matrix is not None:
             matrix = np.array(matrix, dtype=float)
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-                raise DataError(f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square.")
+                raise DataError(
+                    f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square."
+                )
             if not np.isfinite(matrix).all():
                 raise DataError("Precomputed: matrix contains NaN or infinity.")
             matrix.flags.writeable = False
@@ -292,7 +331,8 @@ class Precomputed(PairKernel):
         columns = B[1]
         if columns.max(initial=-1) >= A[0].shape[1]:
             raise DataError(
-                f"Precomputed: X has {A[0].shape[1]} columns but {columns.max() + 1} points were given as columns; "
+                f"Precomputed: X has {A[0].shape[1]} columns but {columns.max() + 1} points were "
+                f"given as columns; "
                 "each row must hold the kernel values with all of them."
             )
         return A[0][:, columns]
@@ -304,7 +344,7 @@ class Precomputed(PairKernel):
         return A[0][np.arange(len(A[1])), A[1]]
 
     def _objects(self, points: Points, view: View) -> Any:
-        from mercer.kernels.data import Numbers
+        from mercer.kernels.views import Numbers
 
         values = points.columns(view.read_by(Numbers("Precomputed", sparse=False))).values
         if self.matrix is None:
@@ -314,13 +354,14 @@ class Precomputed(PairKernel):
             raise DataError("Precomputed(K): X must be one column of whole row numbers of K.")
         if indices.min() < 0 or indices.max() >= len(self.matrix):
             raise DataError(
-                f"Precomputed(K): row number {indices.max():g} is outside the matrix, whose rows are 0 to "
+                f"Precomputed(K): row number {indices.max():g} is outside the matrix, whose rows "
+                f"are 0 to "
                 f"{len(self.matrix) - 1}."
             )
         return indices.astype(np.intp)
 
-    def _check_points(self, scope: Scope, points: Points) -> None:
-        self._objects(points, scope.view)
+    def _check_points(self, points: Points, view: View) -> None:
+        self._objects(points, view)
 
     def _pairs(self, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
         pairs = super()._pairs(X, Z, freeze)
@@ -328,13 +369,14 @@ class Precomputed(PairKernel):
             n, m = pairs.rows.matrix(View().read_by(_numbers())).shape
             if n != m:
                 raise DataError(
-                    f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); Precomputed() takes the "
+                    f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
+                    f"Precomputed() takes the "
                     "matrix itself as data."
                 )
         return pairs
 
 
 def _numbers() -> Any:
-    from mercer.kernels.data import Numbers
+    from mercer.kernels.views import Numbers
 
     return Numbers("Precomputed", sparse=False)

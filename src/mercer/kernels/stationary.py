@@ -8,10 +8,13 @@ from typing import Any, Self
 import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
-from mercer.kernels.base import Scope, Stationary, VectorKernel, coordinate_leaf, symbolic
-from mercer.kernels.data import Columns, Points, Select
+from mercer.kernels.base import Scope
 from mercer.kernels.interpolation import matern_table
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.kernels.points import Points
+from mercer.kernels.tracing import coordinate_leaf, symbolic
+from mercer.kernels.vector import Stationary, VectorKernel
+from mercer.kernels.views import Columns, Select
 from mercer.program.expression import DIFFERENCE, Expr, Scale, X, Z, as_expression, parameter
 from mercer.program.operations import apply, lookup
 from mercer.program.pairs import Array
@@ -66,7 +69,10 @@ class RBF(Stationary):
         RBF()
         """
         if not (isinstance(gamma, int | float | np.number) and 0 < gamma < math.inf):
-            raise ParameterError(f"RBF.from_gamma: gamma = {gamma!r} does not satisfy gamma > 0; pass for example 0.5.")
+            raise ParameterError(
+                f"RBF.from_gamma: gamma = {gamma!r} does not satisfy gamma > 0; pass for example "
+                f"0.5."
+            )
         return cls(length_scale=1 / math.sqrt(2 * gamma))
 
 
@@ -104,9 +110,10 @@ class Laplacian(Stationary):
 class Matern(Stationary):
     """Matern kernel of smoothness nu.
 
-    2^(1-nu) / Gamma(nu) (sqrt(2 nu) r)^nu K_nu(sqrt(2 nu) r), where r is the scaled Euclidean distance. Paths
-    of the Gaussian process are ceil(nu) - 1 times differentiable. Closed forms serve nu = 0.5, 1.5, 2.5; infinity
-    is the RBF; any other nu runs through an interpolated profile.
+    2^(1-nu) / Gamma(nu) (sqrt(2 nu) r)^nu K_nu(sqrt(2 nu) r), where r is the scaled Euclidean
+    distance. Paths of the Gaussian process are ceil(nu) - 1 times differentiable. Closed forms
+    serve nu = 0.5, 1.5, 2.5; infinity is the RBF; any other nu runs through an interpolated
+    profile.
 
     Parameters
     ----------
@@ -144,7 +151,7 @@ class Matern(Stationary):
 
 
 class RationalQuadratic(Stationary):
-    """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: a mixture of RBFs over length-scales.
+    """Rational quadratic kernel, (1 + r^2 / (2 alpha))^-alpha: RBFs mixed over length-scales.
 
     Parameters
     ----------
@@ -171,9 +178,9 @@ class RationalQuadratic(Stationary):
 class Wendland(Stationary):
     """Wendland's kernel of compact support: 0 beyond a distance of ``length_scale``.
 
-    With l = floor(dimension / 2) + smoothness + 1 and r the scaled distance, the polynomial
-    (1 - r)_+^(l + smoothness) p(r) with 2 ``smoothness`` continuous derivatives, positive definite in up to ``dimension``
-    columns and in no more; more columns are refused.
+    With l = floor(dimension / 2) + smoothness + 1 and r the scaled distance, the polynomial (1 -
+    r)_+^(l + smoothness) p(r) with 2 ``smoothness`` continuous derivatives, positive definite in up
+    to ``dimension`` columns and in no more; more columns are refused.
 
     Parameters
     ----------
@@ -186,7 +193,8 @@ class Wendland(Stationary):
 
     References
     ----------
-    Wendland, Piecewise polynomial, positive definite and compactly supported radial functions, 1995.
+    Wendland, Piecewise polynomial, positive definite and compactly supported radial functions,
+    1995.
 
     Examples
     --------
@@ -217,7 +225,8 @@ class Wendland(Stationary):
     def _check_columns(self, columns: Columns) -> None:
         if columns.width > self.dimension:
             raise DataError(
-                f"Wendland: the data have {columns.width} columns but the kernel is positive definite in at most "
+                f"Wendland: the data have {columns.width} columns but the kernel is positive "
+                f"definite in at most "
                 f"dimension = {self.dimension}; pass dimension={columns.width}."
             )
 
@@ -263,9 +272,14 @@ class Periodic(VectorKernel):
     def _trace(self, scope: Scope) -> Expr:
         body = symbolic(self, scope, "coordinate", X, Z)
         if np.ndim(self.length_scale) == 0:
-            total = coordinate_leaf(body, self._slot(scope), 1) / parameter(scope.path("length_scale")) ** 2
+            total = (
+                coordinate_leaf(body, self._slot(scope), 1)
+                / parameter(scope.path("length_scale")) ** 2
+            )
         else:
-            lengths = [parameter(scope.path("length_scale"), j) for j in range(len(self.length_scale))]
+            lengths = [
+                parameter(scope.path("length_scale"), j) for j in range(len(self.length_scale))
+            ]
             total = weighted_columns(self, scope, body, [1 / length**2 for length in lengths])
         return apply("exp", -2 * total)
 
@@ -278,13 +292,14 @@ def check_one_each(kernel: VectorKernel, name: str, width: int) -> None:
     value = getattr(kernel, name)
     if np.ndim(value) and len(value) != width:
         raise ParameterError(
-            f"{type(kernel).__name__}: {name} has {len(value)} values but the kernel sees {width} columns; pass one "
+            f"{type(kernel).__name__}: {name} has {len(value)} values but the kernel sees {width} "
+            f"columns; pass one "
             f"number, or one for each of the {width} columns."
         )
 
 
 class Cosine(VectorKernel):
-    """Cosine kernel, cos(sum_j (x_j - z_j) / l_j): positive semi-definite because the sum is signed.
+    """Cosine kernel, cos(sum_j (x_j - z_j) / l_j): valid because the sum is signed.
 
     (The cosine of the *distance* |x - z| is not a kernel in two dimensions or more.)
 
@@ -316,8 +331,8 @@ class Cosine(VectorKernel):
 class SpectralMixture(VectorKernel):
     """Mixture of Gaussians in the frequency domain.
 
-    sum_q w_q exp(-1/2 sum_j (x_j - z_j)^2 / l_qj^2) cos(2 pi sum_j f_qj (x_j - z_j)): with enough components it
-    approximates any stationary kernel.
+    sum_q w_q exp(-1/2 sum_j (x_j - z_j)^2 / l_qj^2) cos(2 pi sum_j f_qj (x_j - z_j)): with enough
+    components it approximates any stationary kernel.
 
     Parameters
     ----------
@@ -326,7 +341,8 @@ class SpectralMixture(VectorKernel):
     frequencies : array of shape (q,) or (q, d)
         Mean frequency of each component (in each column).
     length_scale : array of shape (q,) or (q, d)
-        Length-scale of each component (in each column): 1 / (2 pi standard deviation of its frequencies).
+        Length-scale of each component (in each column): 1 / (2 pi standard deviation of its
+        frequencies).
 
     References
     ----------
@@ -349,7 +365,8 @@ class SpectralMixture(VectorKernel):
         sizes = {np.shape(getattr(self, n))[:1] for n in ("weights", "frequencies", "length_scale")}
         if len(sizes) != 1 or sizes == {()}:
             raise ParameterError(
-                "SpectralMixture: weights, frequencies and length_scale must have one entry (row) for each "
+                "SpectralMixture: weights, frequencies and length_scale must have one entry (row) "
+                "for each "
                 f"component, got shapes {np.shape(self.weights)}, {np.shape(self.frequencies)} and "
                 f"{np.shape(self.length_scale)}."
             )
@@ -365,7 +382,10 @@ class SpectralMixture(VectorKernel):
         per_column = np.ndim(self.length_scale) == 2
         scale = Scale(scope.path("length_scale"), row=q, per_column=per_column)
         distance = Expr("squared_distance", (), self._slot(scope, scale, centred=True))
-        envelope, wave = apply("exp", -distance / 2), apply("cos", 2 * math.pi * self._phase(scope, q))
+        envelope, wave = (
+            apply("exp", -distance / 2),
+            apply("cos", 2 * math.pi * self._phase(scope, q)),
+        )
         return parameter(scope.path("weights"), q) * envelope * wave
 
     def _phase(self, scope: Scope, q: int) -> Expr:
@@ -373,7 +393,9 @@ class SpectralMixture(VectorKernel):
         if np.ndim(self.frequencies) == 1:
             frequency = parameter(scope.path("frequencies"), q)
             return frequency * coordinate_leaf(DIFFERENCE, self._slot(scope), 1)
-        frequencies = [parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])]
+        frequencies = [
+            parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])
+        ]
         return weighted_columns(self, scope, DIFFERENCE, frequencies)
 
     def _check_columns(self, columns: Columns) -> None:
@@ -381,6 +403,7 @@ class SpectralMixture(VectorKernel):
             value = getattr(self, name)
             if np.ndim(value) == 2 and value.shape[1] != columns.width:
                 raise ParameterError(
-                    f"SpectralMixture: {name} has {value.shape[1]} columns but the kernel sees {columns.width}; "
+                    f"SpectralMixture: {name} has {value.shape[1]} columns but the kernel sees "
+                    f"{columns.width}; "
                     "pass shape (components,) or (components, columns)."
                 )

@@ -28,7 +28,8 @@ class Spectrum(FeatureKernel):
 
     References
     ----------
-    Leslie, Eskin and Noble, The spectrum kernel: a string kernel for SVM protein classification, 2002.
+    Leslie, Eskin and Noble, The spectrum kernel: a string kernel for SVM protein classification,
+    2002.
 
     Examples
     --------
@@ -44,12 +45,15 @@ class Spectrum(FeatureKernel):
         for i, item in enumerate(objects):
             if not isinstance(item, str):
                 raise DataTypeError(
-                    f"Spectrum: row {i} is a {type(item).__name__}, not a string; pass a list (or a column) of "
+                    f"Spectrum: row {i} is a {type(item).__name__}, not a string; pass a list (or "
+                    f"a column) of "
                     "strings."
                 )
         words, owners = _substrings(objects, self.k)
         keys, columns = np.unique(words, return_inverse=True)
-        counts = sp.coo_array((np.ones(len(owners)), (owners, columns)), shape=(len(objects), len(keys)))
+        counts = sp.coo_array(
+            (np.ones(len(owners)), (owners, columns)), shape=(len(objects), len(keys))
+        )
         return sp.csr_array(counts), _decode(keys, self.k)
 
 

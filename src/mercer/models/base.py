@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from mercer.exceptions import DataError, MercerError, ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.data import Points
+from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 
 Array = NDArray[np.floating[Any]]

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import memory, validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
-from mercer.kernels.data import Points
 from mercer.kernels.parameters import Fixed
+from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, Spectrum, cholesky, spectral
 
@@ -446,13 +446,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
         n = len(self.points_)
-        itemsize = kernel.diag(self.points_).dtype.itemsize
+        itemsize = kernel.gram(self.points_).dtype.itemsize
         memory.require(
             int(matrices * n * n * itemsize),
             f"{type(self).__name__} on {n} rows",
             "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
         )
         gram = kernel(self.points_)
+        if kernel.input_tags()["pairwise"] and self.points_.data.dtype == np.float32:
+            gram = gram.astype(np.float32)  # no more precise than it was given
         if not np.isfinite(gram.sum()):
             raise DataError(
                 f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mercer import _core
+from mercer.parallel import thread_count
 from mercer.program.expression import (
     IDENTITY,
     SEED,
@@ -24,11 +25,12 @@ from mercer.program.lower import Lowered, lower
 from mercer.program.operations import apply
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
-from mercer.program.reverse import evaluate_scalars
-from mercer.parallel import thread_count
 
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
+
+_SINGLE: np.dtype[Any] = np.dtype(np.float32)
+_DOUBLE: np.dtype[Any] = np.dtype(np.float64)
 
 #: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
 WEIGHTS = "weights"
@@ -44,7 +46,9 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     for rows, cols, part in _parts(lowered, pairs):
         arguments = _bind(lowered, part, dtype)
         target = out[rows, cols]
-        _core.gram(lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count())
+        _core.gram(
+            lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count()
+        )
     return out
 
 
@@ -82,10 +86,12 @@ def total(root: Expr, pairs: Pairs, weights: Any = None) -> float:
 
 
 def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
-    """Sum adjoint expressions over the pairs; ``weights`` is a matrix, factors (U, V) or None (ones)."""
+    """Sum adjoint expressions over the pairs; weights are a matrix, (U, V) or None (ones)."""
     seed = _seed(weights)
     everything = [_specialise(_seeded(r.expression, seed), pairs) for r in requests]
-    lowered = lower(tuple(e for e, _ in everything), tuple(_companion(r) for r in requests if r.slot))
+    lowered = lower(
+        tuple(e for e, _ in everything), tuple(_companion(r) for r in requests if r.slot)
+    )
     dtype = np.result_type(*(d for _, d in everything)) if everything else np.dtype(float)
     outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
     total: list[Any] = []
@@ -96,19 +102,26 @@ def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
     return total
 
 
-# Specialisation to the data -----------------------------------------------------------------------------
+# Specialisation to the data
+# -----------------------------------------------------------------------------
 
 
 def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
     """Choose the floating type, and rewrite primitives on sparse columns."""
-    sparse = frozenset(slot for slot in slots_of(root) if pairs.is_sparse(slot))
-    return (_sparsify(root, sparse) if sparse else root), floating_type(root, pairs)
+    sparse, single = [], bool(slots_of(root))
+    for slot in slots_of(root):
+        matrix = pairs.cols.matrix(slot.view)
+        if type(matrix) is not np.ndarray:
+            sparse.append(slot)
+        single = single and matrix.dtype == _SINGLE
+        if pairs.rows is not pairs.cols:
+            single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
+    return _sparsify(root, frozenset(sparse)) if sparse else root, _SINGLE if single else _DOUBLE
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
     """float32 where all the data are, float64 everywhere else."""
-    types = {side.matrix(s.view).dtype for s in slots_of(root) for side in (pairs.rows, pairs.cols)}
-    return np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
+    return _specialise(root, pairs)[1]
 
 
 @lru_cache(maxsize=1024)
@@ -125,7 +138,7 @@ def slots_of(root: Expr) -> tuple[Slot, ...]:
 
 @lru_cache(maxsize=256)
 def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
-    """Sparse rows know dot products: |x - z|^2 = |x|^2 + |z|^2 - 2 x.z, clipped, and 0 for one row."""
+    """Rewrite |x - z|^2 = |x|^2 + |z|^2 - 2 x.z for sparse rows, clipped, and 0 for one row."""
 
     def rewrite(node: Expr) -> Expr | None:
         if not isinstance(node.attr, Slot) or node.attr not in sparse:
@@ -150,14 +163,15 @@ def _seeded(expression: Expr, seed: Expr) -> Expr:
     return substitute(expression, lambda node: seed if node is SEED else None)
 
 
-# Binding ------------------------------------------------------------------------------------------------
+# Binding
+# ------------------------------------------------------------------------------------------------
 
 
 def _bind(
     lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], weights: Any = None
 ) -> tuple[Array, Any, Any, list[Array]]:
     """Return scalars, the two sides and the blocks, in the order the engine takes them."""
-    scalars = np.array(evaluate_scalars(lowered.scalars, pairs.values), dtype=float)
+    scalars = pairs.values.scalars(lowered.scalars)
     slots = [_panels(slot, pairs, dtype, weights) for slot in lowered.slots]
     cols = _side(pairs.cols, [b for _, b in slots], lowered, pairs, dtype)
     # Low-rank weights have different factors on the two sides even of one collection.
@@ -218,11 +232,14 @@ def _multiply(
     function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
 ) -> Array:
     arguments = _bind(lowered, pairs, dtype)
-    result: Array = function(lowered.program, lowered.results[0], *arguments, vectors, thread_count())
+    result: Array = function(
+        lowered.program, lowered.results[0], *arguments, vectors, thread_count()
+    )
     return result
 
 
-# Blocks -------------------------------------------------------------------------------------------------
+# Blocks
+# -------------------------------------------------------------------------------------------------
 
 
 def _parts(lowered: Lowered, pairs: Pairs) -> Iterator[tuple[slice, slice, Pairs]]:
@@ -246,7 +263,8 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
     return None if weights is None else weights[rows, cols]
 
 
-# Contractions -------------------------------------------------------------------------------------------
+# Contractions
+# -------------------------------------------------------------------------------------------
 
 
 def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:
@@ -256,7 +274,12 @@ def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:
         return request.slot, ()
     adjoint = request.adjoint
     inputs = (adjoint.inputs,) if request.wants_inputs else ()
-    return request.slot, (request.coordinate.body, adjoint.scales, *adjoint.scalars.values(), *inputs)
+    return request.slot, (
+        request.coordinate.body,
+        adjoint.scales,
+        *adjoint.scalars.values(),
+        *inputs,
+    )
 
 
 def _output(request: Request, register: int, lowered: Lowered) -> tuple[Any, ...]:
@@ -288,7 +311,10 @@ def _accumulate(
     if not total:
         if (rows.stop - rows.start, cols.stop - cols.start) == shape:
             return list(results)
-        total = [_zeros(request, result, shape) for request, result in zip(requests, results, strict=True)]
+        total = [
+            _zeros(request, result, shape)
+            for request, result in zip(requests, results, strict=True)
+        ]
     for i, (request, result) in enumerate(zip(requests, results, strict=True)):
         if request.kind in _ROWWISE:
             total[i][rows] += result

@@ -1,9 +1,10 @@
 """Expressions: what tracing a kernel's method yields.
 
-An expression is a node of a directed acyclic graph. Its *value* is either a scalar (a function of the
-kernel's parameters alone) or one number for every pair of points (``is_pair``). Nodes are interned: two
-expressions with the same structure are the same object, so that equality is identity, common
-sub-expressions are shared without a search, and compiled programs can be cached by their root.
+An expression is a node of a directed acyclic graph. Its *value* is either a scalar (a function of
+the kernel's parameters alone) or one number for every pair of points (``is_pair``). Nodes are
+interned: two expressions with the same structure are the same object, so that equality is identity,
+common sub-expressions are shared without a search, and compiled programs can be cached by their
+root.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,8 +29,8 @@ class TraceError(MercerError, TypeError):
 class Scale:
     """The factor that multiplies the columns of a slot: ``factor * value ** power``.
 
-    ``path`` names the parameter; ``row`` picks a row of a matrix-valued one. ``per_column`` says that the
-    parameter holds one value for each column, so that its gradient is a vector.
+    ``path`` names the parameter; ``row`` picks a row of a matrix-valued one. ``per_column`` says
+    that the parameter holds one value for each column, so that its gradient is a vector.
     """
 
     path: str
@@ -46,6 +47,13 @@ class Slot:
     view: Hashable
     scale: Scale | None = None
     centred: bool = False
+
+    def __post_init__(self) -> None:
+        # Slots are keys of every cache on the way to the engine: hash them once.
+        object.__setattr__(self, "_hash", hash((self.view, self.scale, self.centred)))
+
+    def __hash__(self) -> int:
+        return cast(int, self.__dict__["_hash"])
 
 
 @dataclass(frozen=True)
@@ -79,9 +87,9 @@ class PointFunction:
 class Expr:
     """One node: an operation, its arguments and, for leaves, what they refer to.
 
-    NumPy functions applied to an expression give an expression, so that methods written for arrays can
-    be traced. What has no meaning before the numbers are known (a truth value, a conversion to an array)
-    raises `TraceError`.
+    NumPy functions applied to an expression give an expression, so that methods written for arrays
+    can be traced. What has no meaning before the numbers are known (a truth value, a conversion to
+    an array) raises `TraceError`.
     """
 
     __slots__ = ("__weakref__", "args", "attr", "is_pair", "op")
@@ -98,7 +106,7 @@ class Expr:
         if node is None:
             node = object.__new__(cls)
             node.op, node.args, node.attr = op, args, attr
-            node.is_pair = any(a.is_pair for a in args) or op not in _SCALARS and not args
+            node.is_pair = any(a.is_pair for a in args) or (op not in _SCALARS and not args)
             _interned[key] = node
         return node
 
@@ -120,7 +128,8 @@ class Expr:
         inside = ", ".join(map(repr, self.args))
         return f"{self.op}({inside})" if self.args else self.op
 
-    # Arithmetic -------------------------------------------------------------------------------------
+    # Arithmetic
+    # -------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
         return _apply("add", self, other)
@@ -173,7 +182,8 @@ class Expr:
     def __ge__(self, other: Any) -> Expr:
         return _apply("greater_equal", self, other)
 
-    # ``x == z`` in a kernel must mean the comparison of values. Nodes still serve as dictionary keys:
+    # ``x == z`` in a kernel must mean the comparison of values. Nodes still serve as dictionary
+    # keys:
     # they hash by identity, and dictionaries compare by identity first.
 
     def __eq__(self, other: Any) -> Expr:  # type: ignore[override]
@@ -184,7 +194,8 @@ class Expr:
 
     __hash__ = object.__hash__
 
-    # NumPy protocols ----------------------------------------------------------------------------------
+    # NumPy protocols
+    # ----------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
@@ -244,7 +255,7 @@ def as_expression(value: Any) -> Expr:
     """Turn a number into a constant; refuse what is neither number nor expression."""
     if isinstance(value, Expr):
         return value
-    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+    if (isinstance(value, np.ndarray) and value.ndim == 0) or isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Expr):
         return value

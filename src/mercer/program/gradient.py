@@ -65,7 +65,8 @@ def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -
     return np.broadcast_to(np.asarray(total), np.shape(pairs.rows.data)).copy()
 
 
-# Parameters ---------------------------------------------------------------------------------------------
+# Parameters
+# ---------------------------------------------------------------------------------------------
 
 
 def _parameter_requests(leaf: Expr, tile: Expr) -> list[Request]:
@@ -81,13 +82,14 @@ def _parameter_requests(leaf: Expr, tile: Expr) -> list[Request]:
     if leaf.op == "external" and leaf.attr.learns:
         raise NotDifferentiableError(
             f"{leaf.attr}: its parameters have no gradient, because its method could not be traced "
-            "(or is not a traced kernel at all); hold them with Fixed(...), or choose them by a search."
+            "(or is not a traced kernel at all); hold them with Fixed(...), or choose them by a "
+            "search."
         )
     return []
 
 
 def _scale_requests(leaf: Expr, tile: Expr) -> list[Request]:
-    """Both primitives are quadratic in the scale: one shared scale needs only their weighted sum."""
+    """Both primitives are quadratic in the scale: a shared one needs only their sum."""
     scale = leaf.attr.scale
     if scale is None:
         return []
@@ -98,7 +100,9 @@ def _scale_requests(leaf: Expr, tile: Expr) -> list[Request]:
     return [Request("dot_inputs", tile, leaf.attr)]
 
 
-def _add_leaf(gradients: Gradients, leaf: Expr, request: Request, result: Any, pairs: Pairs) -> None:
+def _add_leaf(
+    gradients: Gradients, leaf: Expr, request: Request, result: Any, pairs: Pairs
+) -> None:
     if isinstance(request, CoordinateRequest):
         _, scales, scalars = result
         if request.coordinate.slot.scale is not None:
@@ -139,7 +143,8 @@ def _merge(gradients: Gradients, more: Gradients) -> None:
         gradients[path] = np.array(gradients.get(path, 0.0) + value)
 
 
-# Inputs -------------------------------------------------------------------------------------------------
+# Inputs
+# -------------------------------------------------------------------------------------------------
 
 
 def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
@@ -149,12 +154,15 @@ def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
         return [Request("distance_inputs", tile, leaf.attr)]
     if leaf.op == "coordinate":
         adjoint = reverse_coordinate(leaf.attr.body)
-        return [CoordinateRequest("coordinate_adjoint", tile, leaf.attr.slot, leaf.attr, adjoint, True)]
+        return [
+            CoordinateRequest("coordinate_adjoint", tile, leaf.attr.slot, leaf.attr, adjoint, True)
+        ]
     if leaf.op == "row" and isinstance(leaf.attr, Diagonal):
         return [Request("row_sums", tile)]
     if leaf.op in ("row", "external", "sparse_dot"):
         raise NotDifferentiableError(
-            "the gradient in the inputs needs traced kernels on dense numeric columns; this kernel holds "
+            "the gradient in the inputs needs traced kernels on dense numeric columns; this "
+            "kernel holds "
             "a Python function, a structured kernel or sparse data."
         )
     return []

@@ -1,8 +1,8 @@
 """From expressions to instructions over tile registers.
 
-Scalars are folded into the instructions that take one (``exp(s a)``, ``s a + t``, ``a + s b``), registers
-are reused as soon as their last reader has run, and well-known coordinate sums are handed to the
-engine's dedicated primitives.
+Scalars are folded into the instructions that take one (``exp(s a)``, ``s a + t``, ``a + s b``),
+registers are reused as soon as their last reader has run, and well-known coordinate sums are handed
+to the engine's dedicated primitives.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Tables:
     scalars: dict[Expr, int] = field(default_factory=dict)
 
     def index(self, kind: str, key: Any) -> int:
+        """The number of a key, given on first use."""
         table: dict[Any, int] = getattr(self, kind)
         return table.setdefault(key, len(table))
 
@@ -100,7 +101,9 @@ class Lowered:
 
 
 @lru_cache(maxsize=512)
-def lower(outputs: tuple[Expr, ...], requests: tuple[tuple[Slot, tuple[Expr, ...]], ...] = ()) -> Lowered:
+def lower(
+    outputs: tuple[Expr, ...], requests: tuple[tuple[Slot, tuple[Expr, ...]], ...] = ()
+) -> Lowered:
     """Compile pair expressions, and the sub-programs that adjoints of coordinates need.
 
     ``requests`` lists (slot, expressions of a coordinate function) to be compiled alongside.
@@ -124,7 +127,9 @@ def lower(outputs: tuple[Expr, ...], requests: tuple[tuple[Slot, tuple[Expr, ...
     )
 
 
-def _assemble(outputs: tuple[Expr, ...], tables: Tables) -> tuple[np.ndarray[Any, Any], int, list[int]]:
+def _assemble(
+    outputs: tuple[Expr, ...], tables: Tables
+) -> tuple[np.ndarray[Any, Any], int, list[int]]:
     """Select instructions, order them, and assign registers by last use."""
     outputs = tuple(o if o.is_pair else Expr("fill", (o,)) for o in outputs)
     steps = _schedule(outputs, tables)
@@ -143,8 +148,8 @@ def _assemble(outputs: tuple[Expr, ...], tables: Tables) -> tuple[np.ndarray[Any
             place[node] = count
             count += 1
         scalars = [tables.index("scalars", s) for s in step.scalars]
-        abc = (sources + list(step.indices) + [0, 0, 0])[:3]
-        code[t] = [_core.OPCODES[step.name], place[node], *abc, *(scalars + [0, 0])[:2]]
+        abc = [*sources, *step.indices, 0, 0, 0][:3]
+        code[t] = [_core.OPCODES[step.name], place[node], *abc, *[*scalars, 0, 0][:2]]
     return code, max(count, 1), [place[o] for o in outputs]
 
 

@@ -1,8 +1,8 @@
 """The one table of operations: value, derivative and algebraic simplification, side by side.
 
-Tracing, the adjoint, the NumPy reference and the lowering to engine instructions all read this table.
-A derivative is written as an expression: ``vjp[i](g, args, out)`` is the adjoint of argument ``i`` given
-the adjoint ``g`` of the result.
+Tracing, the adjoint, the NumPy reference and the lowering to engine instructions all read this
+table. A derivative is written as an expression: ``vjp[i](g, args, out)`` is the adjoint of argument
+``i`` given the adjoint ``g`` of the result.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def apply(name: str, *inputs: Any) -> Expr:
     raise TraceError(f"np.{name} has no traced form.")
 
 
-# Functions expressed through the table ------------------------------------------------------------------
+# Functions expressed through the table
+# ------------------------------------------------------------------
 
 
 def _power(a: Expr, p: Expr) -> Expr:
@@ -196,7 +197,8 @@ _DERIVED: dict[str, Callable[..., Expr]] = {
 }
 
 
-# Simplification -----------------------------------------------------------------------------------------
+# Simplification
+# -----------------------------------------------------------------------------------------
 
 
 def _is(node: Expr, value: float) -> bool:
@@ -242,7 +244,7 @@ def _simplify_subtract(a: Expr, b: Expr) -> Expr | None:
 
 
 def _simplify_multiply(a: Expr, b: Expr) -> Expr | None:
-    if b.is_pair and not a.is_pair or a.op == "const" and not b.is_pair and b.op != "const":
+    if (b.is_pair and not a.is_pair) or (a.op == "const" and not b.is_pair and b.op != "const"):
         return _make("multiply", b, a)
     if _is(b, 1.0):
         return a

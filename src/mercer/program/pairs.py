@@ -1,23 +1,48 @@
 """Pairs of points, as the executors see them.
 
-`Pairs` joins two collections of points and the values of the parameters, and answers the questions that
-leaves of an expression ask: the columns of a slot, the numbers of a vector leaf, whether two rows are the
-same row.
+`Pairs` joins two collections of points and the values of the parameters, and answers the questions
+that leaves of an expression ask: the columns of a slot, the numbers of a vector leaf, whether two
+rows are the same row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from mercer.exceptions import ParameterError
-from mercer.program.expression import Diagonal, PointFunction, Scale, Slot
-from mercer.program.reverse import Values
+from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot
+from mercer.program.reverse import evaluate_scalars
 
 Array = np.ndarray[Any, Any]
+
+
+class Values(dict[str, Any]):
+    """The values of a kernel's parameters by path, and what has been computed from them alone."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._scalars: dict[Any, Array] = {}
+        self._scales: dict[tuple[Scale, int], Array] = {}
+
+    def scalars(self, expressions: tuple[Expr, ...]) -> Array:
+        """The values of scalar expressions."""
+        found = self._scalars.get(expressions)
+        if found is None:
+            found = self._scalars[expressions] = np.array(
+                evaluate_scalars(expressions, self), dtype=float
+            )
+        return found
+
+    def scale(self, scale: Scale, width: int) -> Array:
+        """The factors of the columns of a slot."""
+        found = self._scales.get((scale, width))
+        if found is None:
+            found = self._scales[scale, width] = scale_values(scale, self, width)
+        return found
 
 
 class Source(Protocol):
@@ -88,7 +113,7 @@ class Pairs:
 
     def scale(self, slot: Slot, width: int) -> Array | None:
         """The factor of each column of a slot."""
-        return None if slot.scale is None else scale_values(slot.scale, self.values, width)
+        return None if slot.scale is None else self.values.scale(slot.scale, width)
 
     def is_sparse(self, slot: Slot) -> bool:
         """Whether the columns of a slot are stored as a sparse matrix."""

@@ -1,8 +1,8 @@
 """The NumPy executor: the readable meaning of an expression.
 
-It shares no code with the engine, evaluates whole blocks, and serves three purposes: the oracle that the
-engine is tested against, the diagonal (pairs of each point with itself), and a place to read what an
-instruction means.
+It shares no code with the engine, evaluates whole blocks, and serves three purposes: the oracle
+that the engine is tested against, the diagonal (pairs of each point with itself), and a place to
+read what an instruction means.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def contract(requests: list[Request], pairs: Pairs, seed: Any) -> list[Any]:
     return [_REDUCE[r.kind](r, tile, pairs) for r, tile in zip(requests, tiles, strict=True)]
 
 
-# Leaves -------------------------------------------------------------------------------------------------
+# Leaves
+# -------------------------------------------------------------------------------------------------
 
 
 def _value(node: Expr, known: dict[Expr, Any], pairs: Pairs, seed: Any) -> Any:
@@ -102,7 +103,9 @@ def _squared_distance(node: Expr, pairs: Pairs) -> Any:
 
 def _coordinate(node: Expr, pairs: Pairs) -> Any:
     leaf: Coordinate = node.attr
-    states = elementary([_body(leaf.body, a, b, pairs) for a, b in _columns(leaf.slot, pairs)], leaf.degree)
+    states = elementary(
+        [_body(leaf.body, a, b, pairs) for a, b in _columns(leaf.slot, pairs)], leaf.degree
+    )
     return states[-1]
 
 
@@ -165,7 +168,8 @@ _LEAVES: dict[str, Any] = {
 }
 
 
-# Reductions ---------------------------------------------------------------------------------------------
+# Reductions
+# ---------------------------------------------------------------------------------------------
 
 
 def _sum(request: Request, tile: Array, pairs: Pairs) -> float:

@@ -1,7 +1,7 @@
 """Reverse-mode differentiation, done once on the expression instead of for every pair.
 
-The adjoint of an expression is again made of expressions over pairs, so that the engine runs it like any
-other program: what it has to know is only how to sum the results.
+The adjoint of an expression is again made of expressions over pairs, so that the engine runs it
+like any other program: what it has to know is only how to sum the results.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import numpy as np
 
 from mercer.program.expression import DIFFERENCE, SEED, Expr, X, Z, constant, walk
 from mercer.program.operations import TABLE, differentiate
-
-Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,8 +61,8 @@ def reverse(root: Expr) -> Adjoint:
 class CoordinateAdjoint:
     """What the adjoint of one column of a coordinate function feeds.
 
-    ``inputs`` is the adjoint of x, ``scales`` that of the logarithm of the column's scale, ``scalars`` the
-    scalars used inside; `SEED` stands for the adjoint of the column's value.
+    ``inputs`` is the adjoint of x, ``scales`` that of the logarithm of the column's scale,
+    ``scalars`` the scalars used inside; `SEED` stands for the adjoint of the column's value.
     """
 
     inputs: Expr
@@ -84,7 +82,7 @@ def reverse_coordinate(body: Expr) -> CoordinateAdjoint:
     )
 
 
-def evaluate_scalars(roots: tuple[Expr, ...], values: Values) -> list[float]:
+def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
     """Evaluate scalar expressions at given parameter values."""
     known: dict[Expr, float] = {}
     for node in walk(roots):
@@ -100,7 +98,9 @@ def evaluate_scalars(roots: tuple[Expr, ...], values: Values) -> list[float]:
     return [known[root] for root in roots]
 
 
-def scalar_gradient(adjoints: Mapping[Expr, float], values: Values) -> dict[tuple[Any, ...], float]:
+def scalar_gradient(
+    adjoints: Mapping[Expr, float], values: Mapping[str, Any]
+) -> dict[tuple[Any, ...], float]:
     """Push the adjoints of scalar expressions down to the parameters they are made of.
 
     Returns the derivative for each parameter entry ``(path, index)``.

@@ -38,7 +38,7 @@ class RidgeProblem:
     >>> x = np.arange(4.0)
     >>> y = np.array([[1.0], [2.0], [3.0], [99.0]])
     >>> problem = RidgeProblem(np.outer(x, x), y, np.array([1.0, 1.0, 1.0, 0.0]))
-    >>> problem.leave_one_out(1e-9).residuals.round(6).ravel()
+    >>> abs(problem.leave_one_out(1e-9).residuals).round(6).ravel()
     array([ 0.,  0.,  0., 95.])
     """
 

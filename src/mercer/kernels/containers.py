@@ -1,0 +1,295 @@
+"""The many kinds of containers in which data come: arrays, sparse matrices, frames, lists."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.exceptions import DataError, DataTypeError
+
+Array = np.ndarray[Any, Any]
+
+
+def ingest(data: Any) -> Any:
+    """Bring data into one of: array, CSR array, narwhals frame, list of objects."""
+    if isinstance(data, np.ndarray):
+        return data
+    if sp.issparse(data):
+        return sp.csr_array(data)
+    if isinstance(data, nw.DataFrame):
+        return data
+    found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
+    if isinstance(found, nw.DataFrame):
+        return found
+    if isinstance(found, nw.Series):
+        return found.to_list() if not found.dtype.is_numeric() else found.to_numpy()
+    if isinstance(data, str | bytes):
+        raise DataTypeError("a single string is not a collection of rows; pass a list of strings.")
+    if hasattr(data, "__array__"):
+        return np.asarray(data)
+    try:
+        items = list(data)
+    except TypeError:
+        raise DataTypeError(
+            f"a {type(data).__name__} is not a collection of rows; pass an array, a sparse "
+            f"matrix, a data "
+            "frame or a list."
+        ) from None
+    return _list_or_array(items)
+
+
+def _list_or_array(items: list[Any]) -> Any:
+    """Lists of numbers or of equally long rows of numbers become arrays; all others stay lists."""
+    if items and any(isinstance(item, str | bytes | dict) for item in items):
+        return items
+    try:
+        array = np.asarray(items)
+    except ValueError:
+        return items
+    return array if array.dtype.kind in "fiubc" else items
+
+
+def len_of(data: Any) -> int:
+    """Number of rows of a container."""
+    return int(data.shape[0]) if hasattr(data, "shape") else len(data)
+
+
+def take(data: Any, rows: Any) -> Any:
+    """Some rows of a container."""
+    if isinstance(data, list):
+        return data[rows] if isinstance(rows, slice) else [data[i] for i in rows]
+    if isinstance(data, nw.DataFrame):
+        return data[rows] if isinstance(rows, slice) else data[np.asarray(rows)]
+    return data[rows]
+
+
+def tabular(data: Any) -> Any:
+    """Data with columns: an array, a sparse matrix or a frame."""
+    if isinstance(data, list):
+        try:
+            data = np.asarray(data, dtype=object)
+        except ValueError:
+            raise DataError("the rows have different lengths, so they have no columns.") from None
+    if not isinstance(data, nw.DataFrame) and data.ndim != 2:
+        raise DataError(
+            f"columns were selected from data of shape {data.shape}; .on(...) needs a table with "
+            f"rows and "
+            "columns."
+        )
+    return data
+
+
+def positions(columns: Sequence[Any], width: int, names: list[str] | None = None) -> Array:
+    """Turn indices, slices and names into column positions."""
+    found: list[int] = []
+    for column in columns:
+        if isinstance(column, slice):
+            found.extend(range(*column.indices(width)))
+        elif isinstance(column, str):
+            if names is None:
+                raise DataError(
+                    f"column {column!r} was asked for by name, but the data have no column names; "
+                    f"pass a "
+                    "data frame, or select by position, as in .on(0)."
+                )
+            if column not in names:
+                raise DataError(unknown_column(column, names))
+            found.append(names.index(column))
+        else:
+            index = int(cast(int, column))
+            if not -width <= index < width:
+                raise DataError(
+                    f"column {index} was asked for, but the data have {width} columns (0 to "
+                    f"{width - 1})."
+                )
+            found.append(index % width)
+    return np.array(found, dtype=np.intp)
+
+
+def unknown_column(column: str, names: Sequence[str]) -> str:
+    """The sentence for a column that is not there."""
+    close = difflib.get_close_matches(column, list(names), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    shown = ", ".join(map(repr, list(names)[:20])) + (", ..." if len(names) > 20 else "")
+    return f"column {column!r} is not in the data frame{hint} Its columns are {shown}."
+
+
+def frame_names(frame: Any, columns: Sequence[Any]) -> list[str]:
+    """Names of the selected columns of a frame."""
+    return [frame.columns[i] for i in positions(columns, len(frame.columns), frame.columns)]
+
+
+def numeric_matrix(data: Any, owner: str) -> tuple[Any, tuple[str, ...] | None]:
+    """Numeric columns of any container, and their names if it has some."""
+    names = None
+    if isinstance(data, nw.DataFrame):
+        data, names = _numeric_frame(data, owner)
+    elif isinstance(data, list):
+        data = _numeric_list(data, owner)
+    if sp.issparse(data):
+        return _check_matrix(sp.csr_array(data), owner), names
+    if data.dtype.kind == "O":
+        data = _object_to_float(data, owner)
+    return _check_matrix(data, owner), names
+
+
+def _check_matrix(data: Any, owner: str) -> Any:
+    if data.ndim != 2:
+        raise DataError(
+            f"{owner} compares rows of numbers: expected 2D array, got {data.ndim}D array of shape "
+            f"{data.shape}. Reshape your data either using array.reshape(-1, 1) if it has one "
+            f"column, or "
+            "array.reshape(1, -1) if it is a single row."
+        )
+    if data.shape[0] == 0:
+        raise DataError(
+            f"Found array with 0 sample(s) (shape={data.shape}) while a minimum of 1 is required "
+            f"by {owner}."
+        )
+    if data.shape[1] == 0:
+        raise DataError(
+            f"Found array with 0 feature(s) (shape={data.shape}) while a minimum of 1 is required "
+            f"by {owner}."
+        )
+    if data.dtype.kind == "c":
+        raise DataTypeError(f"Complex data not supported by {owner}: pass real numbers.")
+    if data.dtype.kind not in "fiub":
+        raise DataTypeError(
+            f"{owner} compares rows of numbers, got values of type {data.dtype}; use a kernel for "
+            f"that kind "
+            "of data, such as Categorical() or Spectrum(k) for strings, or select columns with "
+            ".on(...)."
+        )
+    if data.dtype in (np.float32, np.float64):
+        return data
+    return data.astype(np.float32 if data.dtype == np.float16 else np.float64)
+
+
+def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
+    for name, dtype in frame.schema.items():
+        if not (dtype.is_numeric() or dtype == nw.Boolean):
+            raise DataTypeError(
+                f"{owner} compares rows of numbers, but column {name!r} holds {dtype}; give it a "
+                f"kernel of its "
+                f"own, such as Categorical().on({name!r}), or select numeric columns with .on(...)."
+            )
+    single = all(dtype == nw.Float32 for dtype in frame.schema.values())
+    columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
+    matrix = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
+    return matrix.astype(np.float32 if single else np.float64), tuple(map(str, frame.columns))
+
+
+def _numeric_list(data: list[Any], owner: str) -> Array:
+    if not data:
+        raise DataError(
+            f"Found array with 0 sample(s) while a minimum of 1 is required by {owner}."
+        )
+    if isinstance(data[0], str | bytes):
+        raise DataTypeError(
+            f"{owner} compares rows of numbers, got a list of {type(data[0]).__name__}; for "
+            f"strings use a "
+            "string kernel such as Spectrum(k)."
+        )
+    lengths = {np.size(row) for row in data}
+    if len(lengths) > 1:
+        raise DataError(
+            f"{owner} compares rows of numbers, but the rows have different lengths "
+            f"(from {min(lengths)} to {max(lengths)}); a vector kernel needs rows of one length."
+        )
+    return np.asarray(data, dtype=object)
+
+
+def _object_to_float(data: Array, owner: str) -> Array:
+    try:
+        return data.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(
+            f"{owner} compares rows of numbers, but a value could not be converted ({error}); use "
+            f"a kernel "
+            "for that kind of data, such as Categorical() or Spectrum(k)."
+        ) from None
+
+
+def describe_nonfinite(values: Any, owner: str) -> str:
+    """The sentence for NaN or infinity, with its place."""
+    coordinates = values.tocoo() if sp.issparse(values) else None
+    bad = ~np.isfinite(values.data if coordinates is not None else values)
+    if coordinates is not None:
+        where = int(np.flatnonzero(bad)[0])
+        row, column, value = coordinates.row[where], coordinates.col[where], coordinates.data[where]
+    else:
+        row, column = np.argwhere(bad)[0]
+        value = values[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity"
+    return (
+        f"Input X contains {kind} (first in row {row}, column {column}); {owner} needs finite "
+        f"numbers. "
+        "Impute or drop those rows."
+    )
+
+
+def object_columns(data: Any, owner: str) -> tuple[list[str], list[Array]]:
+    """Columns of arbitrary values, each as an object array."""
+    if isinstance(data, nw.DataFrame):
+        names = list(map(str, data.columns))
+        return names, [_objects(data[name].to_list()) for name in data.columns]
+    if isinstance(data, list) and not (data and isinstance(data[0], list | tuple | np.ndarray)):
+        return ["x0"], [_objects(data)]
+    if sp.issparse(data):
+        raise DataTypeError(
+            f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
+        )
+    array = np.asarray(data, dtype=object) if isinstance(data, list) else data
+    if array.ndim == 1:
+        return ["x0"], [_objects(array.tolist())]
+    if array.ndim != 2 or not array.shape[1]:
+        raise DataError(f"{owner} needs rows and columns, got shape {array.shape}.")
+    return [f"x{j}" for j in range(array.shape[1])], [
+        _objects(array[:, j].tolist()) for j in range(array.shape[1])
+    ]
+
+
+def _objects(items: list[Any]) -> Array:
+    column = np.empty(len(items), dtype=object)
+    column[:] = items
+    return column
+
+
+def encode(column: Array, name: str, owner: str) -> tuple[Array, Array]:
+    """Sorted categories of a column, and the code of each row."""
+    missing = [v is None or (isinstance(v, float) and v != v) for v in column]
+    if any(missing):
+        raise DataError(
+            f"{owner}: column {name!r} has a missing value in row {missing.index(True)}; fill it, "
+            f"for "
+            "example with a category of its own."
+        )
+    kinds = {str if isinstance(v, str) else type(v) for v in column}
+    if len(kinds) > 1 and not all(issubclass(k, int | float | bool | np.number) for k in kinds):
+        raise DataTypeError(
+            f"{owner}: column {name!r} mixes {' and '.join(sorted(k.__name__ for k in kinds))}; "
+            f"use one type."
+        )
+    try:
+        levels, codes = np.unique(np.array(column.tolist()), return_inverse=True)
+    except (TypeError, ValueError):
+        raise DataTypeError(f"{owner}: the values of column {name!r} cannot be compared.") from None
+    return levels, codes
+
+
+def as_objects(data: Any) -> list[Any]:
+    """A list with one object for each row: what structured kernels are given."""
+    if isinstance(data, nw.DataFrame):
+        if len(data.columns) == 1:
+            return cast(list[Any], data[data.columns[0]].to_list())
+        return list(data.iter_rows())
+    if sp.issparse(data):
+        raise DataTypeError("a structured kernel needs a list of objects, got a sparse matrix.")
+    if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 1:
+        return data[:, 0].tolist()
+    return list(data)

@@ -1,0 +1,172 @@
+"""Points: data prepared once for a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mercer import _core
+from mercer.exceptions import DataError, NotDifferentiableError
+from mercer.kernels.containers import Array, ingest, len_of, tabular, take
+from mercer.kernels.views import Columns, Numbers
+
+
+class Points:
+    """Data prepared for a kernel, accepted wherever data are.
+
+    What has been computed for one view (numbers, features, packed panels) is kept and used again.
+    Subsets, ``points[rows]``, remember which rows they came from.
+
+    Parameters
+    ----------
+    data : array, sparse matrix, data frame or sequence
+        The data, one row (object) each.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> points = mc.RBF().prepare([[0.0], [1.0], [2.0]])
+    >>> len(points), len(points[:2])
+    (3, 2)
+    """
+
+    __slots__ = ("_columns", "_data", "_ids", "_length", "_means", "_parent", "_rows", "packs")
+
+    def __init__(self, data: Any) -> None:
+        self._data = ingest(data)
+        self._length = len_of(self._data)
+        self._reset()
+        self._parent: Points | None = None
+        self._rows: Any = None
+        self._ids: Array | None = None
+
+    def _reset(self) -> None:
+        self._columns: dict[Any, Columns] = {}
+        self._means: dict[Any, Array] = {}
+        self.packs: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"data": self.data, "ids": self.ids}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._data, self._ids = ingest(state["data"]), state["ids"]
+        self._length = len_of(self._data)
+        self._parent = self._rows = None
+        self._reset()
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __repr__(self) -> str:
+        return f"Points({self._length} rows)"
+
+    def __getitem__(self, rows: Any) -> Points:
+        """Return a subset of the points; ``rows`` is a slice, a mask or an array of positions."""
+        positions_ = np.arange(self._length)[rows]
+        part = Points.__new__(Points)
+        part._reset()
+        part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
+        part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
+        return part
+
+    @property
+    def ids(self) -> Array:
+        """Which row of the original data each point is."""
+        if self._ids is None:
+            self._ids = np.arange(self._length)
+        return self._ids
+
+    @property
+    def data(self) -> Any:
+        """The data, in the user's own type where possible."""
+        if self._data is None:
+            assert self._parent is not None
+            self._data = take(self._parent._frame(), self._rows)
+        return self._data.to_native() if isinstance(self._data, nw.DataFrame) else self._data
+
+    def _frame(self) -> Any:
+        _ = self.data
+        return self._data
+
+    def frozen(self) -> Points:
+        """The same points with a copy of a mutable array, which later writes do not reach."""
+        if isinstance(self._data, np.ndarray) and self._data.flags.writeable:
+            self._data = self._data.copy()
+            self._columns.clear()
+        return self
+
+    def columns(self, view: Any) -> Columns:
+        """The columns of a view, computed once."""
+        found = self._columns.get(view)
+        if found is None:
+            if self._parent is not None:
+                found = self._parent.columns(view).take(self._rows)
+            else:
+                found = view.reader.read(view.apply(self._data))
+            self._columns[view] = found
+        return found
+
+    def matrix(self, view: Any) -> Any:
+        """The numbers of a view: an array or a CSR array."""
+        return self.columns(view).values
+
+    def matrix_like(self, view: Any, reference: Points) -> Any:
+        """The numbers of a view in the columns of other points."""
+        return self.columns(view).like(reference.columns(view))
+
+    def mean(self, view: Any) -> Array:
+        """Column means of a view (0 for sparse data, which stay sparse)."""
+        found = self._means.get(view)
+        if found is None:
+            matrix = self.matrix(view)
+            found = self._means[view] = _column_means(matrix)
+        return found
+
+    def frame_of(self, view: Any) -> Any:
+        """The data after the steps of a view."""
+        return view.apply(self._frame())
+
+    def data_of(self, view: Any) -> Any:
+        """The same in the user's own type: what Python functions are given."""
+        data = self.frame_of(view)
+        return data.to_native() if isinstance(data, nw.DataFrame) else data
+
+    def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:
+        """One number for each point, from a function of the data."""
+        values = np.asarray(function(self.data_of(view)), dtype=float).reshape(-1)
+        if values.shape != (self._length,):
+            raise DataError(
+                f"scaled_by: {function!r} returned {values.size} numbers for {self._length} rows; "
+                "it must return one number for each row."
+            )
+        if not np.isfinite(values).all():
+            raise DataError(f"scaled_by: {function!r} returned NaN or infinity.")
+        return values
+
+    def pull_back(self, view: Any, cotangent: Array) -> Array:
+        """Carry a gradient in the columns of a view back to the columns of the data."""
+        if not isinstance(view.reader, Numbers):
+            raise NotDifferentiableError("the gradient in the inputs needs numeric columns.")
+        stages = [tabular(self._frame())]
+        for step in view.steps:
+            stages.append(step(stages[-1]))
+        for step, data in zip(reversed(view.steps), reversed(stages[:-1]), strict=True):
+            cotangent = step.pull_back(data, cotangent)
+        return cotangent
+
+
+def _column_means(matrix: Any) -> Array:
+    if not isinstance(matrix, np.ndarray):
+        return np.zeros(matrix.shape[1])
+    total: Array = np.add.reduce(matrix, axis=0, dtype=float)
+    if not _core.all_finite(total):  # the sum of huge numbers overflows, their mean does not
+        return np.asarray((matrix / len(matrix)).sum(axis=0, dtype=float))
+    return total / len(matrix)
+
+
+def as_points(data: Any) -> Points:
+    """Return points as they are, and anything else as new points."""
+    return data if isinstance(data, Points) else Points(data)

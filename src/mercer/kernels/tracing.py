@@ -1,0 +1,157 @@
+"""From a kernel's method to an expression; and what happens when a method cannot be traced."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.exceptions import DataError, UnfusedWarning
+from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.parameters import plain
+from mercer.kernels.views import View
+from mercer.program import engine, reference
+from mercer.program.expression import (
+    DIFFERENCE,
+    Coordinate,
+    Diagonal,
+    Expr,
+    Slot,
+    X,
+    Z,
+    as_expression,
+    parameter,
+    walk,
+)
+from mercer.program.pairs import Array, Pairs
+
+if TYPE_CHECKING:
+    from mercer.kernels.vector import Coordinate as CoordinateKernel
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """A method that could not be traced: run in NumPy, block by block, on its arguments."""
+
+    kernel: Kernel
+    method: str
+    arguments: tuple[Expr, ...]
+    learns: bool
+
+    def __str__(self) -> str:
+        return type(self.kernel).__name__
+
+    def block(self, pairs: Pairs) -> Array:
+        """The method at all pairs."""
+        values = [engine.gram(a, pairs) for a in self.arguments]
+        return self._call(values, pairs.shape)
+
+    def diagonal(self, pairs: Pairs) -> Array:
+        """The method at aligned pairs."""
+        values = [np.asarray(reference.evaluate(a, pairs)) for a in self.arguments]
+        return self._call(values, (pairs.shape[0],))
+
+    def _call(self, values: list[Array], shape: tuple[int, ...]) -> Array:
+        result = np.asarray(getattr(self.kernel, self.method)(*values))
+        if result.shape not in ((), shape):
+            raise DataError(
+                f"{type(self.kernel).__name__}.{self.method} returned shape {result.shape} for "
+                f"pairs of "
+                f"shape {shape}; it must return one number for each pair."
+            )
+        return np.broadcast_to(result, shape)
+
+
+_announced: set[type] = set()
+
+
+def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
+    """Run a kernel's method on expressions; where that fails, wrap it to run in blocks."""
+    try:
+        return symbolic(kernel, scope, method, *arguments)
+    except Exception as error:  # whatever the method does with a value that is no number yet
+        announce_unfused(kernel, method, error)
+        return Expr("external", (), Unfused(kernel, method, arguments, bool(len(kernel.theta))))
+
+
+def symbolic(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
+    """Run a kernel's method with its continuous parameters and arguments as expressions."""
+    leaves = {
+        name: _leaf(scope.path(name), plain(kernel.declared(name)))
+        for name, declaration in kernel._declarations.items()
+        if name in kernel._own_names and not declaration.concrete
+    }
+    return as_expression(getattr(kernel._with_values(**leaves), method)(*arguments))
+
+
+def _leaf(path: str, value: Any, *index: int) -> Any:
+    """The leaf of a scalar parameter; nested tuples of leaves for arrays."""
+    if np.ndim(value) == 0 or isinstance(value, str):
+        return parameter(path, *index)
+    return tuple(_leaf(path, row, *index, i) for i, row in enumerate(value))
+
+
+def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
+    """Say once for each class that it runs unfused, and why."""
+    if type(kernel) not in _announced:
+        _announced.add(type(kernel))
+        warnings.warn(
+            f"{type(kernel).__name__}.{method} could not be traced ({error}) and runs unfused, in "
+            f"blocks of "
+            "NumPy: correct, but slower and without gradients for its parameters. Write it with "
+            "NumPy "
+            "functions of its arguments to have it fused.",
+            UnfusedWarning,
+            stacklevel=5,
+        )
+
+
+def coordinate_leaf(body: Expr, slot: Slot, degree: int) -> Expr:
+    """The leaf of a coordinate function; one that sees only differences has its data centred."""
+    sees = set(walk((body,)))
+    centred = DIFFERENCE in sees and X not in sees and Z not in sees
+    slot = Slot(slot.view, slot.scale, centred)
+    return Expr("coordinate", (), Coordinate(slot, body, degree))
+
+
+def diagonal(body: Expr, side: str) -> Expr:
+    """A number for each row or column: an expression at the pair (point, same point)."""
+    return Expr(side, (), Diagonal(body))
+
+
+@dataclass(frozen=True)
+class UnfusedCoordinate:
+    """A coordinate function that could not be traced, evaluated on blocks of each column."""
+
+    kernel: CoordinateKernel
+    view: View
+    learns: bool
+
+    def __str__(self) -> str:
+        return type(self.kernel).__name__
+
+    def block(self, pairs: Pairs) -> Array:
+        """The reduced function at all pairs."""
+        x, z = pairs.matrices(self.view)
+        return self._reduce([(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)])
+
+    def diagonal(self, pairs: Pairs) -> Array:
+        """The reduced function at aligned pairs."""
+        x, z = pairs.matrices(self.view)
+        return self._reduce(list(zip(x.T, z.T, strict=True)))
+
+    def _reduce(self, columns: list[tuple[Array, Array]]) -> Array:
+        values = []
+        for x, z in columns:
+            shape = np.broadcast_shapes(x.shape, z.shape)
+            value = np.asarray(self.kernel.coordinate(x, z), dtype=float)
+            if value.shape not in ((), shape):
+                raise DataError(
+                    f"{self}.coordinate returned shape {value.shape} for pairs of shape {shape}; "
+                    f"it must "
+                    "return one number for each pair."
+                )
+            values.append(np.broadcast_to(value, shape))
+        return np.asarray(reference.elementary(values, self.kernel._degree())[-1])

@@ -1,0 +1,204 @@
+"""The bases of kernels that compare rows of numbers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mercer.exceptions import DataError
+from mercer.kernels import heuristics
+from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.parameters import Positive
+from mercer.kernels.points import Points
+from mercer.kernels.tracing import (
+    UnfusedCoordinate,
+    announce_unfused,
+    coordinate_leaf,
+    symbolic,
+    traced,
+)
+from mercer.kernels.views import Columns, View
+from mercer.program.expression import Expr, Scale, Slot, X, Z
+from mercer.program.pairs import Array
+
+__all__ = ["Coordinate", "DotProduct", "Stationary", "VectorKernel"]
+
+
+class VectorKernel(Kernel):
+    """Base of the kernels that compare rows of numbers."""
+
+    #: Whether sparse rows are taken as they are.
+    takes_sparse: ClassVar[bool] = False
+    #: Whether the data must be non-negative.
+    non_negative: ClassVar[bool] = False
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        return {
+            "pairwise": False,
+            "sparse": self.takes_sparse,
+            "string": False,
+            "two_d": True,
+            "positive_only": self.non_negative,
+        }
+
+    def _slot(self, scope: Scope, scale: Scale | None = None, centred: bool = False) -> Slot:
+        return scope.slot(
+            type(self).__name__, scale=scale, centred=centred, sparse=self.takes_sparse
+        )
+
+    def _view(self, scope: Scope) -> View:
+        return self._slot(scope).view
+
+    def _check_points(self, points: Points, view: View) -> None:
+        columns = points.columns(view)
+        self._check_columns(columns)
+        if self.non_negative and columns.values.min() < 0:
+            raise DataError(
+                f"Negative values in data passed to X: {type(self).__name__} compares histograms "
+                f"or counts, "
+                f"which are >= 0, got {columns.values.min():g}; shift or clip the data, or use "
+                f"another "
+                "kernel."
+            )
+
+    def _check_columns(self, columns: Columns) -> None:
+        """A hook for rules about the columns that a kernel sees."""
+
+
+class Stationary(VectorKernel):
+    """Base of kernels of the scaled distance: profile(sum_j (x_j - z_j)^2 / l_j^2).
+
+    Write ``profile(self, r2)`` with NumPy functions; declare further parameters as class
+    attributes.
+
+    Parameters
+    ----------
+    length_scale : float, array of shape (d,), "median" or "scale"
+        One length for all columns or one for each; the two names are resolved from the data when an
+        estimator is fitted.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> class Cauchy(mc.Stationary):
+    ...     '''1 / (1 + r^2 / alpha).'''
+    ...
+    ...     alpha = mc.Positive(1.0)
+    ...
+    ...     def profile(self, r2):
+    ...         return 1 / (1 + r2 / self.alpha)
+    >>> Cauchy(alpha=2.0)([[0.0], [2.0]])
+    array([[1.        , 0.33333333],
+           [0.33333333, 1.        ]])
+    """
+
+    length_scale = Positive(1.0, per_column=True, heuristics=("median", "scale"))
+    takes_sparse = True
+
+    @abstractmethod
+    def profile(self, r2: Any) -> Any:
+        """Return the kernel as a function of the scaled squared distance."""
+
+    def _trace(self, scope: Scope) -> Expr:
+        return traced(self, scope, "profile", self._distance(scope))
+
+    def _scale(self, scope: Scope) -> Scale:
+        return Scale(scope.path("length_scale"), per_column=np.ndim(self._length()) == 1)
+
+    def _length(self) -> Any:
+        value = self.length_scale
+        return 1.0 if isinstance(value, str) else value
+
+    def _distance(self, scope: Scope) -> Expr:
+        return Expr("squared_distance", (), self._slot(scope, self._scale(scope), centred=True))
+
+    def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
+        if not isinstance(self.length_scale, str):
+            return self
+        matrix = points.matrix(self._slot(scope).view)
+        length = self._heuristic(self.length_scale, matrix, weight)
+        return self.replace(
+            length_scale=heuristics.bounded_length(self.declared("length_scale"), length)
+        )
+
+    def _heuristic(self, name: str, matrix: Any, weight: Array | None) -> float:
+        return heuristics.euclidean_length(name, matrix, weight)
+
+
+class DotProduct(VectorKernel):
+    """Base of kernels of the inner product: k(x, z) = profile(sum_j x_j z_j).
+
+    Write ``profile(self, s)`` with NumPy functions; declare parameters as class attributes.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> class Softmax(mc.DotProduct):
+    ...     '''exp(x.z).'''
+    ...
+    ...     psd = True
+    ...
+    ...     def profile(self, s):
+    ...         return np.exp(s)
+    >>> import numpy as np
+    >>> float(Softmax()([[0.0, 1.0]])[0, 0])
+    2.718281828459045
+    """
+
+    takes_sparse = True
+
+    @abstractmethod
+    def profile(self, s: Any) -> Any:
+        """Return the kernel as a function of the inner product."""
+
+    def _trace(self, scope: Scope) -> Expr:
+        return traced(self, scope, "profile", Expr("dot", (), self._slot(scope)))
+
+
+class Coordinate(VectorKernel):
+    """Base of kernels made column by column: a function of two numbers, reduced over the columns.
+
+    Write ``coordinate(self, x, z)``; set ``reduction`` to ``"sum"`` or ``"product"``; override
+    ``profile(self, total)`` to transform the reduced value.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> class MinSum(mc.Coordinate):
+    ...     '''sum_j min(x_j, z_j).'''
+    ...
+    ...     def coordinate(self, x, z):
+    ...         return np.minimum(x, z)
+    >>> MinSum()([[1.0, 2.0], [0.5, 3.0]])
+    array([[3. , 2.5],
+           [2.5, 3.5]])
+    """
+
+    reduction: ClassVar[str] = "sum"
+
+    @abstractmethod
+    def coordinate(self, x: Any, z: Any) -> Any:
+        """Return the comparison of two numbers."""
+
+    def profile(self, total: Any) -> Any:
+        """Return the kernel as a function of the reduced value."""
+        return total
+
+    def _degree(self) -> int:
+        """Which reduction: 1 is the sum, 0 the product."""
+        return {"sum": 1, "product": 0}[self.reduction]
+
+    def _trace(self, scope: Scope) -> Expr:
+        return traced(self, scope, "profile", self._reduced(scope))
+
+    def _reduced(self, scope: Scope) -> Expr:
+        try:
+            body = symbolic(self, scope, "coordinate", X, Z)
+        except Exception as error:
+            announce_unfused(self, "coordinate", error)
+            learns = bool(len(self.theta))
+            return Expr("external", (), UnfusedCoordinate(self, self._slot(scope).view, learns))
+        return coordinate_leaf(body, self._slot(scope), self._degree())

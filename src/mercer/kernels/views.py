@@ -1,0 +1,305 @@
+"""Views: what a leaf kernel reads of the data.
+
+Kernels, not estimators, say what data may be. A leaf kernel reads the data through a `View`: steps
+that select or warp columns, then a reader that turns the rest into numbers (`Numbers`), categories
+(`Codes`), explicit features (`Features`) or nothing at all (`Objects`). Composition needs no
+special case: each leaf has its own view of the same points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol, cast
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+
+from mercer import _core
+from mercer.exceptions import DataError, DataTypeError, NotDifferentiableError
+from mercer.kernels.containers import (
+    Array,
+    as_objects,
+    describe_nonfinite,
+    encode,
+    frame_names,
+    ingest,
+    len_of,
+    numeric_matrix,
+    object_columns,
+    positions,
+    tabular,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Numbers in columns. Columns with ``keys`` are matched by key, all others by position."""
+
+    values: Any
+    keys: Array | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    def take(self, rows: Any) -> Columns:
+        """Some of the rows."""
+        return Columns(self.values[rows], self.keys, self.names)
+
+    def like(self, reference: Columns) -> Any:
+        """These values in the columns of another collection."""
+        if self.keys is None or reference.keys is None:
+            if self.width != reference.width:
+                raise DataError(
+                    f"one side has {self.width} columns, the other {reference.width}: "
+                    "a kernel compares rows with the same columns."
+                )
+            return self.values
+        if self.keys is reference.keys:
+            return self.values
+        # Features that the other side never shows cannot contribute to a product with it.
+        place = np.searchsorted(reference.keys, self.keys)
+        place = np.minimum(place, max(len(reference.keys) - 1, 0))
+        known = (
+            reference.keys[place] == self.keys
+            if len(reference.keys)
+            else np.zeros(len(place), bool)
+        )
+        pick = sp.csr_array(
+            (np.ones(int(known.sum())), (np.flatnonzero(known), place[known])),
+            shape=(self.width, reference.width),
+        )
+        return sp.csr_array(self.values @ pick).astype(self.values.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Coded(Columns):
+    """Categories as integer codes, one sorted array of categories for each column."""
+
+    categories: tuple[Array, ...] = ()
+
+    def take(self, rows: Any) -> Coded:
+        """Some of the rows."""
+        return Coded(self.values[rows], names=self.names, categories=self.categories)
+
+    def like(self, reference: Columns) -> Any:
+        """These categories in the codes of another collection."""
+        assert isinstance(reference, Coded)
+        values = super().like(reference)
+        if self.categories is reference.categories:
+            return values
+        columns = [
+            _recode(values[:, j].astype(np.int64), own, other)
+            for j, (own, other) in enumerate(
+                zip(self.categories, reference.categories, strict=True)
+            )
+        ]
+        return np.stack(columns, axis=1)
+
+
+def _recode(codes: Array, own: Array, other: Array) -> Array:
+    """Codes of the same categories in another list; what that list lacks gets codes beyond it."""
+    place = np.minimum(np.searchsorted(other, own), max(len(other) - 1, 0))
+    known = other[place] == own if len(other) else np.zeros(len(own), bool)
+    table = np.where(known, place, len(other) + np.arange(len(own)))
+    return table[codes].astype(float)
+
+
+class Reader(Protocol):
+    """Turns selected data into columns (or hands them through)."""
+
+    def read(self, data: Any) -> Columns:
+        """Turn data into columns."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numeric columns: arrays, sparse rows, data frames, nested lists; finite."""
+
+    owner: str = "the kernel"
+    sparse: bool = True
+
+    def read(self, data: Any) -> Columns:
+        """Read numbers, and check that they are finite."""
+        if type(data) is np.ndarray and data.ndim == 2 and data.dtype.kind == "f" and data.size:
+            values: Any = data if data.dtype.itemsize in (4, 8) else data.astype(np.float32)
+            names = None
+        else:
+            values, names = numeric_matrix(data, self.owner)
+        if sp.issparse(values) and not self.sparse:
+            raise DataTypeError(
+                f"{self.owner} needs dense columns, got a sparse matrix; call X.toarray() first, "
+                f"or use a "
+                "dot-product or RBF-type kernel, which keep sparse data sparse."
+            )
+        if not _core.all_finite(values.data if sp.issparse(values) else values):
+            raise DataError(describe_nonfinite(values, self.owner))
+        return Columns(values, names=names)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Categories of any kind (strings, integers, booleans), encoded column by column."""
+
+    owner: str = "Categorical"
+
+    def read(self, data: Any) -> Columns:
+        """Encode each column."""
+        names, columns = object_columns(data, self.owner)
+        codes, categories = [], []
+        for name, column in zip(names, columns, strict=True):
+            levels, code = encode(column, name, self.owner)
+            codes.append(code.astype(float))
+            categories.append(levels)
+        return Coded(np.stack(codes, axis=1), names=tuple(names), categories=tuple(categories))
+
+
+@dataclass(frozen=True)
+class Features:
+    """The explicit features of a structured kernel; columns that no row shows are left out."""
+
+    kernel: Any
+
+    def read(self, data: Any) -> Columns:
+        """Compute the features, and check their shape."""
+        objects = as_objects(data)
+        found = self.kernel.features(objects)
+        matrix, keys = found if isinstance(found, tuple) else (found, None)
+        matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != len(objects):
+            raise DataError(
+                f"{type(self.kernel).__name__}.features returned shape {matrix.shape} for "
+                f"{len(objects)} objects; it must return one row for each."
+            )
+        if matrix.dtype.kind not in "fiub":
+            raise DataTypeError(f"{type(self.kernel).__name__}.features must return numbers.")
+        matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(float)
+        if keys is not None:
+            order = np.argsort(keys)
+            matrix, keys = sp.csr_array(sp.csc_array(matrix)[:, order]), np.asarray(keys)[order]
+        return Columns(matrix, keys=keys, names=None if keys is None else tuple(map(str, keys)))
+
+
+@dataclass(frozen=True)
+class Objects:
+    """The data as they are: for kernels that compare objects in Python."""
+
+    def read(self, data: Any) -> Columns:
+        """Refuse: there are no columns."""
+        raise DataTypeError("objects have no numeric columns.")
+
+
+@dataclass(frozen=True)
+class Select:
+    """Keep some columns, by position, slice or (data frames) by name."""
+
+    columns: tuple[Hashable, ...]
+
+    def __call__(self, data: Any) -> Any:
+        data = tabular(data)
+        if isinstance(data, nw.DataFrame):
+            return data.select(frame_names(data, self.columns))
+        return data[:, positions(self.columns, data.shape[1])]
+
+    def pull_back(self, data: Any, cotangent: Array) -> Array:
+        """Carry a gradient back through this step."""
+        names = data.columns if isinstance(data, nw.DataFrame) else None
+        total = np.zeros((len(cotangent), data.shape[1]))
+        # A column may be selected twice, so this has to add, not assign.
+        np.add.at(total, (slice(None), positions(self.columns, data.shape[1], names)), cotangent)
+        return total
+
+    def __hash__(self) -> int:
+        return hash(tuple(str(c) for c in self.columns))
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Replace the data by a function of them."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, data: Any) -> Any:
+        native = data.to_native() if isinstance(data, nw.DataFrame) else data
+        warped = self.function(native)
+        if len_of(warped) != len_of(native):
+            raise DataError(
+                f"warp: {self.function!r} returned {len_of(warped)} rows for {len_of(native)}; "
+                "it must map each row to one row."
+            )
+        return ingest(warped)
+
+    def pull_back(self, data: Any, cotangent: Array) -> Array:
+        """Carry a gradient back through this step."""
+        raise NotDifferentiableError(
+            "the gradient in the inputs stops at warp(...): the derivative of its function is not "
+            "known. "
+            "Warp the data before the kernel sees them."
+        )
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Divide each row by its Euclidean length; a zero row stays zero."""
+
+    def __call__(self, data: Any) -> Any:
+        values, _ = numeric_matrix(data, "the angle between rows")
+        return values * self._inverse_length(values)
+
+    @staticmethod
+    def _inverse_length(values: Array) -> Array:
+        # Dividing by the largest entry first keeps huge and tiny rows representable.
+        largest = np.abs(values).max(axis=1, keepdims=True)
+        scaled = values / np.where(largest > 0, largest, 1.0)
+        length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)) * largest
+        return np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
+
+    def pull_back(self, data: Any, cotangent: Array) -> Array:
+        """Carry a gradient back through this step."""
+        values, _ = numeric_matrix(data, "the angle between rows")
+        inverse = self._inverse_length(values)
+        unit = values * inverse
+        return np.asarray(
+            (cotangent - unit * (unit * cotangent).sum(axis=1, keepdims=True)) * inverse
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """Steps from the user's data to what one leaf kernel reads."""
+
+    steps: tuple[Any, ...] = ()
+    reader: Any = Numbers()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.steps, self.reader)))
+
+    def __hash__(self) -> int:
+        return cast(int, self.__dict__["_hash"])
+
+    def apply(self, data: Any) -> Any:
+        """The data after all steps."""
+        for step in self.steps:
+            data = step(data)
+        return data
+
+    # Views are keys of every cache of `Points`: equal ones should be one object, found by identity.
+
+    @lru_cache(maxsize=4096)  # noqa: B019 (views are small values)
+    def then(self, step: Any) -> View:
+        """The view with one more step."""
+        return View((*self.steps, step), self.reader)
+
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def read_by(self, reader: Any) -> View:
+        """The same steps with another reader."""
+        return View(self.steps, reader)
+
+
+#: All of the data, as they came.
+EVERYTHING = View()
