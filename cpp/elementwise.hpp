@@ -53,7 +53,7 @@ __attribute__((noinline)) void map(std::int64_t size, T* target, const T* a, con
 template <class T>
 __attribute__((noinline)) void exp_pass(std::int64_t size, T* target, const T* a, double factor) {
   constexpr int L = kLanes<T>;
-  constexpr int N = sizeof(T) == 4 ? 2 : 4;
+  constexpr int N = 4;
   const ExpScale<T> scale(factor);
   for (std::int64_t i = 0; i < size; i += N * L) {
     Vec<T> y[N];

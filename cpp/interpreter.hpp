@@ -1,6 +1,7 @@
 // Runs a program over one tile at a time. One interpreter per thread: it owns the registers.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "elementwise.hpp"
@@ -37,8 +38,10 @@ std::int64_t live_registers(const Pairs<T>& pairs) {
 template <class T>
 std::int64_t tile_width(const Pairs<T>& pairs) {
   const std::int64_t bytes = live_registers(pairs) * static_cast<std::int64_t>(kCacheLine);
-  const std::int64_t width = kTileBytes / bytes / kMinTile * kMinTile;
-  return width < kMinTile ? kMinTile : width > kMaxTile ? kMaxTile : width;
+  const std::int64_t width = std::clamp(kTileBytes / bytes, kMinTile, kMaxTile);
+  // Whole panels, and where there is room also whole groups of the micro-kernel.
+  const std::int64_t step = width >= kMinTile * kGroup ? kMinTile * kGroup : kMinTile;
+  return width / step * step;
 }
 
 // Rough floating-point operations per pair, to decide about threads and polling.

@@ -10,12 +10,17 @@
 
 namespace mercer::MERCER_ISA {
 
-// Points of the other side that a micro-kernel handles at once, and the granularity of tiles.
+// Tiles are padded to a multiple of this many across points.
 inline constexpr std::int64_t kAcross = 4;
-// Vectors of lanes it handles at once: 2 x 4 accumulators fill, but do not overflow, 16 registers.
+// Vectors of lanes that a micro-kernel handles at once; a panel has one or more such groups.
 inline constexpr int kLaneVectors = 2;
+// Points of the other side that it handles at once, against any number of columns: 2 x 5
+// accumulators hide the latency of the additions and leave registers for the operands.
+inline constexpr int kGroup = 5;
 // Columns per pass: both operands of a pass stay in the first-level cache.
 inline constexpr std::int64_t kDepth = 128;
+// Up to this many columns there is a kernel for each number, with the loop over them unrolled.
+inline constexpr int kShallow = 8;
 
 enum class Metric { dot, squared_distance, manhattan };
 
@@ -31,52 +36,113 @@ MERCER_INLINE Vec<T> accumulate(Vec<T> sum, Vec<T> x, Vec<T> z) {
   }
 }
 
-// tile[j][lanes] (+)= sum over `depth` columns, for kAcross points j and kLaneVectors vectors.
-// Not inlined: inside a larger function the compiler spills accumulators in the loop over k.
-template <class T, Metric metric>
-__attribute__((noinline)) void micro_kernel(const T* __restrict lanes, const T* __restrict across,
-                                            std::int64_t depth, bool first, T* __restrict tile) {
-  constexpr int W = kPanel<T>, L = kLanes<T>;
-  Vec<T> sum[kAcross][kLaneVectors];
+// All `count` rows of a tile for a small, known number of columns. Not inlined, here and below:
+// inside a larger function the compiler spills accumulators in the inner loop.
+template <class T, Metric metric, int columns>
+__attribute__((noinline)) void shallow_tile(const T* __restrict lanes, const T* __restrict across,
+                                            std::int64_t count, T* __restrict tile) {
+  constexpr int W = kPanel<T>, L = kLanes<T>, N = kAcross, V = kLaneVectors;
+  for (std::int64_t j = 0; j < count; j += N) {
+    const T* points = across + j / W * columns * W + j % W;
+    for (int lane = 0; lane < W; lane += V * L) {
+      Vec<T> sum[N][V] = {};
 #pragma GCC unroll 8
-  for (int j = 0; j < kAcross; ++j)
+      for (int k = 0; k < columns; ++k)
 #pragma GCC unroll 8
-    for (int v = 0; v < kLaneVectors; ++v)
-      sum[j][v] = first ? Vec<T>{} : load<T>(tile + j * W + v * L);
-  for (std::int64_t k = 0; k < depth; ++k, lanes += W, across += W) {
-    Vec<T> x[kLaneVectors];
+        for (int c = 0; c < N; ++c) {
+          const Vec<T> z = broadcast<T>(points[k * W + c]);
 #pragma GCC unroll 8
-    for (int v = 0; v < kLaneVectors; ++v) x[v] = load<T>(lanes + v * L);
+          for (int v = 0; v < V; ++v)
+            sum[c][v] =
+                accumulate<T, metric>(sum[c][v], z, load<T>(lanes + k * W + lane + v * L));
+        }
 #pragma GCC unroll 8
-    for (int j = 0; j < kAcross; ++j) {
-      const Vec<T> z = broadcast<T>(across[j]);
+      for (int c = 0; c < N; ++c)
 #pragma GCC unroll 8
-      for (int v = 0; v < kLaneVectors; ++v) sum[j][v] = accumulate<T, metric>(sum[j][v], x[v], z);
+        for (int v = 0; v < V; ++v) store<T>(tile + (j + c) * W + lane + v * L, sum[c][v]);
     }
   }
+}
+
+// tile[j][lanes] (+)= sum over `depth` columns from column k on, for `groups` groups of N points
+// from point j on.
+template <class T, Metric metric, int N>
+__attribute__((noinline)) void deep_groups(const T* __restrict lanes, const T* __restrict across,
+                                           std::int64_t columns, std::int64_t k, std::int64_t depth,
+                                           std::int64_t j, std::int64_t groups,
+                                           T* __restrict tile) {
+  constexpr std::int64_t W = kPanel<T>;
+  constexpr int L = kLanes<T>, V = kLaneVectors;
+  for (const std::int64_t end = j + groups * N; j < end; j += N) {
+    // A group may straddle two panels: one pointer for each point.
+    const T* points[N];
 #pragma GCC unroll 8
-  for (int j = 0; j < kAcross; ++j)
+    for (int c = 0; c < N; ++c) points[c] = across + ((j + c) / W * columns + k) * W + (j + c) % W;
+    for (int lane = 0; lane < W; lane += V * L) {
+      const T* x = lanes + k * W + lane;
+      T* target = tile + j * W + lane;
+      Vec<T> sum[N][V];
 #pragma GCC unroll 8
-    for (int v = 0; v < kLaneVectors; ++v) store<T>(tile + j * W + v * L, sum[j][v]);
+      for (int c = 0; c < N; ++c)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v)
+          sum[c][v] = k == 0 ? Vec<T>{} : load<T>(target + c * W + v * L);
+#pragma GCC unroll 2
+      for (std::int64_t i = 0; i < depth * W; i += W) {
+        Vec<T> own[V];
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) own[v] = load<T>(x + i + v * L);
+#pragma GCC unroll 8
+        for (int c = 0; c < N; ++c) {
+          const Vec<T> z = broadcast<T>(points[c][i]);
+#pragma GCC unroll 8
+          for (int v = 0; v < V; ++v) sum[c][v] = accumulate<T, metric>(sum[c][v], own[v], z);
+        }
+      }
+#pragma GCC unroll 8
+      for (int c = 0; c < N; ++c)
+#pragma GCC unroll 8
+        for (int v = 0; v < V; ++v) store<T>(target + c * W + v * L, sum[c][v]);
+    }
+  }
+}
+
+template <class T, Metric metric>
+void deep_tile(const T* lanes, const T* across, std::int64_t columns, std::int64_t count, T* tile) {
+  const std::int64_t groups = count / kGroup, rest = groups * kGroup;
+  for (std::int64_t k = 0; k < columns; k += kDepth) {
+    const std::int64_t depth = columns - k < kDepth ? columns - k : kDepth;
+    deep_groups<T, metric, kGroup>(lanes, across, columns, k, depth, 0, groups, tile);
+    switch (count - rest) {
+      case 4:
+        deep_groups<T, metric, 4>(lanes, across, columns, k, depth, rest, 1, tile);
+        break;
+      case 3:
+        deep_groups<T, metric, 3>(lanes, across, columns, k, depth, rest, 1, tile);
+        break;
+      case 2:
+        deep_groups<T, metric, 2>(lanes, across, columns, k, depth, rest, 1, tile);
+        break;
+      case 1:
+        deep_groups<T, metric, 1>(lanes, across, columns, k, depth, rest, 1, tile);
+        break;
+      default:
+        break;
+    }
+  }
 }
 
 // Fills `count` (a multiple of kAcross) rows of a tile. `lanes` is one panel, `across` the panel in
 // which the tile starts.
-template <class T, Metric metric>
-void metric_tile(const T* lanes, const T* across, std::int64_t columns, std::int64_t count,
+template <class T, Metric metric, int columns = 0>
+void metric_tile(const T* lanes, const T* across, std::int64_t any_columns, std::int64_t count,
                  T* tile) {
-  constexpr std::int64_t W = kPanel<T>;
-  constexpr int lanes_at_once = kLaneVectors * kLanes<T>;
-  std::int64_t k = 0;
-  do {  // once even without columns: an empty sum is 0
-    const std::int64_t depth = columns - k < kDepth ? columns - k : kDepth;
-    for (std::int64_t j = 0; j < count; j += kAcross) {
-      const T* points = across + (j / W * columns + k) * W + j % W;
-      for (std::int64_t lane = 0; lane < W; lane += lanes_at_once)
-        micro_kernel<T, metric>(lanes + k * W + lane, points, depth, k == 0, tile + j * W + lane);
-    }
-    k += depth;
-  } while (k < columns);
+  if (any_columns == columns) return shallow_tile<T, metric, columns>(lanes, across, count, tile);
+  if constexpr (columns < kShallow) {
+    return metric_tile<T, metric, columns + 1>(lanes, across, any_columns, count, tile);
+  } else {
+    return deep_tile<T, metric>(lanes, across, any_columns, count, tile);
+  }
 }
 
 // Inner products of sparse rows: the panel is scattered into a dense [column][lane] buffer, which is

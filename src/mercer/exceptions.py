@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = [
     "DataError",
     "DataTypeError",
@@ -15,6 +18,7 @@ __all__ = [
     "UnfusedWarning",
     "UnresolvedParameterError",
     "ValidityError",
+    "warn",
 ]
 
 
@@ -64,3 +68,23 @@ class UnfusedWarning(MercerWarning):
 
 class NumericalWarning(MercerWarning):
     """A result is less accurate than usual, or needed help such as jitter."""
+
+
+def warn(message: str, category: type[MercerWarning]) -> None:
+    """Give a warning that points at the caller's own line, however deep in mercer it arises.
+
+    Parameters
+    ----------
+    message : str
+        The sentence.
+    category : type
+        The class of the warning.
+    """
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_inner(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inner(module: str) -> bool:
+    return module.partition(".")[0] in ("mercer", "functools")

@@ -131,12 +131,7 @@ class Gram(LinearOperator):  # type: ignore[misc]
 
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""
-        bytes_needed = self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
-        memory.require(
-            bytes_needed,
-            f"the Gram matrix of shape {self.shape}",
-            "keep it lazy (K @ v needs no matrix), use float32, or take fewer rows",
-        )
+        memory.require_matrix(self.shape, np.dtype(self.dtype).itemsize)
         return engine.gram(self._expression, self.pairs)
 
     # Sums
@@ -262,7 +257,7 @@ class RidgedGram(LinearOperator):  # type: ignore[misc]
         super().__init__(gram.dtype, gram.shape)
 
     def _matmat(self, V: Array) -> Array:
-        return self.gram._matmat(V) + self.added[:, None] * V
+        return np.asarray(self.gram._matmat(V) + self.added[:, None] * V)
 
     def _matvec(self, v: Array) -> Array:
         return self._matmat(v.reshape(-1, 1))
@@ -274,7 +269,7 @@ class RidgedGram(LinearOperator):  # type: ignore[misc]
 
     def diagonal(self) -> Array:
         """Return the diagonal, with what was added."""
-        return self.gram.diagonal() + self.added
+        return np.asarray(self.gram.diagonal() + self.added)
 
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""

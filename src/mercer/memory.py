@@ -15,6 +15,7 @@ from mercer.exceptions import MemoryForecastError
 
 _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
+_WORTH_ASKING = 2**26
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -71,6 +72,26 @@ def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> 
     if size > limit:
         raise MemoryForecastError(
             f"{what} needs {readable(size)}, but only {readable(limit)} are available; {remedy}."
+        )
+
+
+def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
+    """Raise an error if a Gram matrix of this shape does not fit.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and columns.
+    itemsize : int
+        Bytes of an entry.
+    """
+    size = shape[0] * shape[1] * itemsize
+    # Asking the system takes longer than a small matrix.
+    if size > _WORTH_ASKING:
+        require(
+            size,
+            f"the Gram matrix of shape {shape}",
+            "keep it lazy (k.gram(X) @ v needs no matrix), use float32, or take fewer rows",
         )
 
 

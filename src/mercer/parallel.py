@@ -72,7 +72,7 @@ def _checked(value: object, owner: str) -> int:
         raise ParameterError(
             f"{owner}: {value!r} is not a whole number of threads >= 1; pass for example 2."
         )
-    return count
+    return int(count)
 
 
 @cache

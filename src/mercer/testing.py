@@ -19,7 +19,7 @@ from mercer.kernels.special import Precomputed
 from mercer.parallel import threads
 from mercer.program import reference
 from mercer.program.expression import walk
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Array
 from mercer.validity import check
 
 __all__ = ["check_kernel"]
@@ -77,6 +77,7 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
 
     >>> class Difference(mc.Stationary):
     ...     psd = True
+    ...
     ...     def profile(self, r2):
     ...         return 1 - r2
     >>> mc.testing.check_kernel(Difference())
@@ -192,7 +193,9 @@ def _blocks(case: _Case) -> None:
         _require_close(square[a, b], wanted, bound[a][:, b], "gram(X)[rows, cols]")
     bound = case.bound(case.rows, case.cols)
     part = cross[some, : m // 2]
-    _require_close(part, case.cross[some, : m // 2], bound[some, : m // 2], "gram(X, Z)[rows, cols]")
+    _require_close(
+        part, case.cross[some, : m // 2], bound[some, : m // 2], "gram(X, Z)[rows, cols]"
+    )
     part = kernel(case.rows[some], case.cols)
     _require_close(part, case.cross[some], bound[some], "k(X[rows], Z)")
 
@@ -257,7 +260,7 @@ def _along_theta(kernel: Kernel, i: int, rows: Any, cols: Any) -> Callable[[floa
 
 def _input_gradient(case: _Case) -> None:
     X = _cast(case.rows.data, np.float64)
-    if X is None or case.kernel.input_tags()["pairwise"]:
+    if X is None or _is_unfused(case.kernel):
         return
     # Away from the columns' points: at ties |x - z| and min(x, z) have no derivative.
     spread = np.maximum(np.ptp(X, axis=0), 1e-3)
@@ -309,7 +312,7 @@ def _inside_bounds(kernel: Kernel) -> Kernel:
 
 def _thread_count(case: _Case) -> None:
     kernel, rows = case.kernel, case.rows
-    if not any(node.op == "external" for node in walk((kernel.expression,))):
+    if not _is_unfused(kernel):
         rows = rows[np.arange(max(_MANY_ROWS, len(rows))) % len(rows)]
 
     def results() -> Iterator[Array]:
@@ -400,6 +403,11 @@ def _nodes(kernel: Any) -> Iterator[Any]:
     yield kernel
     for _, child in kernel._children():
         yield from _nodes(child)
+
+
+def _is_unfused(kernel: Kernel) -> bool:
+    """Whether Python evaluates some part of the kernel."""
+    return any(node.op == "external" for node in walk((kernel.expression,)))
 
 
 def _holds_function(node: Any) -> bool:

@@ -22,7 +22,7 @@ from mercer.kernels.tracing import diagonal
 from mercer.kernels.tree import named_children
 from mercer.kernels.views import Columns
 from mercer.program.expression import Expr, PointFunction, parameter
-from mercer.program.operations import apply
+from mercer.program.operations import apply, inverse
 
 __all__ = [
     "Exponential",
@@ -457,7 +457,8 @@ class PolynomialOf(_Wrapper):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         inner = self._inner_features(scope, points)
-        parts, names = [], []
+        parts: list[Any] = []
+        names: list[str] = []
         power = Columns(np.ones((len(points), 1)), names=("1",))
         for i, coefficient in enumerate(self.coefficients):
             if i:
@@ -538,8 +539,7 @@ class Normalized(_Wrapper):
 
     def _trace(self, scope: Scope) -> Expr:
         inner = self._inner(scope)
-        size: Any = np.sqrt(np.maximum(inner, 0.0))  # type: ignore[call-overload]
-        factor = Expr("inverse", (size,)) if size.is_pair else 1.0 / size
+        factor = inverse(apply("sqrt", apply("maximum", inner, 0.0)))
         return inner * diagonal(factor, "row") * diagonal(factor, "column")
 
     def _features(self, scope: Scope, points: Points) -> Columns:

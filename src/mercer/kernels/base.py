@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from mercer import memory
 from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.kernels.points import Points, as_points
 from mercer.kernels.tree import Parameterised
@@ -63,7 +64,19 @@ class Kernel(Parameterised):
     Subclass one of `Stationary`, `DotProduct`, `Coordinate`, `FeatureKernel` or `PairKernel` to
     write a kernel of your own. Kernels are equal when their parameters are equal; methods that
     change something return a new kernel.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> k = 2.0 * mc.RBF(length_scale=0.5) + mc.Linear()
+    >>> k([[0.0], [1.0]]).round(3).tolist()
+    [[2.0, 0.271], [0.271, 3.0]]
+    >>> k.replace(rbf__length_scale=1.0)
+    2.0 * RBF() + Linear()
     """
+
+    #: An array times a kernel is refused by the kernel, not turned into an array of kernels.
+    __array_ufunc__ = None
 
     #: What is known of Mercer's condition: True, False, or None when it is not known.
     psd: ClassVar[bool | None] = None
@@ -88,8 +101,11 @@ class Kernel(Parameterised):
     # Values
     # -------------------------------------------------------------------------------------------
 
-    def __call__(self, X: Any, Z: Any = None) -> Array:  # noqa: D102 (documented by the class)
-        return engine.gram(self.expression, self._pairs(X, Z))
+    def __call__(self, X: Any, Z: Any = None) -> Array:
+        """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out)."""
+        pairs = self._pairs(X, Z)
+        memory.require_matrix(pairs.shape)
+        return engine.gram(self.expression, pairs)
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row of X, without the matrix.

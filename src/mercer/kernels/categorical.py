@@ -8,10 +8,10 @@ import numpy as np
 
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Positive
-from mercer.kernels.stationary import check_one_each, weighted_columns
+from mercer.kernels.stationary import weighted_columns
 from mercer.kernels.tracing import coordinate_leaf
 from mercer.kernels.vector import VectorKernel
-from mercer.kernels.views import Codes, Columns
+from mercer.kernels.views import Codes
 from mercer.program.expression import Expr, Scale, Slot, X, Z, parameter
 from mercer.program.operations import apply
 
@@ -57,6 +57,3 @@ class Categorical(VectorKernel):
             weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
             total = weighted_columns(self, scope, body, weights)
         return apply("exp", -total)
-
-    def _check_columns(self, columns: Columns) -> None:
-        check_one_each(self, "weight", columns.width)

@@ -286,10 +286,10 @@ def as_objects(data: Any) -> list[Any]:
     """A list with one object for each row: what structured kernels are given."""
     if isinstance(data, nw.DataFrame):
         if len(data.columns) == 1:
-            return cast(list[Any], data[data.columns[0]].to_list())
+            return data[data.columns[0]].to_list()
         return list(data.iter_rows())
     if sp.issparse(data):
         raise DataTypeError("a structured kernel needs a list of objects, got a sparse matrix.")
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 1:
-        return data[:, 0].tolist()
+        return list(data[:, 0].tolist())
     return list(data)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
+from mercer.exceptions import NoFeatureMapError
 from mercer.features import exact
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
@@ -183,6 +185,17 @@ class Anova(Coordinate):
 
     def _degree(self) -> int:
         return int(self.degree)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        columns = points.columns(self._view(scope))
+        sets = list(combinations(range(columns.width), self.degree))
+        if not sets:
+            raise NoFeatureMapError(
+                f"Anova: degree = {self.degree} exceeds the {columns.width} columns: it is 0."
+            )
+        names = input_names(columns)
+        values = np.stack([columns.values[:, chosen].prod(axis=1) for chosen in sets], axis=1)
+        return Columns(values, names=tuple("*".join(names[j] for j in chosen) for chosen in sets))
 
 
 class ArcCosine(VectorKernel):

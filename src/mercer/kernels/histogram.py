@@ -124,5 +124,4 @@ class Tanimoto(VectorKernel):
             common = coordinate_leaf(apply("minimum", X, Z), slot, 1)
             size = coordinate_leaf(X, slot, 1)
         union = diagonal(size, "row") + diagonal(size, "column") - common
-        similarity: Expr = np.where(union > 0, common / np.where(union > 0, union, 1.0), 1.0)  # type: ignore[call-overload]
-        return similarity
+        return apply("where", union > 0, common / apply("where", union > 0, union, 1.0), 1.0)

@@ -94,7 +94,7 @@ def matern_table(nu: float) -> Table:
 def matern_correlation(r: Array, nu: float) -> Array:
     """2^(1-nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) r, in logarithms: factors overflow."""
     z = np.sqrt(2 * nu) * np.asarray(r, dtype=float)
-    value = np.ones_like(z)
+    value: Array = np.ones_like(z)
     small = z * z < 1e-2 * nu if nu > 20 else np.zeros(z.shape, dtype=bool)
     value[small] = _small_argument(z[small], nu)
     regular = ~small & (z > 0)

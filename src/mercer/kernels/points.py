@@ -8,10 +8,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mercer import _core
 from mercer.exceptions import DataError, NotDifferentiableError
 from mercer.kernels.containers import Array, ingest, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
+
+#: How many rows the centre of the data is taken from.
+_CENTRE_SAMPLE = 127
 
 
 class Points:
@@ -33,7 +35,7 @@ class Points:
     (3, 2)
     """
 
-    __slots__ = ("_columns", "_data", "_ids", "_length", "_means", "_parent", "_rows", "packs")
+    __slots__ = ("_centres", "_columns", "_data", "_ids", "_length", "_parent", "_rows", "packs")
 
     def __init__(self, data: Any) -> None:
         self._data = ingest(data)
@@ -45,7 +47,7 @@ class Points:
 
     def _reset(self) -> None:
         self._columns: dict[Any, Columns] = {}
-        self._means: dict[Any, Array] = {}
+        self._centres: dict[Any, Array] = {}
         self.packs: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -115,14 +117,20 @@ class Points:
 
     def matrix_like(self, view: Any, reference: Points) -> Any:
         """The numbers of a view in the columns of other points."""
-        return self.columns(view).like(reference.columns(view))
+        own, other = self.columns(view), reference.columns(view)
+        if own.keys is None and own.width != other.width:
+            raise DataError(
+                f"{view.reader.owner}: X has {own.width} columns but the points it is compared "
+                f"with have {other.width}; pass data with the same columns on both sides."
+            )
+        return own.like(other)
 
-    def mean(self, view: Any) -> Array:
-        """Column means of a view (0 for sparse data, which stay sparse)."""
-        found = self._means.get(view)
+    def centre(self, view: Any) -> Array:
+        """A middle of each column of a view (0 for sparse data, which stay sparse)."""
+        found = self._centres.get(view)
         if found is None:
             matrix = self.matrix(view)
-            found = self._means[view] = _column_means(matrix)
+            found = self._centres[view] = _column_centres(matrix)
         return found
 
     def frame_of(self, view: Any) -> Any:
@@ -158,13 +166,16 @@ class Points:
         return cotangent
 
 
-def _column_means(matrix: Any) -> Array:
+def _column_centres(matrix: Any) -> Array:
+    """A middle value of each column: unlike a mean it stays with the data when one row is far off.
+
+    Distances do not change with the centre; their rounding does.
+    """
     if not isinstance(matrix, np.ndarray):
         return np.zeros(matrix.shape[1])
-    total: Array = np.add.reduce(matrix, axis=0, dtype=float)
-    if not _core.all_finite(total):  # the sum of huge numbers overflows, their mean does not
-        return np.asarray((matrix / len(matrix)).sum(axis=0, dtype=float))
-    return total / len(matrix)
+    sample = matrix[:: -(-len(matrix) // _CENTRE_SAMPLE)]
+    middle = len(sample) // 2
+    return np.asarray(np.partition(sample, middle, axis=0)[middle], dtype=float)
 
 
 def as_points(data: Any) -> Points:

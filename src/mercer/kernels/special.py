@@ -13,7 +13,8 @@ from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects
 from mercer.kernels.parameters import Choice, NonNegative, Part
 from mercer.kernels.points import Points
-from mercer.kernels.views import Columns, Features, Objects, View
+from mercer.kernels.tracing import learns
+from mercer.kernels.views import EVERYTHING, Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
@@ -144,13 +145,18 @@ class Block:
     def diagonal(self, pairs: Pairs) -> Array:
         """The kernel of each object with itself."""
         objects = self.kernel._objects(pairs.rows, self.view)
-        return np.asarray(self.kernel.diagonal(objects), dtype=float)
+        return self._numbers(self.kernel.diagonal(objects))
+
+    def _numbers(self, value: Any) -> Array:
+        try:
+            return np.asarray(value, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise DataTypeError(
+                f"{self} must return real numbers, one for each pair ({error})."
+            ) from None
 
     def _checked(self, value: Any, shape: tuple[int, int]) -> Array:
-        try:
-            matrix = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise DataTypeError(f"{self} returned {type(value).__name__}, not numbers.") from None
+        matrix = self._numbers(value)
         if matrix.shape != shape:
             raise DataError(
                 f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
@@ -211,9 +217,7 @@ class PairKernel(Kernel):
         return as_objects(points.frame_of(view))
 
     def _trace(self, scope: Scope) -> Expr:
-        return Expr(
-            "external", (), Block(self, scope.view.read_by(Objects()), bool(len(self.theta)))
-        )
+        return Expr("external", (), Block(self, scope.view.read_by(Objects()), learns(self)))
 
 
 class FunctionKernel(PairKernel):
@@ -255,14 +259,12 @@ class FunctionKernel(PairKernel):
         """Call the function."""
         if not self.pairwise:
             return self.function(A, B)
-        return np.array([[self.function(a, b) for b in B] for a in A], dtype=float).reshape(
-            len(A), len(B)
-        )
+        return [[self.function(a, b) for b in B] for a in A]
 
     def diagonal(self, A: Any) -> Any:
         """Call the function on each object with itself."""
         if self.pairwise:
-            return np.array([self.function(a, a) for a in A], dtype=float)
+            return [self.function(a, a) for a in A]
         return np.array(
             [
                 np.asarray(self.function(A[i : i + 1], A[i : i + 1])).reshape(())
@@ -344,19 +346,17 @@ class Precomputed(PairKernel):
         return A[0][np.arange(len(A[1])), A[1]]
 
     def _objects(self, points: Points, view: View) -> Any:
-        from mercer.kernels.views import Numbers
-
-        values = points.columns(view.read_by(Numbers("Precomputed", sparse=False))).values
+        values = points.columns(view.read_by(_SQUARE)).values
         if self.matrix is None:
             return values, points.ids
         indices = values[:, 0]
         if values.shape[1] != 1 or not (indices == np.floor(indices)).all():
             raise DataError("Precomputed(K): X must be one column of whole row numbers of K.")
-        if indices.min() < 0 or indices.max() >= len(self.matrix):
+        outside = (indices < 0) | (indices >= len(self.matrix))
+        if outside.any():
             raise DataError(
-                f"Precomputed(K): row number {indices.max():g} is outside the matrix, whose rows "
-                f"are 0 to "
-                f"{len(self.matrix) - 1}."
+                f"Precomputed(K): row number {indices[outside][0]:g} is outside the matrix, whose "
+                f"rows are 0 to {len(self.matrix) - 1}."
             )
         return indices.astype(np.intp)
 
@@ -365,18 +365,15 @@ class Precomputed(PairKernel):
 
     def _pairs(self, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
         pairs = super()._pairs(X, Z, freeze)
-        if self.matrix is None and Z is None:
-            n, m = pairs.rows.matrix(View().read_by(_numbers())).shape
+        if self.matrix is None and Z is None and not isinstance(X, Points):
+            n, m = pairs.rows.matrix(EVERYTHING.read_by(_SQUARE)).shape
             if n != m:
                 raise DataError(
                     f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
-                    f"Precomputed() takes the "
-                    "matrix itself as data."
+                    "Precomputed() takes the matrix itself as data."
                 )
         return pairs
 
 
-def _numbers() -> Any:
-    from mercer.kernels.views import Numbers
-
-    return Numbers("Precomputed", sparse=False)
+#: How the given matrix, or the row numbers, are read.
+_SQUARE = Numbers("Precomputed", sparse=False)

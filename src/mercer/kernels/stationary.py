@@ -68,7 +68,7 @@ class RBF(Stationary):
         >>> mc.RBF.from_gamma(0.5)
         RBF()
         """
-        if not (isinstance(gamma, int | float | np.number) and 0 < gamma < math.inf):
+        if not 0 < gamma < math.inf:
             raise ParameterError(
                 f"RBF.from_gamma: gamma = {gamma!r} does not satisfy gamma > 0; pass for example "
                 f"0.5."
@@ -223,6 +223,7 @@ class Wendland(Stationary):
         return inside * ((cubic * r + 15 * l + 45) * r + 15) / 15
 
     def _check_columns(self, columns: Columns) -> None:
+        super()._check_columns(columns)
         if columns.width > self.dimension:
             raise DataError(
                 f"Wendland: the data have {columns.width} columns but the kernel is positive "
@@ -282,20 +283,6 @@ class Periodic(VectorKernel):
             ]
             total = weighted_columns(self, scope, body, [1 / length**2 for length in lengths])
         return apply("exp", -2 * total)
-
-    def _check_columns(self, columns: Columns) -> None:
-        check_one_each(self, "length_scale", columns.width)
-
-
-def check_one_each(kernel: VectorKernel, name: str, width: int) -> None:
-    """Refuse an array-valued parameter that does not have one value for each column."""
-    value = getattr(kernel, name)
-    if np.ndim(value) and len(value) != width:
-        raise ParameterError(
-            f"{type(kernel).__name__}: {name} has {len(value)} values but the kernel sees {width} "
-            f"columns; pass one "
-            f"number, or one for each of the {width} columns."
-        )
 
 
 class Cosine(VectorKernel):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.exceptions import DataError, UnfusedWarning
+from mercer.exceptions import DataError, UnfusedWarning, warn
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import plain
 from mercer.kernels.views import View
@@ -73,7 +72,12 @@ def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
         return symbolic(kernel, scope, method, *arguments)
     except Exception as error:  # whatever the method does with a value that is no number yet
         announce_unfused(kernel, method, error)
-        return Expr("external", (), Unfused(kernel, method, arguments, bool(len(kernel.theta))))
+        return Expr("external", (), Unfused(kernel, method, arguments, learns(kernel)))
+
+
+def learns(kernel: Kernel) -> bool:
+    """Whether a kernel has parameters that something could learn."""
+    return any(entry.is_unresolved or entry.free.any() for entry in kernel.parameters().values())
 
 
 def symbolic(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
@@ -97,14 +101,13 @@ def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
     """Say once for each class that it runs unfused, and why."""
     if type(kernel) not in _announced:
         _announced.add(type(kernel))
-        warnings.warn(
+        warn(
             f"{type(kernel).__name__}.{method} could not be traced ({error}) and runs unfused, in "
             f"blocks of "
             "NumPy: correct, but slower and without gradients for its parameters. Write it with "
             "NumPy "
             "functions of its arguments to have it fused.",
             UnfusedWarning,
-            stacklevel=5,
         )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import Positive
+from mercer.kernels.parameters import Continuous, Positive, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
     UnfusedCoordinate,
     announce_unfused,
     coordinate_leaf,
+    learns,
     symbolic,
     traced,
 )
@@ -49,7 +51,7 @@ class VectorKernel(Kernel):
         )
 
     def _view(self, scope: Scope) -> View:
-        return self._slot(scope).view
+        return cast(View, self._slot(scope).view)
 
     def _check_points(self, points: Points, view: View) -> None:
         columns = points.columns(view)
@@ -64,7 +66,23 @@ class VectorKernel(Kernel):
             )
 
     def _check_columns(self, columns: Columns) -> None:
-        """A hook for rules about the columns that a kernel sees."""
+        """Refuse an array-valued parameter that does not have one value for each column."""
+        for name, size in self._sizes.items():
+            if size != columns.width:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} has {size} values but the kernel sees "
+                    f"{columns.width} columns; pass one number, or one for each column."
+                )
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        """The number of values of each parameter that has one for each column."""
+        values = {
+            name: plain(self.declared(name))
+            for name, declaration in self._declarations.items()
+            if isinstance(declaration, Continuous) and declaration.per_column
+        }
+        return {name: len(value) for name, value in values.items() if np.ndim(value)}
 
 
 class Stationary(VectorKernel):
@@ -199,6 +217,18 @@ class Coordinate(VectorKernel):
             body = symbolic(self, scope, "coordinate", X, Z)
         except Exception as error:
             announce_unfused(self, "coordinate", error)
-            learns = bool(len(self.theta))
-            return Expr("external", (), UnfusedCoordinate(self, self._slot(scope).view, learns))
+            source = UnfusedCoordinate(self, self._view(scope), learns(self))
+            return Expr("external", (), source)
+        self._check_symmetry()
         return coordinate_leaf(body, self._slot(scope), self._degree())
+
+    def _check_symmetry(self) -> None:
+        """Compare the function with its mirror image at a few points."""
+        x, z = np.array([0.25, 1.0, 3.0, 0.5]), np.array([0.75, 1.0, 0.5, 2.0])
+        one, other = (np.broadcast_to(self.coordinate(*p), x.shape) for p in ((x, z), (z, x)))
+        if not np.allclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True):
+            i = int(np.argmax(np.abs(one - other)))
+            raise ValidityError(
+                f"{type(self).__name__}.coordinate is not symmetric: at ({x[i]}, {z[i]}) it is "
+                f"{one[i]:g}, at ({z[i]}, {x[i]}) {other[i]:g}; a kernel is a symmetric function."
+            )

@@ -54,11 +54,6 @@ class Columns:
     def like(self, reference: Columns) -> Any:
         """These values in the columns of another collection."""
         if self.keys is None or reference.keys is None:
-            if self.width != reference.width:
-                raise DataError(
-                    f"one side has {self.width} columns, the other {reference.width}: "
-                    "a kernel compares rows with the same columns."
-                )
             return self.values
         if self.keys is reference.keys:
             return self.values
@@ -165,6 +160,11 @@ class Features:
 
     kernel: Any
 
+    @property
+    def owner(self) -> str:
+        """Who reads."""
+        return type(self.kernel).__name__
+
     def read(self, data: Any) -> Columns:
         """Compute the features, and check their shape."""
         objects = as_objects(data)
@@ -201,6 +201,7 @@ class Select:
     columns: tuple[Hashable, ...]
 
     def __call__(self, data: Any) -> Any:
+        """Apply the step."""
         data = tabular(data)
         if isinstance(data, nw.DataFrame):
             return data.select(frame_names(data, self.columns))
@@ -211,7 +212,8 @@ class Select:
         names = data.columns if isinstance(data, nw.DataFrame) else None
         total = np.zeros((len(cotangent), data.shape[1]))
         # A column may be selected twice, so this has to add, not assign.
-        np.add.at(total, (slice(None), positions(self.columns, data.shape[1], names)), cotangent)
+        for j, position in enumerate(positions(self.columns, data.shape[1], names)):
+            total[:, position] += cotangent[:, j]
         return total
 
     def __hash__(self) -> int:
@@ -225,6 +227,7 @@ class Warp:
     function: Callable[[Any], Any]
 
     def __call__(self, data: Any) -> Any:
+        """Apply the step."""
         native = data.to_native() if isinstance(data, nw.DataFrame) else data
         warped = self.function(native)
         if len_of(warped) != len_of(native):
@@ -248,6 +251,7 @@ class UnitRows:
     """Divide each row by its Euclidean length; a zero row stays zero."""
 
     def __call__(self, data: Any) -> Any:
+        """Apply the step."""
         values, _ = numeric_matrix(data, "the angle between rows")
         return values * self._inverse_length(values)
 

@@ -101,6 +101,7 @@ class Expr:
     is_pair: bool
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
+        """Return the one node of this structure."""
         key = (op, args, attr)
         node = _interned.get(key)
         if node is None:
@@ -124,7 +125,7 @@ class Expr:
             return f"{self.attr:g}"
         if self.op == "param":
             path, index = self.attr
-            return path + "".join(f"[{i}]" for i in index)
+            return str(path) + "".join(f"[{i}]" for i in index)
         inside = ", ".join(map(repr, self.args))
         return f"{self.op}({inside})" if self.args else self.op
 
@@ -205,6 +206,7 @@ class Expr:
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        """Trace the few NumPy functions that are no ufuncs, such as ``np.where``."""
         if kwargs:
             raise TraceError(f"np.{func.__name__} with keywords cannot be traced.")
         return _apply(func.__name__, *args)
@@ -218,7 +220,7 @@ class Expr:
     def __float__(self) -> float:
         raise TraceError("a traced value is not a number yet; use NumPy functions, not math's.")
 
-    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __complex__ = __float__
 
     def __iter__(self) -> Iterator[Any]:
         raise TraceError("a traced value cannot be iterated over.")
@@ -293,7 +295,7 @@ def substitute(root: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
     return done[root]
 
 
-def _apply(name: str, *inputs: Any) -> Any:
+def _apply(name: str, *inputs: Any) -> Expr:
     from mercer.program.operations import apply
 
     return apply(name, *inputs)

@@ -7,6 +7,7 @@ to the engine's dedicated primitives.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -250,11 +251,11 @@ def _select_lookup(node: Expr, tables: Tables) -> Step:
     return Step(node.op, (a,), indices=(tables.index("lookups", node.attr),))
 
 
-def _indexed(name: str, kind: str) -> Any:
+def _indexed(name: str, kind: str) -> Callable[[Expr, Tables], Step]:
     return lambda node, tables: Step(name, indices=(tables.index(kind, node.attr),))
 
 
-_SELECT: dict[str, Any] = {
+_SELECT: dict[str, Callable[[Expr, Tables], Step]] = {
     "add": _select_add,
     "subtract": _select_subtract,
     "multiply": _select_multiply,

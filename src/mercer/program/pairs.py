@@ -60,8 +60,8 @@ class Source(Protocol):
     def matrix_like(self, view: Hashable, reference: Any) -> Any:
         """The same, with columns matched to those of another collection."""
 
-    def mean(self, view: Hashable) -> Array:
-        """The mean of each column of a view."""
+    def centre(self, view: Hashable) -> Array:
+        """A middle value of each column of a view."""
 
     def data_of(self, view: Hashable) -> Any:
         """What a Python function that asked for this view is given."""
@@ -82,6 +82,7 @@ class Pairs:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
         return len(self.rows), len(self.cols)
 
     def diagonal_of_rows(self) -> Pairs:
@@ -109,7 +110,7 @@ class Pairs:
 
     def centre(self, slot: Slot) -> Array | None:
         """What is subtracted from both sides: distances do not change, cancellation goes away."""
-        return self.cols.mean(slot.view) if slot.centred else None
+        return self.cols.centre(slot.view) if slot.centred else None
 
     def scale(self, slot: Slot, width: int) -> Array | None:
         """The factor of each column of a slot."""
@@ -127,7 +128,8 @@ class Pairs:
             pairs = Pairs(points, points, self.values, same=True, aligned=True)
             return np.broadcast_to(evaluate(source.body, pairs), (len(points),))
         assert isinstance(source, PointFunction)
-        return points.function_values(source.view, source.function)
+        values: Array = points.function_values(source.view, source.function)
+        return values
 
 
 def scale_values(scale: Scale, values: Values, width: int) -> Array:

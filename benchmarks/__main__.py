@@ -1,0 +1,86 @@
+"""Run the races: ``python -m benchmarks [--quick] [--only product,gram] [--output FILE]``."""
+
+from __future__ import annotations
+
+from benchmarks import environment
+
+if __name__ == "__main__":
+    environment.enter()  # before NumPy and the contestants are loaded
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import compositions, fma, gradients, grams, keops, products, report, ridge
+from benchmarks.harness import Outcome, Settings
+
+GROUPS = {
+    "product": products.races,
+    "composition": compositions.races,
+    "gram": grams.races,
+    "gradient": gradients.races,
+    "ridge": ridge.races,
+}
+RESULTS = Path(__file__).with_name("results.json")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Race, print every outcome as it comes, then what the README can take."""
+    options = _options(arguments)
+    machine = environment.describe()
+    print(_preamble(machine))
+    outcomes = _race(options.only, Settings(options.quick))
+    print(f"\n{report.summary(outcomes)}\n\n{report.markdown(outcomes)}")
+    if options.output is not None:
+        report.write_json(outcomes, machine, options.output)
+        print(f"\nwritten to {options.output}")
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
+    parser.add_argument(
+        "--only", type=_groups, default=list(GROUPS), help=f"a choice of {','.join(GROUPS)}"
+    )
+    parser.add_argument("--output", type=Path, help="JSON file; results.json after a full run")
+    options = parser.parse_args(arguments)
+    if options.output is None and not options.quick and options.only == list(GROUPS):
+        options.output = RESULTS
+    return options
+
+
+def _groups(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in GROUPS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(GROUPS)}")
+    return names
+
+
+def _preamble(machine: dict[str, object]) -> str:
+    versions = machine["packages"]
+    assert isinstance(versions, dict)
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']:.2f}",
+        ", ".join(f"{name} {version}" for name, version in versions.items() if version),
+    ]
+    if not keops.available():
+        lines.append("KeOps is not installed: left out (pip install pykeops)")
+    if not fma.available():
+        lines.append("no C++ compiler: the share of FMA peak is left out")
+    return "\n".join(lines)
+
+
+def _race(names: Sequence[str], settings: Settings) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for name in names:
+        print(f"\n{name}\n{report.heading()}")
+        for outcome in GROUPS[name](settings):
+            print(report.line(outcome), flush=True)
+            outcomes.append(outcome)
+    return outcomes
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Every kernel, and many random compositions of kernels, keep the contract."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mercer as mc
+from mercer.testing import check_kernel
+
+INFINITY = float("inf")
+
+LEAVES: list[mc.Kernel] = [
+    mc.RBF(),
+    mc.RBF([0.5, 1.0, 2.0]),
+    mc.RBF(length_scale="median"),
+    mc.RBF(mc.Bounded(1.0, 1.0, 2.0)),
+    mc.Laplacian(0.7),
+    mc.Laplacian([0.5, 1.0, 2.0]),
+    mc.Matern(),
+    mc.Matern(nu=0.5),
+    mc.Matern([0.5, 1.0, 2.0], nu=2.5),
+    mc.Matern(nu=0.3),
+    mc.Matern([0.5, 1.0, 2.0], nu=1.3),
+    mc.Matern(nu=30.0),
+    mc.Matern(nu=INFINITY),
+    mc.RationalQuadratic(alpha=0.6),
+    mc.Periodic(period=0.8),
+    mc.Periodic(0.8, [0.5, 1.0, 2.0]),
+    mc.Cosine(0.4),
+    mc.Cosine([0.5, 1.0, 2.0]),
+    *(mc.Wendland(1.5, dimension=d, smoothness=s) for d in (1, 3, 5) for s in (0, 1, 2, 3)),
+    mc.SpectralMixture(),
+    mc.SpectralMixture([1.0, 0.5], [0.3, 1.0], [1.0, 2.0]),
+    mc.SpectralMixture([1.0, 0.5], [[0.0, 1.0, 0.5], [0.3, 0.2, 0.1]], [[1, 2, 3], [1, 1, 2]]),
+    mc.Linear(),
+    mc.Polynomial(),
+    mc.Polynomial(degree=2, offset=0.0, gain=0.5),
+    mc.Monomials(),
+    mc.Monomials(degree=4),
+    mc.Anova(),
+    mc.Anova(degree=1),
+    mc.Anova(degree=3),
+    mc.Anova(degree=5),
+    mc.Sigmoid(gain=0.5, offset=-0.2),
+    mc.ArcCosine(order=0),
+    mc.ArcCosine(order=1),
+    mc.ArcCosine(order=2),
+    mc.Chi2(gain=0.7),
+    mc.AdditiveChi2(),
+    mc.HistogramIntersection(),
+    mc.Tanimoto(),
+    mc.Tanimoto(form="minmax"),
+    mc.Categorical(),
+    mc.Categorical([0.5, 1.0, 2.0]),
+    mc.Constant(2.5),
+    mc.Constant(0.0),
+    mc.White(),
+    mc.Precomputed(),
+    mc.Precomputed(np.eye(4) + 1.0),
+    mc.Spectrum(2),
+    mc.FunctionKernel(lambda X, Z: X @ Z.T),
+    mc.FunctionKernel(lambda x, z: float(x @ z) ** 2, pairwise=True),
+]
+
+COMPOSITIONS: list[mc.Kernel] = [
+    (0.5 * mc.RBF() * mc.Periodic() + mc.Matern() + mc.Linear() ** 2).normalized(),
+    (mc.RBF() + mc.Linear()) * (mc.Periodic() + 0.1 * mc.White()),
+    mc.Linear().exp(),
+    mc.Linear().polynomial([1.0, 0.0, 2.0]),
+    mc.Linear().polynomial([0.0, 0.0]),
+    mc.RBF().on(0, 2) + mc.Linear().on(slice(1, 3)),
+    (mc.RBF().on(0, 1) + 1.0).on(2, 1, 0),
+    mc.RBF().warp(np.tanh),
+    mc.Matern().scaled_by(lambda X: 1 + X[:, 0] ** 2),
+    mc.FunctionKernel(lambda X, Z: X @ Z.T) * mc.RBF(),
+    mc.Precomputed(np.eye(4) + 1.0).on(0) * mc.RBF().on(1),
+    mc.Categorical().on(0) * mc.RBF().on(1, 2),
+    mc.Chi2().on(0) * mc.RBF().on(1),
+    mc.Spectrum(1) + mc.Spectrum(2).normalized() * mc.Categorical(),
+    mc.Fixed(2.0) * mc.RBF(mc.Fixed(0.5)) + mc.Bounded(1.0, 0.5, 2.0) * mc.Linear(),
+    (mc.Sigmoid() * mc.Linear()).exp(),
+    mc.Linear().normalized().normalized(),
+    0.0 * mc.RBF() + mc.ArcCosine().normalized(),
+]
+
+
+@pytest.mark.parametrize("kernel", [*LEAVES, *COMPOSITIONS], ids=repr)
+def test_kernel_keeps_the_contract(kernel: mc.Kernel) -> None:
+    check_kernel(kernel)
+
+
+def test_every_public_kernel_is_among_the_examples() -> None:
+    public = {
+        value
+        for value in map(mc.__dict__.get, mc.__all__)
+        if isinstance(value, type) and issubclass(value, mc.Kernel) and not inspect.isabstract(value)
+    }
+    bases = {mc.Kernel, mc.Stationary, mc.DotProduct, mc.Coordinate, mc.FeatureKernel}
+    checked = {type(k) for k in [*LEAVES, *COMPOSITIONS]} | {mc.Product}
+    assert public - bases - {mc.PairKernel} <= checked
+
+
+# Random compositions ------------------------------------------------------------------------------
+
+lengths = st.floats(0.4, 3.0)
+vectors = st.lists(lengths, min_size=3, max_size=3)
+leaf = st.one_of(
+    st.builds(mc.RBF, st.one_of(lengths, vectors)),
+    st.builds(mc.Laplacian, st.one_of(lengths, vectors)),
+    st.builds(mc.Matern, lengths, nu=st.sampled_from([0.5, 1.5, 2.5, 1.2, INFINITY])),
+    st.builds(mc.RationalQuadratic, lengths, alpha=lengths),
+    st.builds(mc.Periodic, lengths, st.one_of(lengths, vectors)),
+    st.builds(mc.Cosine, st.one_of(lengths, vectors)),
+    st.builds(mc.Wendland, lengths, dimension=st.just(3), smoothness=st.integers(1, 3)),
+    st.just(mc.Linear()),
+    st.builds(mc.Polynomial, st.integers(1, 3), lengths, lengths),
+    st.builds(mc.Monomials, st.integers(1, 3)),
+    st.builds(mc.Anova, st.integers(1, 3)),
+    st.builds(mc.ArcCosine, st.integers(0, 2)),
+    st.builds(mc.Constant, lengths),
+    st.just(mc.White()),
+    st.just(mc.Sigmoid()),
+)
+narrow = st.builds(
+    lambda kernel, columns: kernel.on(*columns),
+    st.one_of(st.builds(mc.RBF, lengths), st.builds(mc.Laplacian, lengths), st.just(mc.Linear())),
+    st.sampled_from([(0,), (2, 0), (slice(1, 3),), (-1,), (0, 0)]),
+)
+
+
+def grow(inner: st.SearchStrategy[mc.Kernel]) -> st.SearchStrategy[mc.Kernel]:
+    scales = st.one_of(lengths, st.builds(mc.Fixed, lengths), st.just(0.0))
+    return st.one_of(
+        st.builds(lambda a, b: a + b, inner, inner),
+        st.builds(lambda a, b: a * b, inner, inner),
+        st.builds(lambda a, c: c * a, inner, scales),
+        st.builds(lambda a: a**2, inner),
+        st.builds(lambda a: a.normalized(), inner),
+        st.builds(lambda a: a.normalized().exp(), inner),
+        st.builds(lambda a, c: a.polynomial(c), inner, st.lists(lengths, min_size=1, max_size=3)),
+        st.builds(lambda a: a.on(2, 0, 1), inner),
+    )
+
+
+compositions: Any = st.recursive(st.one_of(leaf, narrow), grow, max_leaves=5)
+
+
+@settings(max_examples=220)
+@given(compositions, st.integers(0, 2**16))
+def test_random_compositions_keep_the_contract(kernel: mc.Kernel, seed: int) -> None:
+    check_kernel(kernel, random_state=seed)
