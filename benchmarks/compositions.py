@@ -59,7 +59,7 @@ def _composition(settings: Settings, d: int, dtype: str) -> Outcome:
         return numpy_tiles.composed_product(X, Z, v, **scales)
 
     contestants = [Contestant("mercer", lambda: K @ v), Contestant("NumPy tiles", tiles)]
-    times = race(contestants, settings.repeats)
+    times = race(contestants, settings)
     name = "(RBF*Periodic/2 + Matern + Linear**2) @ v"
     return speedup(name, f"{dtype} d={d} n={n}", times, "NumPy tiles", at_least(OVER_NUMPY))
 
@@ -113,7 +113,7 @@ def _against_built_in(
     mine, other = kernel.gram(X, Z), built_in.gram(X, Z)
     peer = type(built_in).__name__
     contestants = [Contestant("mercer", lambda: mine @ v), Contestant(peer, lambda: other @ v)]
-    times = race(contestants, settings.repeats)
+    times = race(contestants, settings)
     name = f"a user's {type(kernel).__name__} @ v"
     return slowdown(name, f"{dtype} d={d} n={n}", times, peer, at_most(TRACED))
 

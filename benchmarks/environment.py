@@ -12,8 +12,8 @@ from typing import Any
 
 _MARK = "MERCER_BENCHMARKS"
 
-#: Read by malloc when a process starts: keep freed memory, since memory fresh from the system is slow
-#: to touch first and would be charged to whoever happens to allocate.
+#: Read by malloc when a process starts: keep freed memory. Memory fresh from the system is slow to
+#: touch first, and would be charged to whoever happens to allocate.
 MALLOC = {
     "MALLOC_TRIM_THRESHOLD_": str(2**36),
     "MALLOC_MMAP_THRESHOLD_": str(2**36),
@@ -22,6 +22,7 @@ MALLOC = {
 #: KeOps compiles with these flags; without them it is several times slower, which would be no race.
 KEOPS = {
     "CXXFLAGS": "-O3 -march=native -ffast-math",
+    "KEOPS_VERBOSE": "0",
     "PYKEOPS_VERBOSE": "0",
     "KEOPS_CACHE_FOLDER": str(Path(tempfile.gettempdir()) / "mercer-benchmarks-keops"),
 }

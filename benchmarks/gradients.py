@@ -59,5 +59,5 @@ def _contraction(settings: Settings, X: Any, v: Any, weights: Any, parameters: s
         Contestant("mercer", lambda: K.gradient(weights)),
         Contestant("K @ v", product),
     ]
-    times = race(contestants, settings.repeats)
+    times = race(contestants, settings)
     return slowdown("gradient of an ARD RBF", parameters, times, "K @ v", at_most(OVER_PRODUCT))

@@ -114,7 +114,7 @@ def _gram(
             Contestant("mercer", lambda: kernel(*arguments), threads),
             Contestant(pair.peer_name, lambda: peer(*arguments), threads),
         ]
-        times = race(contestants, settings.repeats if threads == 1 else settings.repeats // 2)
+        times = race(contestants, settings)
         target = at_least(bound) if threads == 1 else None
         yield speedup(
             f"{pair.name} {_call(symmetric)}",

@@ -28,10 +28,11 @@ class Settings:
 
     quick: bool = False
 
-    @property
-    def repeats(self) -> int:
-        """Runs of a contestant, of which the best counts."""
-        return 2 if self.quick else 5
+    def enough(self, rounds: int, seconds: float) -> bool:
+        """Whether a race may end: short ones take more rounds, long ones fewer, never one."""
+        if self.quick:
+            return rounds >= 2
+        return (rounds >= 5 and seconds >= 2) or (rounds >= 2 and seconds >= 30)
 
     def size(self, n: int) -> int:
         """The number of points in place of n."""
@@ -56,7 +57,7 @@ class Target:
 
     def met(self, figure: float) -> bool:
         """Whether a figure satisfies the target, up to the rounding of equal results."""
-        slack = 1e-9 * self.bound
+        slack = 1e-6 * max(1.0, self.bound)
         return figure >= self.bound - slack if self.at_least else figure <= self.bound + slack
 
 
@@ -122,13 +123,15 @@ def slowdown(
 # Time ---------------------------------------------------------------------------------------------
 
 
-def race(contestants: Sequence[Contestant], repeats: int) -> dict[str, float]:
+def race(contestants: Sequence[Contestant], settings: Settings) -> dict[str, float]:
     """Best time of each contestant in seconds; they take turns, so that noise meets all alike."""
     _check_agreement([_run(c) for c in contestants])
     best = {c.name: math.inf for c in contestants}
-    for _ in range(repeats):
+    rounds, start = 0, time.perf_counter()
+    while not settings.enough(rounds, time.perf_counter() - start):
         for contestant in contestants:
             best[contestant.name] = min(best[contestant.name], _seconds(contestant))
+        rounds += 1
     return best
 
 
@@ -171,7 +174,7 @@ def _check_agreement(results: list[Any]) -> None:
 
 
 def peak_bytes(setup: Callable[..., Callable[[], Any]], threads: int = 1, **parameters: Any) -> int:
-    """Peak memory of ``setup(**parameters)()`` above what the set-up left, in a process of its own."""
+    """Peak memory of ``setup(**parameters)()`` above what the set-up left, in a new process."""
     task = {
         "module": setup.__module__,
         "setup": setup.__qualname__,

@@ -20,7 +20,7 @@ def available() -> bool:
 
 def rbf_product(X: Array, Z: Array, v: Array, length_scale: float) -> Callable[[], Array]:
     """A call that computes K @ v of the RBF; compiled when it first runs."""
-    from pykeops.numpy import Genred
+    from pykeops.numpy import Genred  # type: ignore[import-untyped]
 
     d = X.shape[1]
     arguments = [f"x = Vi({d})", f"z = Vj({d})", "v = Vj(1)"]

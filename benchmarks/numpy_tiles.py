@@ -1,4 +1,4 @@
-"""The peer that every user has: products with a kernel matrix in NumPy, a cache-sized tile at a time.
+"""The peer that every user has: products with a kernel matrix in NumPy, in cache-sized tiles.
 
 Written as well as NumPy allows. The exponent of a Gaussian is one matrix product of augmented rows,
 [x, -|x|^2/2, 1] . [z, 1, -|z|^2/2] = -|x - z|^2 / 2, and everything after it works in place.

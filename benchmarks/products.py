@@ -63,7 +63,7 @@ def _product(settings: Settings, n: int, d: int, dtype: str) -> Iterator[Outcome
     if fma.available():
         burst, flops = fma.burst(dtype)
         contestants.append(Contestant("FMA peak", burst))
-    times = race(contestants, settings.repeats)
+    times = race(contestants, settings)
     if flops:
         yield _share_of_peak(parameters, times, n * n, d, flops, dtype)
     yield speedup("K @ v", parameters, times, "NumPy tiles", _target(OVER_NUMPY[dtype], d))

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.harness import Outcome
 
 _HEADINGS = ("race", "parameters", "threads", "mercer", "peer", "", "figure", "required", "met")
-_WIDTHS = (41, 50, 7, 13, 13, 17, 9, 9, 7)
+_WIDTHS = (41, 57, 7, 13, 13, 17, 9, 9, 7)
 
 
 def heading() -> str:
@@ -87,7 +87,9 @@ def _quantity(value: float | None, unit: str) -> str:
 
 
 def _figure(value: float, unit: str) -> str:
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}{_suffix(unit)}"
+    size = abs(value)
+    digits = 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0
+    return f"{value:.{digits}f}{_suffix(unit)}"
 
 
 def _suffix(unit: str) -> str:

@@ -9,7 +9,8 @@ namespace mercer {
 
 void check_sparse(std::int64_t n, std::int64_t columns, const std::int64_t* indptr,
                   std::int64_t indptr_size, const std::int64_t* indices, std::int64_t nonzeros) {
-  if (columns < 0) throw std::invalid_argument("Side: a sparse slot has a negative column count.");
+  if (columns < 0 || columns > kMaxPoints)
+    throw std::invalid_argument("Side: a sparse slot has an impossible number of columns.");
   if (indptr_size != n + 1)
     throw std::invalid_argument("Side: indptr of a sparse slot must have n + 1 entries.");
   if (indptr[0] != 0 || indptr[n] != nonzeros)

@@ -12,6 +12,10 @@ namespace mercer {
 template <class T>
 inline constexpr std::int64_t kPanelPoints = 64 / static_cast<std::int64_t>(sizeof(T));
 
+// More points or columns than any machine holds; sizes below it can be multiplied by the number of
+// lanes without overflow.
+inline constexpr std::int64_t kMaxPoints = std::int64_t{1} << 53;
+
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
 

@@ -3,6 +3,7 @@
 
 #include "grid.hpp"
 #include "interpreter.hpp"
+#include "transpose.hpp"
 
 namespace mercer::MERCER_ISA {
 
@@ -14,7 +15,12 @@ class Gram {
         rows_(job.pairs.rows->n),
         columns_(job.pairs.cols->n),
         height_(tile_width(job.pairs)),
-        cost_(pair_cost(job.pairs) + 4.0) {}
+        cost_(pair_cost(job.pairs) + 4.0) {
+    const auto bytes = static_cast<std::int64_t>(sizeof(T));
+    const auto line = static_cast<std::int64_t>(kCacheLine);
+    stream_rows_ = reinterpret_cast<std::uintptr_t>(job.out) % kCacheLine == 0 &&
+                   job.stride * bytes % line == 0 && rows_ * job.stride > kStreamBytes / bytes;
+  }
 
   void run() {
     const std::int64_t units = divide_up(rows_, height_);
@@ -27,6 +33,9 @@ class Gram {
 
  private:
   static constexpr std::int64_t W = kPanel<T>;
+  static constexpr int L = kLanes<T>;
+  // A matrix too large for the caches goes past them, if its rows consist of whole cache lines.
+  static constexpr std::int64_t kStreamBytes = 16 << 20;
 
   // A unit is a band of rows. In the symmetric case it holds the pairs with column >= row.
   void run_units(Worker& worker) {
@@ -38,8 +47,9 @@ class Gram {
       for (std::int64_t p = start; p < job_.pairs.cols->panels(); ++p) {
         tile.run(p, first, count);
         write(tile);
-        if (!worker.keep_going(work)) return;
+        if (!worker.keep_going(work)) break;
       }
+      if (stream_rows_) stream_fence();
     }
   }
 
@@ -55,23 +65,40 @@ class Gram {
   void write_rows(const Interpreter<T>& tile, const T* values) {
     T* corner = job_.out + tile.first() * job_.stride + tile.panel() * W;
     const std::int64_t lanes = tile.lane_count();
-    if (lanes == W) {
-      for (std::int64_t j = 0; j < tile.count(); ++j)
-#pragma GCC unroll 8
-        for (int v = 0; v < kPanelVectors<T>; ++v)
-          store_unaligned<T>(corner + j * job_.stride + v * kLanes<T>,
-                             load<T>(values + j * W + v * kLanes<T>));
-    } else {
+    if (lanes < W) {
       for (std::int64_t j = 0; j < tile.count(); ++j)
         for (std::int64_t lane = 0; lane < lanes; ++lane)
           corner[j * job_.stride + lane] = values[j * W + lane];
+    } else if (stream_rows_) {
+      for (std::int64_t j = 0; j < tile.count(); ++j)
+#pragma GCC unroll 8
+        for (int v = 0; v < W; v += L)
+          stream<T>(corner + j * job_.stride + v, load<T>(values + j * W + v));
+    } else {
+      for (std::int64_t j = 0; j < tile.count(); ++j)
+#pragma GCC unroll 8
+        for (int v = 0; v < W; v += L)
+          store_unaligned<T>(corner + j * job_.stride + v, load<T>(values + j * W + v));
     }
   }
 
+  // The transposed tile: a run of the band's width in each of the panel's rows.
   void write_mirror(const Interpreter<T>& tile, const T* values) {
     T* corner = job_.out + tile.panel() * W * job_.stride + tile.first();
-    for (std::int64_t lane = 0; lane < tile.lane_count(); ++lane)
-      for (std::int64_t j = 0; j < tile.count(); ++j)
+    const std::int64_t lanes = tile.lane_count(), whole = lanes == W ? tile.count() / L * L : 0;
+    for (int v = 0; v < W && whole > 0; v += L)
+      for (std::int64_t j = 0; j < whole; j += L) {
+        Vec<T> rows[L];
+#pragma GCC unroll 8
+        for (int i = 0; i < L; ++i) rows[i] = load<T>(values + (j + i) * W + v);
+        transpose<T>(rows);
+#pragma GCC unroll 8
+        for (int i = 0; i < L; ++i)
+          stream_rows_ ? stream<T>(corner + (v + i) * job_.stride + j, rows[i])
+                       : store_unaligned<T>(corner + (v + i) * job_.stride + j, rows[i]);
+      }
+    for (std::int64_t lane = 0; lane < lanes; ++lane)
+      for (std::int64_t j = whole; j < tile.count(); ++j)
         corner[lane * job_.stride + j] = values[j * W + lane];
   }
 
@@ -90,6 +117,7 @@ class Gram {
   const GramJob<T>& job_;
   std::int64_t rows_, columns_, height_;
   double cost_;
+  bool stream_rows_;
 };
 
 template <class T>

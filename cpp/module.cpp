@@ -244,7 +244,8 @@ void fill_side(PySide& side, nb::sequence slots, nb::sequence vectors) {
 
 PySide make_side(std::int64_t n, nb::sequence slots, nb::sequence vectors,
                  const std::optional<Vector<std::int64_t>>& ids) {
-  require(n > 0, "Side: there must be at least one point, got n = " + std::to_string(n) + ".");
+  require(n > 0 && n <= kMaxPoints,
+          "Side: there must be at least one point, got n = " + std::to_string(n) + ".");
   PySide side;
   side.single.n = side.twofold.n = n;
   nb::object first = nb::none();

@@ -5,23 +5,33 @@
 #pragma once
 
 #include "product.hpp"
+#include "transpose.hpp"
 
 namespace mercer::MERCER_ISA {
 
-// sums[j][c] += sum over lanes of strip[j][lane] t[c][lane].
+// sums[j][c] += sum over lanes of strip[j][lane] t[c][lane]; `count` is a multiple of the lanes.
 template <class T>
 __attribute__((noinline)) void accumulate_transposed(const T* __restrict strip, std::int64_t count,
                                                      const T* __restrict t,
                                                      std::int64_t right_sides,
                                                      double* __restrict sums) {
-  constexpr int W = kPanel<T>, L = kLanes<T>;
-  for (std::int64_t j = 0; j < count; ++j)
+  constexpr int W = kPanel<T>, L = kLanes<T>, V = kPanelVectors<T>;
+  for (std::int64_t j = 0; j < count; j += L)
     for (std::int64_t c = 0; c < right_sides; ++c) {
-      Vec<T> products = {};
+      Vec<T> products[L];
 #pragma GCC unroll 8
-      for (int v = 0; v < kPanelVectors<T>; ++v)
-        products += load<T>(strip + j * W + v * L) * load<T>(t + c * W + v * L);
-      sums[j * right_sides + c] += static_cast<double>(horizontal_sum<T>(products));
+      for (int i = 0; i < L; ++i) {
+        const T* row = strip + (j + i) * W;
+        products[i] = load<T>(row) * load<T>(t + c * W);
+#pragma GCC unroll 8
+        for (int v = 1; v < V; ++v)
+          products[i] += load<T>(row + v * L) * load<T>(t + c * W + v * L);
+      }
+      alignas(64) T totals[L];
+      store<T>(totals, sums_of<T>(products));
+#pragma GCC unroll 8
+      for (int i = 0; i < L; ++i)
+        sums[(j + i) * right_sides + c] += static_cast<double>(totals[i]);
     }
 }
 
@@ -48,7 +58,7 @@ class NormalProduct {
     auto body = [this](Worker& worker) { run_units(worker); };
     run_workers(units_, useful_threads(job_.pairs.threads, units_, work), job_.pairs.interrupt,
                 WorkerBody(body));
-    for (std::int64_t i = 0; i < size(); ++i) {
+    for (std::int64_t i = 0; i < columns_ * job_.right_sides; ++i) {
       double total = 0.0;
       for (std::int64_t u = 0; u < units_; ++u) total += sums_[u * size() + i];
       job_.out[i] = static_cast<T>(total);
@@ -57,11 +67,14 @@ class NormalProduct {
 
  private:
   static constexpr std::int64_t W = kPanel<T>;
-  std::int64_t size() const { return columns_ * job_.right_sides; }
+  // Accumulators of a unit; the columns are padded to whole panels, as in the strip.
+  std::int64_t padded() const { return round_up(columns_, W); }
+  std::int64_t size() const { return padded() * job_.right_sides; }
 
   void run_units(Worker& worker) {
     Interpreter<T> tile(job_.pairs, true);
-    AlignedBuffer<T> strip(columns_ * W), t(job_.right_sides * W);
+    AlignedBuffer<T> strip(padded() * W), t(job_.right_sides * W);
+    strip.fill(T(0));
     AlignedBuffer<double> exact(job_.right_sides * W);
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       double* sums = sums_.data() + u * size();
@@ -70,7 +83,7 @@ class NormalProduct {
       for (std::int64_t p = u * panels_per_unit_; p < end; ++p) {
         if (!run_panel(worker, tile, p, strip.data(), exact)) return;
         for (std::int64_t i = 0; i < t.size(); ++i) t[i] = static_cast<T>(exact[i]);
-        accumulate_transposed<T>(strip.data(), columns_, t.data(), job_.right_sides, sums);
+        accumulate_transposed<T>(strip.data(), padded(), t.data(), job_.right_sides, sums);
       }
     }
   }

@@ -230,23 +230,23 @@ def _reference(case: _Case) -> None:
 
 def _parameter_gradient(case: _Case) -> None:
     kernel = _inside_bounds(case.kernel)
-    count = len(kernel.theta)
-    if not count:
+    if not len(kernel.theta):
         return
     for points in (None, case.cols):
         gram = kernel.gram(case.rows, points)
         n, m = gram.shape
-        low_rank = case.random(n, 2), case.random(m, 2)
-        for weights in (case.random(n, m), low_rank):
-            try:
-                found = gram.gradient(weights)
-            except NotDifferentiableError:
-                return
-            dense = weights if isinstance(weights, np.ndarray) else weights[0] @ weights[1].T
-            for i, name in enumerate(kernel.theta_names):
-                slope = _slope(_along_theta(kernel, i, case.rows, points))
-                size = np.abs(dense * slope).sum() + 1e-3 * np.abs(dense * gram.toarray()).sum()
-                _require_slope(found[i], (dense * slope).sum(), size, f"d/dtheta of {name}")
+        left, right = case.random(n, 2), case.random(m, 2)
+        weights = left @ right.T
+        try:
+            gradients = {"dense": gram.gradient(weights), "low-rank": gram.gradient((left, right))}
+        except NotDifferentiableError:
+            return
+        for i, name in enumerate(kernel.theta_names):
+            slope = weights * _slope(_along_theta(kernel, i, case.rows, points))
+            size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum()
+            for form, found in gradients.items():
+                what = f"d/dtheta of {name} with {form} weights"
+                _require_slope(found[i], slope.sum(), size, what)
 
 
 def _along_theta(kernel: Kernel, i: int, rows: Any, cols: Any) -> Callable[[float], Array]:
@@ -259,21 +259,22 @@ def _along_theta(kernel: Kernel, i: int, rows: Any, cols: Any) -> Callable[[floa
 
 
 def _input_gradient(case: _Case) -> None:
-    X = _cast(case.rows.data, np.float64)
-    if X is None or _is_unfused(case.kernel):
+    X, Z = (_cast(points.data, np.float64) for points in (case.rows, case.cols))
+    if X is None or Z is None or _is_unfused(case.kernel):
         return
-    # Away from the columns' points: at ties |x - z| and min(x, z) have no derivative.
+    # Ties are avoided: there |x - z| and min(x, z) have no derivative.
     spread = np.maximum(np.ptp(X, axis=0), 1e-3)
     X = X + 1e-2 * spread * np.random.default_rng(case.seed).uniform(0.5, 1.0, X.shape)
-    gram = case.kernel.gram(X, case.cols)
-    weights = case.random(*gram.shape)
+    apart = (np.abs(X[:, None] - Z) > 10 * _STEP * spread).all(axis=2)
+    gram = case.kernel.gram(X, Z)
+    weights = case.random(*gram.shape) * apart
     try:
         found = gram.input_gradient(weights)
     except NotDifferentiableError:
         return
     _require(found.shape == X.shape, f"shape {found.shape} for data of shape {X.shape}.")
     for j in range(X.shape[1]):
-        slope = weights * _slope(_along_column(case.kernel, X, j, spread[j], case.cols)) / spread[j]
+        slope = weights * _slope(_along_column(case.kernel, X, j, spread[j], Z)) / spread[j]
         size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum() / spread[j]
         for i in range(len(X)):
             _require_slope(found[i, j], slope[i].sum(), size, f"d/dx of row {i}, column {j}")

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mercer.exceptions import NumericalWarning, ValidityError
-from mercer.solvers import RidgeProblem, Solution, Spectrum, cholesky, spectral
+from mercer.solvers import RidgeProblem, Solution, Spectrum, Tridiagonal, cholesky, spectral
 
 Array = NDArray[np.floating[Any]]
 
@@ -115,6 +115,35 @@ def test_errors_and_degrees_of_freedom_from_their_definitions(
         np.testing.assert_allclose(loo[i], np.average(left_out**2, axis=0, weights=w), rtol=1e-8)
         plain = (y - hat @ y) / (1 - np.trace(hat) / len(K))
         np.testing.assert_allclose(gcv[i], np.average(plain**2, axis=0, weights=w), rtol=1e-7)
+
+
+@VARIANTS
+@pytest.mark.parametrize("n", [3, 4, 30])
+def test_the_tridiagonal_form_has_the_errors_of_the_spectrum(
+    weighted: bool, fit_intercept: bool, n: int
+) -> None:
+    K, y, w = problem(n, weighted)
+    options = {"weights": w, "fit_intercept": fit_intercept}
+    spectrum = Spectrum.decompose(K.copy(), **options)
+    form = Tridiagonal(K.copy(), **options)
+    np.testing.assert_allclose(
+        form.loo_errors(y, ALPHAS), spectrum.loo_errors(y, ALPHAS), rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        form.gcv_errors(y, ALPHAS), spectrum.gcv_errors(y, ALPHAS), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+def test_errors_do_not_jump_where_the_method_changes(criterion: str) -> None:
+    K, y, w = problem(25, True)
+    small, large = np.array([0.0, 1e-17, 1e-2]), np.array([1e-2])
+    together = RidgeProblem(K.copy(), y, w).errors(small, criterion)
+    alone = RidgeProblem(K.copy(), y, w).errors(large, criterion)
+    np.testing.assert_allclose(together[2], alone[0], rtol=1e-9)
+    np.testing.assert_allclose(together[0], together[1], rtol=1e-4)
+    single = RidgeProblem(np.ones((1, 1)), np.ones((1, 1))).errors(large, criterion)
+    assert single == np.inf
 
 
 def test_the_formula_of_the_literature_for_an_intercept() -> None:
@@ -264,6 +293,8 @@ def test_an_indefinite_matrix_is_refused_by_both() -> None:
         cholesky.solve(K.copy(), np.ones((2, 1)), 1e-6)
     with pytest.raises(ValidityError, match=r"smallest eigenvalue is -1.*psd="):
         Spectrum.decompose(K.copy(), fit_intercept=False)
+    with pytest.raises(ValidityError, match=r"eigenvalue below -alpha = -0\.5.*psd="):
+        Tridiagonal(K.copy(), fit_intercept=False).loo_errors(np.ones((2, 1)), np.array([0.5]))
 
 
 @pytest.mark.parametrize("n", [3, 700])

@@ -12,13 +12,16 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
+from numpy.polynomial import Polynomial, chebyshev
 from scipy.special import gammaln, kve
 
 Array = np.ndarray[Any, Any]
 
 _PARTS_LOG2 = 2
 _DEGREE = 11
+
+#: From this order on, so many terms of Debye's expansion are exact to rounding.
+_LARGE_ORDER, _DEBYE_TERMS = 20.0, 12
 
 
 class Table:
@@ -93,22 +96,42 @@ def matern_table(nu: float) -> Table:
 
 def matern_correlation(r: Array, nu: float) -> Array:
     """2^(1-nu) / Gamma(nu) z^nu K_nu(z), z = sqrt(2 nu) r, in logarithms: factors overflow."""
-    z = np.sqrt(2 * nu) * np.asarray(r, dtype=float)
-    value: Array = np.ones_like(z)
-    small = z * z < 1e-2 * nu if nu > 20 else np.zeros(z.shape, dtype=bool)
-    value[small] = _small_argument(z[small], nu)
-    regular = ~small & (z > 0)
+    r = np.asarray(r, dtype=float)
+    if nu >= _LARGE_ORDER:
+        return _large_order(r, nu)
+    value: Array = np.ones_like(r)
+    z = np.sqrt(2 * nu) * r[r > 0]
     with np.errstate(over="ignore", divide="ignore", under="ignore"):
-        bessel = kve(nu, z[regular])
-        log = (1 - nu) * np.log(2) - gammaln(nu) + nu * np.log(z[regular]) - z[regular]
-        value[regular] = np.where(np.isfinite(bessel), np.exp(log + np.log(bessel)), 1.0)
+        bessel = kve(nu, z)
+        log = (1 - nu) * np.log(2) - gammaln(nu) + nu * np.log(z) - z
+        # Where even the scaled function overflows, 1 - M is far below rounding.
+        value[r > 0] = np.where(np.isfinite(bessel), np.exp(log + np.log(bessel)), 1.0)
     return value
 
 
-def _small_argument(z: Array, nu: float) -> Array:
-    """The regular part of the power series; the singular one, z^(2 nu), is below rounding."""
-    term, total = np.ones_like(z), np.ones_like(z)
-    for k in range(1, 12):
-        term = term * (z * z / 4) / (k * (k - nu))
-        total = total + term
+def _large_order(r: Array, nu: float) -> Array:
+    """Debye's uniform expansion of K_nu, divided by its own value at 0, which is 1.
+
+    With w = sqrt(1 + 2 r^2 / nu) all factors that overflow cancel and there remains
+    ((1 + w) / 2)^nu exp(nu (1 - w)) w^(-1/2) S(1 / w) / S(1), S the series of the expansion.
+
+    References
+    ----------
+    Olver, Asymptotics and Special Functions, 1974, section 10.7.
+    """
+    square = 2 * r * r / nu
+    w = np.sqrt(1 + square)
+    above_one = square / (1 + w)
+    series = _debye_series(nu)
+    value: Array = np.exp(nu * (np.log1p(above_one / 2) - above_one)) / np.sqrt(w)
+    return value * series(1 / w) / series(1.0)
+
+
+def _debye_series(nu: float) -> Polynomial:
+    """sum_k (-1 / nu)^k u_k(t), by the recurrence of the polynomials u_k."""
+    t = Polynomial([0.0, 1.0])
+    term = total = Polynomial([1.0])
+    for k in range(1, _DEBYE_TERMS + 1):
+        term = 0.5 * t**2 * (1 - t**2) * term.deriv() + ((1 - 5 * t**2) * term).integ() / 8
+        total = total + term * (-1 / nu) ** k
     return total

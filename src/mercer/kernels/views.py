@@ -9,9 +9,9 @@ special case: each leaf has its own view of the same points.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -279,12 +279,13 @@ class View:
 
     steps: tuple[Any, ...] = ()
     reader: Any = Numbers()
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((self.steps, self.reader)))
 
     def __hash__(self) -> int:
-        return cast(int, self.__dict__["_hash"])
+        return self._hash
 
     def apply(self, data: Any) -> Any:
         """The data after all steps."""

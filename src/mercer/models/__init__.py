@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mercer.models.base import KernelEstimator
-from mercer.models.ridge import KernelRidge, PrimalCoefficients, RidgePath
+from mercer.models.results import PrimalCoefficients, RidgePath
+from mercer.models.ridge import KernelRidge
 
 __all__ = ["KernelEstimator", "KernelRidge", "PrimalCoefficients", "RidgePath"]

@@ -20,7 +20,8 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
-from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, Spectrum, cholesky, spectral
+from mercer.models.results import PrimalCoefficients, RidgePath
+from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
 
 Array = NDArray[np.floating[Any]]
 
@@ -33,100 +34,6 @@ _CHOLESKY_MATRICES = 1.1
 _SPECTRAL_MATRICES = 4.1
 
 
-@dataclass(frozen=True, eq=False)
-class PrimalCoefficients:
-    """A model in the feature space of its kernel: f(x) = phi(x) . values + intercept.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The names of the features.
-    values : ndarray of shape (n_features,) or (n_features, n_targets)
-        The coefficients.
-    intercept : float or ndarray of shape (n_targets,)
-        The intercept.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> model = mc.KernelRidge(mc.Linear(), alpha=1e-9).fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
-    >>> model.primal_coef().values.round(6)
-    array([2.])
-    """
-
-    names: tuple[str, ...]
-    values: Array
-    intercept: Any
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __getitem__(self, name: str) -> Any:
-        """The coefficient of the feature with this name."""
-        return self.values[self.names.index(name)]
-
-
-@dataclass(frozen=True, eq=False)
-class RidgePath:
-    """Kernel ridge at many alphas, from one eigendecomposition.
-
-    Attributes
-    ----------
-    alphas : ndarray of shape (n_alphas,)
-        The weights of the squared norm, in the order given.
-    dual_coef : ndarray of shape (n_alphas, n) or (n_alphas, n, n_targets)
-        The coefficients over `points` at each alpha.
-    intercept : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
-        The intercepts.
-    loo_errors : ndarray of shape (n_alphas,)
-        Mean squared leave-one-out errors, averaged over targets.
-    gcv_errors : ndarray of shape (n_alphas,)
-        The same by generalised cross-validation.
-    effective_dof : ndarray of shape (n_alphas,)
-        Effective degrees of freedom.
-    kernel : Kernel
-        The kernel with its length-scales resolved.
-    points : Points
-        The training points.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> X, y = [[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]
-    >>> path = mc.KernelRidge(mc.Linear()).path(X, y, alphas=[0.0, 2.0, 1e9])
-    >>> path.predict([[3.0]]).ravel().round(3)
-    array([7., 5., 3.])
-    """
-
-    alphas: Array
-    dual_coef: Array
-    intercept: Array
-    loo_errors: Array
-    gcv_errors: Array
-    effective_dof: Array
-    kernel: Kernel
-    points: Points
-
-    def predict(self, X: Any) -> Array:
-        """Predictions of every model on the path.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
-            One set of predictions for each alpha.
-        """
-        n = self.dual_coef.shape[1]
-        columns = np.moveaxis(self.dual_coef, 0, 1).reshape(n, -1)
-        flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
-        shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
-        return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
-
-
 @dataclass(frozen=True)
 class _Fit:
     """What `fit` found, before any of it is stored."""
@@ -135,8 +42,6 @@ class _Fit:
     alpha: float
     solution: Solution
     rank: int | None = None
-    eigenvalues: Array | None = None
-    leave_one_out: LeaveOneOut | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +51,12 @@ class _Search:
     kernels: tuple[Kernel, ...]
     alphas: Array
     errors: Array
+
+    @property
+    def best(self) -> tuple[Kernel, float]:
+        """The pair with the least error."""
+        row, column = np.unravel_index(np.argmin(self.errors), self.errors.shape)
+        return self.kernels[row], float(self.alphas[column])
 
 
 class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
@@ -165,7 +76,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         Weight of the squared norm. 0 gives the interpolant of least norm (least squares where no
         function interpolates). "loo" takes the alpha of `alphas` with the least mean squared
         leave-one-out error, "gcv" that with the least generalised cross-validation error, averaged
-        over targets; both cost one eigendecomposition for all alphas.
+        over targets; both reduce the matrix once for all alphas.
     fit_intercept : bool, default=True
         Whether to fit the constant b, which is not penalised.
     alphas : array-like of float, optional
@@ -285,12 +196,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         with self._fitting():
             self._check_parameters()
             self._prepare(X, y, sample_weight)
-            search = None
-            if self.length_scales is not None or isinstance(self.alpha, str):
-                found, search = self._search()
+            if self.length_scales is None and not isinstance(self.alpha, str):
+                self._store(self._fit_one(self.kernel_, float(self.alpha)))
             else:
-                found = self._fit_one(float(self.alpha))
-            self._store(found, search)
+                search = self._search()
+                self._store(self._fit_one(*search.best))
+                self.search_kernels_, self.alphas_ = search.kernels, search.alphas
+                self.search_errors_ = search.errors
         return self
 
     def predict(self, X: Any) -> Array:
@@ -453,8 +365,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
         )
         gram = kernel(self.points_)
-        if kernel.input_tags()["pairwise"] and self.points_.data.dtype == np.float32:
-            gram = gram.astype(np.float32)  # no more precise than it was given
+        if kernel.input_tags()["pairwise"]:
+            gram = _as_given(gram, self.points_)
         if not np.isfinite(gram.sum()):
             raise DataError(
                 f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "
@@ -483,31 +395,26 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
                 )
         return gram, None
 
-    def _fit_one(self, alpha: float) -> _Fit:
-        problem, repair = self._problem(
-            self.kernel_, _CHOLESKY_MATRICES if alpha > 0 else _SPECTRAL_MATRICES
-        )
+    def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:
         if alpha > 0:
-            return _Fit(self.kernel_, alpha, _folded(problem.solve(alpha), repair))
-        return _spectral_fit(self.kernel_, alpha, problem, problem.spectrum(), repair)
+            problem, repair = self._problem(kernel, _CHOLESKY_MATRICES)
+            return _Fit(kernel, alpha, _folded(problem.solve(alpha), repair))
+        problem, repair = self._problem(kernel)
+        spectrum = problem.spectrum()
+        solution = problem.expand(spectrum.solve(problem.targets, alpha))
+        return _Fit(kernel, alpha, _folded(solution, repair), spectrum.rank)
 
-    def _search(self) -> tuple[_Fit, _Search]:
-        """Compare every length-scale with every alpha: one eigendecomposition for each kernel."""
+    def _search(self) -> _Search:
+        """Compare every length-scale with every alpha, from one reduction for each kernel."""
         criterion = "gcv" if self.alpha == "gcv" else "loo"
         kernels = tuple(self._candidates())
-        best, alphas, table = None, None, []
+        alphas: Array = np.empty(0)
+        errors = []
         for kernel in kernels:
-            problem, repair = self._problem(kernel)
-            alphas = self._grid(problem) if alphas is None else alphas
-            spectrum = problem.spectrum()
-            errors = _errors(spectrum, problem, alphas, criterion)
-            at = int(np.argmin(errors))
-            if best is None or errors[at] < np.min(table):
-                best = _spectral_fit(kernel, float(alphas[at]), problem, spectrum, repair)
-            table.append(errors)
-        assert best is not None
-        assert alphas is not None
-        return best, _Search(kernels, alphas, np.stack(table))
+            problem, _ = self._problem(kernel)
+            alphas = alphas if alphas.size else self._grid(problem)
+            errors.append(problem.errors(alphas, criterion))
+        return _Search(kernels, alphas, np.stack(errors))
 
     def _candidates(self) -> Iterator[Kernel]:
         """The kernels of the search, each resolved."""
@@ -526,21 +433,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         least = max(1e-8, n * float(np.finfo(problem.dtype).eps))
         return scale * np.geomspace(least, n, _N_ALPHAS)
 
-    def _store(self, found: _Fit, search: _Search | None) -> None:
+    def _store(self, found: _Fit) -> None:
         self.kernel_, self.alpha_ = found.kernel, found.alpha
         self.dual_coef_ = self._shaped(found.solution.dual)
         intercept = self._shaped(found.solution.intercept[None])[0]
         self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
         self.jitter_ = found.solution.jitter
-        if found.rank is not None and found.alpha == 0:
+        if found.rank is not None:
             self.rank_ = found.rank
-        if found.eigenvalues is not None:
-            self._eigenvalues = found.eigenvalues
-        if found.leave_one_out is not None:
-            self._leave_one_out = found.leave_one_out
-        if search is not None:
-            self.search_kernels_, self.alphas_ = search.kernels, search.alphas
-            self.search_errors_ = search.errors
 
     def _shaped(self, values: Array) -> Array:
         """Values with one column for each target, in the shape of y."""
@@ -562,7 +462,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         check_is_fitted(self)
         grid = self._checked_alphas(alphas)
         problem, _ = self._problem(self.kernel_)
-        return _errors(problem.spectrum(), problem, grid, criterion)
+        return problem.errors(grid, criterion)
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -608,29 +508,10 @@ def _is_weight(value: object) -> bool:
     return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
 
 
-def _errors(spectrum: Spectrum, problem: RidgeProblem, alphas: Array, criterion: str) -> Array:
-    """The criterion at each alpha, averaged over targets; infinite where it is undefined."""
-    measure = spectrum.gcv_errors if criterion == "gcv" else spectrum.loo_errors
-    errors: Array = measure(problem.targets, alphas).mean(axis=1)
-    return np.where(np.isnan(errors), np.inf, errors)
-
-
-def _spectral_fit(
-    kernel: Kernel,
-    alpha: float,
-    problem: RidgeProblem,
-    spectrum: Spectrum,
-    repair: validity.Repair | None,
-) -> _Fit:
-    """The model at one alpha; diagnostics that the spectrum gives for nothing come along."""
-    return _Fit(
-        kernel,
-        alpha,
-        _folded(problem.expand(spectrum.solve(problem.targets, alpha)), repair),
-        spectrum.rank,
-        spectrum.eigenvalues,
-        problem.leave_one_out_from(spectrum, alpha),
-    )
+def _as_given(gram: Array, points: Points) -> Array:
+    """A precomputed matrix in its own type: it is no more precise than it was given."""
+    given = getattr(points.data, "dtype", gram.dtype)
+    return gram.astype(np.float32) if given == np.float32 else gram
 
 
 def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:

@@ -190,7 +190,9 @@ def _side(
     points: Any, slots: list[Any], lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
 ) -> Any:
     vectors = [np.ascontiguousarray(pairs.vector(v, points), dtype) for v in lowered.vectors]
-    return _core.Side(len(points), slots, vectors, points.ids if pairs.same else None)
+    return _core.Side(
+        len(points), slots, vectors, points.ids if pairs.same and lowered.compares_rows else None
+    )
 
 
 def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:

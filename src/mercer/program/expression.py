@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -47,13 +47,14 @@ class Slot:
     view: Hashable
     scale: Scale | None = None
     centred: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Slots are keys of every cache on the way to the engine: hash them once.
         object.__setattr__(self, "_hash", hash((self.view, self.scale, self.centred)))
 
     def __hash__(self) -> int:
-        return cast(int, self.__dict__["_hash"])
+        return self._hash
 
 
 @dataclass(frozen=True)

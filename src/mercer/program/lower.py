@@ -99,6 +99,7 @@ class Lowered:
     blocks: tuple[Any, ...]
     scalars: tuple[Expr, ...]
     tables: Tables
+    compares_rows: bool
 
 
 @lru_cache(maxsize=512)
@@ -125,6 +126,7 @@ def lower(
         tuple(tables.blocks),
         tuple(tables.scalars),
         tables,
+        compares_rows=bool(np.any(code[:, 0] == _core.OPCODES["identity"])),
     )
 
 

@@ -4,7 +4,9 @@ Solvers work on matrices and know nothing of kernels or estimators:
 
 - `cholesky`: one regularisation, in the memory of the Gram matrix;
 - `spectral`: one eigendecomposition, every regularisation;
-- `problem`: the choice between them, and rows of weight zero.
+- `tridiagonal`: errors for every regularisation, for less than an eigendecomposition;
+- `centring`: weights and the intercept, which they share;
+- `problem`: the choice among them, and rows of weight zero.
 """
 
 from __future__ import annotations
@@ -12,5 +14,6 @@ from __future__ import annotations
 from mercer.solvers.cholesky import LeaveOneOut, Solution
 from mercer.solvers.problem import RidgeProblem
 from mercer.solvers.spectral import Spectrum
+from mercer.solvers.tridiagonal import Tridiagonal
 
-__all__ = ["LeaveOneOut", "RidgeProblem", "Solution", "Spectrum"]
+__all__ = ["LeaveOneOut", "RidgeProblem", "Solution", "Spectrum", "Tridiagonal"]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
 from mercer.exceptions import NumericalWarning, ValidityError
+from mercer.solvers.centring import weigh
 
 Array = NDArray[np.floating[Any]]
 
@@ -189,40 +190,6 @@ def is_positive_definite(gram: Array, shift: float) -> bool:
     found = _factorise(a, diagonal + a.dtype.type(shift))
     _restore(a, diagonal)
     return found
-
-
-def weigh(gram: Array, weights: Array | None) -> Array:
-    """Turn K into S K S in place, S = diag(sqrt(weights)).
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The matrix K, overwritten if there are weights.
-    weights : ndarray of shape (n,) or None
-        Positive weights of the rows.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The diagonal of S.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers import cholesky
-    >>> gram = np.ones((2, 2))
-    >>> cholesky.weigh(gram, np.array([1.0, 4.0]))
-    array([1., 2.])
-    >>> gram
-    array([[1., 2.],
-           [2., 4.]])
-    """
-    if weights is None:
-        return np.ones(len(gram), gram.dtype)
-    root: Array = np.sqrt(weights).astype(gram.dtype)
-    gram *= root[:, None]
-    gram *= root
-    return root
 
 
 class _System:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mercer.solvers import cholesky, spectral
 from mercer.solvers.cholesky import LeaveOneOut, Solution
 from mercer.solvers.spectral import Spectrum
+from mercer.solvers.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
 
@@ -108,6 +109,35 @@ class RidgeProblem:
         return Spectrum.decompose(
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
+
+    def errors(self, alphas: Array, criterion: str) -> Array:
+        """What "loo" or "gcv" minimises, at each alpha.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n_alphas,)
+            Weights of the squared norm, 0 or more.
+        criterion : {"loo", "gcv"}
+            Leave-one-out or generalised cross-validation.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            Weighted mean squared errors, averaged over targets; infinite where undefined.
+        """
+        # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
+        largest = self.mean_diagonal * self.n_rows
+        form: Spectrum | Tridiagonal
+        if (
+            self.n_rows > 2
+            and np.min(alphas) > 3 * self.n_rows * np.finfo(self.dtype).eps * largest
+        ):
+            form = Tridiagonal(self._gram, weights=self.weights, fit_intercept=self.fit_intercept)
+        else:
+            form = self.spectrum()
+        measure = form.gcv_errors if criterion == "gcv" else form.loo_errors
+        errors: Array = measure(self.targets, alphas).mean(axis=1)
+        return np.where(np.isnan(errors), np.inf, errors)
 
     def eigenvalues(self) -> Array:
         """The eigenvalues of the spectrum alone.

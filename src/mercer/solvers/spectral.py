@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.cholesky import Solution, weigh
+from mercer.solvers.centring import lifted, reflected, reflector_of, weigh
+from mercer.solvers.cholesky import Solution
 
 Array = NDArray[np.floating[Any]]
 
@@ -96,9 +96,9 @@ class Spectrum:
         root, border = weigh(gram, weights), None
         if fit_intercept:
             border = gram @ root / (root @ root)
-            reflector = _reflector(root)
-            values, reduced = np.linalg.eigh(_reflected(gram, reflector)[1:, 1:])
-            vectors = _lifted(reduced[:, ::-1], reflector)
+            reflector = reflector_of(root)
+            values, reduced = np.linalg.eigh(reflected(gram, reflector))
+            vectors = lifted(reduced[:, ::-1], reflector)
         else:
             values, reduced = np.linalg.eigh(gram)
             vectors = np.ascontiguousarray(reduced[:, ::-1])
@@ -279,7 +279,7 @@ def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: boo
     """
     root = weigh(gram, weights)
     if fit_intercept:
-        gram = _reflected(gram, _reflector(root))[1:, 1:]
+        gram = reflected(gram, reflector_of(root))
     return _non_negative(np.linalg.eigvalsh(gram)[::-1])
 
 
@@ -335,40 +335,6 @@ def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Arr
     """
     counts = [shrinkage(values, alpha).sum(dtype=np.float64) for alpha in np.asarray(alphas)]
     return int(fit_intercept) + np.array(counts)
-
-
-def _reflector(root: Array) -> Array:
-    """The unit vector v such that I - 2 v v' takes `root` to a multiple of the first axis."""
-    v = root / np.linalg.norm(root)
-    v[0] += 1  # the weights are positive: no cancellation
-    unit: Array = v / np.linalg.norm(v)
-    return unit
-
-
-def _reflected(gram: Array, v: Array) -> Array:
-    """R K R for the reflection R = I - 2 v v', in the memory of K: a symmetric rank-two update.
-
-    Only the lower triangle is set, the one that NumPy's eigen-solvers read.
-    """
-    product = gram @ v
-    q = 2 * (product - (v @ product) * v)
-    a = gram if gram.flags.f_contiguous else np.ascontiguousarray(gram).T
-    syr2 = get_blas_funcs("syr2", (a,))
-    # The view is transposed where `gram` is in C order: then its upper triangle is the lower one.
-    transposed = a is not gram
-    updated: Array = syr2(-1.0, v, q, a=a, lower=not transposed, overwrite_a=True)
-    return updated.T if transposed else updated
-
-
-def _lifted(reduced: Array, v: Array) -> Array:
-    """Eigenvectors of the reflected matrix without its first row, back in the original axes."""
-    vectors = np.empty((len(v), reduced.shape[1]), reduced.dtype)
-    vectors[0], vectors[1:] = 0, reduced
-    projection = v @ vectors
-    for start in range(0, len(v), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        vectors[rows] -= np.outer(2 * v[rows], projection)
-    return vectors
 
 
 def _non_negative(values: Array) -> Array:

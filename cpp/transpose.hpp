@@ -1,0 +1,40 @@
+// Transposition of square blocks of vectors in registers.
+#pragma once
+
+#include <utility>
+
+#include "simd.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// Exchanges the off-diagonal blocks of size `half` of the rows a and b: of every 2 x 2 group of
+// blocks [[a0, a1], [b0, b1]] remain [[a0, b0], [a1, b1]].
+template <class T, int half, int... lane>
+MERCER_INLINE void exchange(Vec<T>& a, Vec<T>& b, std::integer_sequence<int, lane...>) {
+  constexpr int L = kLanes<T>;
+  const Vec<T> upper = __builtin_shufflevector(a, b, ((lane & half) ? L + lane - half : lane)...);
+  b = __builtin_shufflevector(a, b, ((lane & half) ? L + lane : lane + half)...);
+  a = upper;
+}
+
+template <class T, int half = kLanes<T> / 2>
+MERCER_INLINE void transpose(Vec<T> (&rows)[kLanes<T>]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kLanes<T>; ++i)
+    if ((i & half) == 0)
+      exchange<T, half>(rows[i], rows[i + half], std::make_integer_sequence<int, kLanes<T>>{});
+  if constexpr (half > 1) transpose<T, half / 2>(rows);
+}
+
+// The sums of L vectors, as one vector: lane i is the sum of the lanes of rows[i].
+template <class T>
+MERCER_INLINE Vec<T> sums_of(Vec<T> (&rows)[kLanes<T>]) {
+  transpose<T>(rows);
+#pragma GCC unroll 16
+  for (int step = kLanes<T> / 2; step >= 1; step /= 2)
+#pragma GCC unroll 16
+    for (int i = 0; i < step; ++i) rows[i] += rows[i + step];
+  return rows[0];
+}
+
+}  // namespace mercer::MERCER_ISA

@@ -1,0 +1,89 @@
+"""Dot-product kernels against naive loops, definitions and scikit-learn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import references as ref
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, sigmoid_kernel
+
+import mercer as mc
+from mercer import validity
+
+RNG = np.random.default_rng(1)
+X, Z = RNG.normal(size=(15, 4)), RNG.normal(size=(8, 4))
+
+LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
+    (mc.Linear(), ref.dot, {}),
+    (mc.Polynomial(), ref.polynomial, {}),
+    (mc.Polynomial(5, 0.0, 0.3), ref.polynomial, {"degree": 5, "offset": 0.0, "gain": 0.3}),
+    (mc.Polynomial(1, 2.0, 3.0), ref.polynomial, {"degree": 1, "offset": 2.0, "gain": 3.0}),
+    (mc.Sigmoid(0.4, -0.3), ref.sigmoid, {"gain": 0.4, "offset": -0.3}),
+    *((mc.Monomials(d), ref.monomials, {"degree": d}) for d in (1, 2, 5)),
+    *((mc.Anova(d), ref.anova, {"degree": d}) for d in (1, 2, 3, 4, 5)),
+    *((mc.ArcCosine(o), ref.arc_cosine, {"order": o}) for o in (0, 1, 2)),
+]
+
+
+@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=lambda v: repr(v)[:60])
+def test_kernel_equals_its_loop(kernel: mc.Kernel, loop: Any, parameters: dict[str, Any]) -> None:
+    size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z))) if kernel.is_psd else 1.0
+    gap = np.abs(kernel(X, Z) - ref.matrix(loop, X, Z, **parameters))
+    assert (gap <= 1e-13 * size + 1e-13).all()
+    assert_allclose(kernel.diag(X), [loop(x, x, **parameters) for x in X], rtol=1e-7)
+
+
+def test_scikit_learn_agrees() -> None:
+    assert_allclose(mc.Linear()(X, Z), linear_kernel(X, Z), rtol=1e-12, atol=1e-13)
+    ours = mc.Polynomial(degree=4, offset=0.5, gain=0.3)(X, Z)
+    assert_allclose(ours, polynomial_kernel(X, Z, 4, gamma=0.3, coef0=0.5), rtol=1e-11, atol=1e-12)
+    ours = mc.Sigmoid(gain=0.3, offset=0.5)(X, Z)
+    assert_allclose(ours, sigmoid_kernel(X, Z, gamma=0.3, coef0=0.5), rtol=1e-12, atol=1e-13)
+
+
+def test_anova_of_more_columns_than_there_are_is_zero() -> None:
+    assert (mc.Anova(degree=5)(X) == 0).all()
+
+
+def test_sum_of_anova_kernels_is_the_product_over_columns() -> None:
+    total = 1.0 + sum(mc.Anova(degree=m)(X) for m in range(1, 5))
+    assert_allclose(total, mc.Monomials(degree=1)(X), rtol=1e-10, atol=1e-12)
+
+
+def test_arc_cosine_of_order_one_halves_the_linear_kernel_on_both_sides() -> None:
+    """k1(x, z) - k1(x, -z) = x.z (ReLU(t) - ReLU(-t) = t), and k1(x, x) = |x|^2."""
+    kernel = mc.ArcCosine(order=1)
+    assert_allclose(kernel(X, Z) - kernel(X, -Z), X @ Z.T, atol=1e-13)
+    assert_allclose(kernel.diag(X), (X**2).sum(axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_arc_cosine_keeps_digits_at_tiny_and_flat_angles(order: int) -> None:
+    angles = np.array([1e-12, 1e-8, 1e-3, math.pi - 1e-8, math.pi])
+    Z = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    sin, cos = np.sin(angles), np.cos(angles)
+    wanted = (
+        math.pi - angles,
+        sin + (math.pi - angles) * cos,
+        3 * sin * cos + (math.pi - angles) * (1 + 2 * cos**2),
+    )[order] / math.pi
+    found = mc.ArcCosine(order)(np.array([[1.0, 0.0]]), Z)[0]
+    assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)
+
+
+def test_arc_cosine_takes_zero_huge_and_tiny_rows() -> None:
+    rows = np.array([[0.0, 0.0], [1e160, 1e160], [1e-160, 0.0]])
+    K = mc.ArcCosine(order=0)(rows)
+    assert np.isfinite(K).all()
+    assert_allclose(K[1, 2], 0.75, rtol=1e-14)
+    assert_allclose(mc.ArcCosine(order=1)(rows[[0, 2]])[0], 0.0)
+
+
+def test_sigmoid_says_that_it_is_indefinite_and_is() -> None:
+    assert mc.Sigmoid().is_psd is False
+    assert validity.check(mc.Sigmoid(gain=1.0, offset=-1.0), X).valid is False
+    assert (mc.Sigmoid() + mc.RBF()).is_psd is None
