@@ -12,7 +12,8 @@
 
 namespace mercer::MERCER_ISA {
 
-// Accumulators: inputs [panel][column][lane] if wanted, then scales [column] if wanted, then params.
+// Accumulators: inputs [panel][column][lane] if wanted, then scales [column] if wanted, then
+// params.
 template <class T>
 class CoordinateAdjoint final : public Reduction<T> {
  public:
@@ -50,8 +51,7 @@ class CoordinateAdjoint final : public Reduction<T> {
       const std::int64_t end = std::min(unit.end_panel * W, rows_);
       for (std::int64_t i = unit.first_panel * W; i < end; ++i) {
         const double* sums = partial + inputs_size(i / W - unit.first_panel) + i % W;
-        for (std::int64_t k = 0; k < columns_; ++k)
-          output_.target[i * columns_ + k] += sums[k * W];
+        for (std::int64_t k = 0; k < columns_; ++k) output_.target[i * columns_ + k] += sums[k * W];
       }
     }
     const double* totals = partial + inputs_size(unit_panels_);
@@ -144,8 +144,7 @@ class CoordinateAdjoint final : public Reduction<T> {
       // dE_m / dv = E_{m-1} before the column, with E_0 = 1.
       copy(sweep, seed, adjoints);
       for (std::int64_t m = 1; m < D; ++m)
-        map<T>(sweep.size, seed, seed, adjoints + m * stride,
-               states + (k * lower + m - 1) * stride,
+        map<T>(sweep.size, seed, seed, adjoints + m * stride, states + (k * lower + m - 1) * stride,
                [](Vec<T> s, Vec<T> a, Vec<T> e) { return s + a * e; });
       accumulate(sweep, k, seed, inputs, totals);
       // dE_{m+1} / dE_m = v: upwards, so that each step reads the adjoint after the column.

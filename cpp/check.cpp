@@ -19,9 +19,9 @@ bool in_range(std::int32_t index, std::size_t size) {
 template <class T>
 void check_slot(const Pairs<T>& pairs, std::int32_t slot, bool sparse, const std::string& owner) {
   for (const Side<T>* side : {pairs.rows, pairs.cols}) {
-    require(in_range(slot, side->slots.size()),
-            owner + " needs slot " + std::to_string(slot) + ", but a side has " +
-                std::to_string(side->slots.size()) + ".");
+    require(in_range(slot, side->slots.size()), owner + " needs slot " + std::to_string(slot) +
+                                                    ", but a side has " +
+                                                    std::to_string(side->slots.size()) + ".");
     require(side->slots[static_cast<std::size_t>(slot)].sparse == sparse,
             owner + " needs slot " + std::to_string(slot) + " to be " +
                 (sparse ? "sparse" : "dense") + " on both sides.");
@@ -107,8 +107,7 @@ void check_output(const Pairs<T>& pairs, const Output& output) {
   require(output.reduction >= 0 && output.reduction <= kMaxDegree,
           "coordinate_adjoint: the degree of the reduction must lie in 0.." +
               std::to_string(kMaxDegree) + ".");
-  const SubProgram& sub =
-      pairs.program->coordinates[static_cast<std::size_t>(output.subprogram)];
+  const SubProgram& sub = pairs.program->coordinates[static_cast<std::size_t>(output.subprogram)];
   const auto check_register = [&](std::int32_t reg) {
     require(in_range(reg, sub.written.size()) && sub.written[static_cast<std::size_t>(reg)],
             "coordinate_adjoint: register " + std::to_string(reg) +

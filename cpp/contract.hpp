@@ -100,8 +100,8 @@ std::unique_ptr<Reduction<T>> make_reduction(const Pairs<T>& pairs, const Output
 template <class T>
 double output_cost(const Pairs<T>& pairs, const Output& output) {
   if (output.kind <= OutputKind::column_sums) return 2.0;
-  const auto columns = static_cast<double>(
-      pairs.rows->slots[static_cast<std::size_t>(output.slot)].columns);
+  const auto columns =
+      static_cast<double>(pairs.rows->slots[static_cast<std::size_t>(output.slot)].columns);
   if (output.kind != OutputKind::coordinate_adjoint) return 3.0 * columns;
   double cost = 4.0 + output.reduction;
   for (const Instruction& line :

@@ -45,8 +45,8 @@ __attribute__((noinline)) void map(std::int64_t size, T* target, const T* a, con
   for (std::int64_t i = 0; i < size; i += kTurn * L)
 #pragma GCC unroll 8
     for (int v = 0; v < kTurn; ++v)
-      store<T>(target + i + v * L, f(load<T>(a + i + v * L), load<T>(b + i + v * L),
-                                     load<T>(c + i + v * L)));
+      store<T>(target + i + v * L,
+               f(load<T>(a + i + v * L), load<T>(b + i + v * L), load<T>(c + i + v * L)));
 }
 
 // exp(factor * a): several vectors in lock step hide the latency of the polynomial.
@@ -129,8 +129,7 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
     case Op::equal:
       return map<T>(size, dst, a, b, [](V p, V q) { return one_where<T>(p == q); });
     case Op::where:
-      return map<T>(size, dst, a, b, c,
-                    [](V p, V q, V r) { return select<T>(p != V{}, q, r); });
+      return map<T>(size, dst, a, b, c, [](V p, V q, V r) { return select<T>(p != V{}, q, r); });
     case Op::lookup:
       return lookup_pass<T, false>(tables[line.b], a, size, dst);
     case Op::lookup_slope:

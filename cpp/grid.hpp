@@ -40,7 +40,8 @@ inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64
   grid.panels = panels;
   grid.columns = columns;
   // Enough pairs to make a unit worth its start, few enough that accumulators stay in cache.
-  grid.block = std::clamp<std::int64_t>(kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), 4, kMaxBlock);
+  grid.block = std::clamp<std::int64_t>(
+      kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), 4, kMaxBlock);
   grid.block = std::clamp<std::int64_t>(kAccumulatorBytes / std::max<std::int64_t>(row_bytes, 1), 1,
                                         grid.block);
   grid.block = std::max(grid.block, divide_up(panels, max_blocks));

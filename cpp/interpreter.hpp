@@ -182,9 +182,8 @@ class Interpreter {
       dense_ = AlignedBuffer<T>(lanes.columns * W);
       dense_.fill(T(0));
     }
-    sparse_tile<T>(lanes, panel_ * W, lane_count(),
-                   across_.slots[static_cast<std::size_t>(slot)], first_, count_, dense_.data(),
-                   dst);
+    sparse_tile<T>(lanes, panel_ * W, lane_count(), across_.slots[static_cast<std::size_t>(slot)],
+                   first_, count_, dense_.data(), dst);
     for (std::int64_t i = count_ * W; i < size(); ++i) dst[i] = T(0);
   }
 
@@ -281,8 +280,7 @@ class Interpreter {
     if (below == nullptr) {
       map<T>(n, state, state, value, [](Vec<T> p, Vec<T> v) { return p + v; });
     } else {
-      map<T>(n, state, state, below, value,
-             [](Vec<T> p, Vec<T> e, Vec<T> v) { return p + e * v; });
+      map<T>(n, state, state, below, value, [](Vec<T> p, Vec<T> e, Vec<T> v) { return p + e * v; });
     }
   }
 

@@ -27,8 +27,7 @@ MERCER_INLINE double look_up(const LookupTable& table, const double* coefficient
   const std::int64_t sub = mantissa >> (kMantissaBits - b);
   // The remaining bits, moved to the top of a mantissa, are 1 + frac.
   const std::int64_t rest = (mantissa << b) & ((std::int64_t{1} << kMantissaBits) - 1);
-  const double frac =
-      __builtin_bit_cast(double, rest | (kExponentBias << kMantissaBits)) - 1.0;
+  const double frac = __builtin_bit_cast(double, rest | (kExponentBias << kMantissaBits)) - 1.0;
   const double t = 2.0 * frac - 1.0;
   const double* c = coefficients + ((octave << b) + sub) * (table.degree + 1);
   if constexpr (slope) {
@@ -48,8 +47,7 @@ template <class T, bool slope>
 void lookup_pass(const LookupTable& table, const T* source, std::int64_t size, T* target) {
   const double* coefficients = table.coefficients.data();
   for (std::int64_t i = 0; i < size; ++i)
-    target[i] = static_cast<T>(
-        look_up<slope>(table, coefficients, static_cast<double>(source[i])));
+    target[i] = static_cast<T>(look_up<slope>(table, coefficients, static_cast<double>(source[i])));
 }
 
 }  // namespace mercer::MERCER_ISA

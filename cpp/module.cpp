@@ -77,7 +77,8 @@ StridedMatrix<T> strided(const Matrix<T>& x) {
 template <class T>
 nb::object pack(const Matrix<T>& x, const std::optional<Vector<double>>& centre,
                 const std::optional<Vector<double>>& scale) {
-  require(!centre || centre->shape(0) == x.shape(1), "pack: centre must have one value per column.");
+  require(!centre || centre->shape(0) == x.shape(1),
+          "pack: centre must have one value per column.");
   require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
   const StridedMatrix<T> matrix = strided<T>(x);
   const std::int64_t panels = divide_up(matrix.rows, kPanelPoints<T>);
@@ -87,8 +88,7 @@ nb::object pack(const Matrix<T>& x, const std::optional<Vector<double>>& centre,
     pack_panels<T>(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
                    packed.data());
   }
-  return to_numpy<T>(std::move(packed),
-                     {as_size(panels), x.shape(1), as_size(kPanelPoints<T>)});
+  return to_numpy<T>(std::move(packed), {as_size(panels), x.shape(1), as_size(kPanelPoints<T>)});
 }
 
 nb::object pack_any(nb::handle x, const std::optional<Vector<double>>& centre,
@@ -170,8 +170,8 @@ struct PySide {
 };
 
 template <class T>
-constexpr Precision precision_of = sizeof(T) == sizeof(float) ? Precision::single
-                                                              : Precision::twofold;
+constexpr Precision precision_of =
+    sizeof(T) == sizeof(float) ? Precision::single : Precision::twofold;
 
 template <class T>
 void add_sparse(PySide& side, nb::tuple parts) {
@@ -196,8 +196,9 @@ template <class T>
 void add_dense(PySide& side, nb::handle array) {
   using Panels = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
   const auto panels = view<Panels>(
-      array, "Side: a dense slot must be a C-contiguous array (panels, columns, lanes) of the type "
-             "of the other arrays.");
+      array,
+      "Side: a dense slot must be a C-contiguous array (panels, columns, lanes) of the type "
+      "of the other arrays.");
   require(panels.shape(0) == as_size(side.side<T>().panels()) &&
               panels.shape(2) == as_size(kPanelPoints<T>),
           "Side: a dense slot must have the shape that pack() gives for n points.");
@@ -313,8 +314,8 @@ struct PyPairs {
 
   template <class T>
   Block<T> block(nb::handle item) const {
-    const auto matrix = view<Matrix<T>>(
-        item, "block: a block must be a matrix of the element type of the call.");
+    const auto matrix =
+        view<Matrix<T>>(item, "block: a block must be a matrix of the element type of the call.");
     require(matrix.shape(0) == as_size(rows.n()) && matrix.shape(1) == as_size(cols.n()),
             "block: a block must have one row per row and one column per column.");
     require(matrix.shape(1) == 1 || matrix.stride(1) == 1,
@@ -394,9 +395,9 @@ Output read_output(nb::handle item) {
   require(found != std::end(kOutputKinds), "contract: there is no output '" + name + "'.");
   Output output;
   output.kind = found->second;
-  const std::size_t expected = output.kind <= OutputKind::column_sums       ? 2
+  const std::size_t expected = output.kind <= OutputKind::column_sums          ? 2
                                : output.kind == OutputKind::coordinate_adjoint ? 9
-                                                                              : 3;
+                                                                               : 3;
   require(nb::len(fields) == expected,
           "contract: output '" + name + "' has " + std::to_string(expected) + " fields.");
   const auto integer = [&](std::size_t i) { return nb::cast<std::int32_t>(fields[i]); };
@@ -429,9 +430,7 @@ OutputArrays allocate_output(const Pairs<T>& pairs, Output& output) {
     arrays.columns = columns;
     return zeros(rows * columns);
   };
-  const auto slot_columns = [&] {
-    return pairs.rows->slots[as_size(output.slot)].columns;
-  };
+  const auto slot_columns = [&] { return pairs.rows->slots[as_size(output.slot)].columns; };
   switch (output.kind) {
     case OutputKind::sum:
       arrays.target = zeros_for(1, 1);

@@ -30,8 +30,7 @@ __attribute__((noinline)) void accumulate_transposed(const T* __restrict strip, 
       alignas(64) T totals[L];
       store<T>(totals, sums_of<T>(products));
 #pragma GCC unroll 8
-      for (int i = 0; i < L; ++i)
-        sums[(j + i) * right_sides + c] += static_cast<double>(totals[i]);
+      for (int i = 0; i < L; ++i) sums[(j + i) * right_sides + c] += static_cast<double>(totals[i]);
     }
 }
 

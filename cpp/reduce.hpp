@@ -22,7 +22,8 @@ class Reduction {
   virtual void add(Interpreter<T>& tile, const Unit& unit, double* partial) const = 0;
   // Called once, before the first unit.
   virtual void prepare(const Grid&) {}
-  // Adds the accumulators of a unit to the result; for shared results called in the order of the units.
+  // Adds the accumulators of a unit to the result; for shared results called in the order of the
+  // units.
   virtual void combine(const Unit& unit, const double* partial) = 0;
 };
 
@@ -132,7 +133,8 @@ MERCER_INLINE void add_lanes(const Vec<T> (&sum)[kPanelVectors<T>], double* accu
   alignas(64) T lanes[kPanel<T>];
 #pragma GCC unroll 8
   for (int v = 0; v < kPanelVectors<T>; ++v) store<T>(lanes + v * kLanes<T>, sum[v]);
-  for (int lane = 0; lane < kPanel<T>; ++lane) accumulators[lane] += static_cast<double>(lanes[lane]);
+  for (int lane = 0; lane < kPanel<T>; ++lane)
+    accumulators[lane] += static_cast<double>(lanes[lane]);
 }
 
 }  // namespace mercer::MERCER_ISA

@@ -46,9 +46,9 @@ void WorkQueue::poll() {
 
 int useful_threads(int threads, std::int64_t units, double work) {
   const double worthwhile = std::max(1.0, std::min(work / kWorkPerThread, 1e6));
-  return static_cast<int>(std::max<std::int64_t>(
-      1, std::min({static_cast<std::int64_t>(threads), units,
-                   static_cast<std::int64_t>(worthwhile)})));
+  return static_cast<int>(
+      std::max<std::int64_t>(1, std::min({static_cast<std::int64_t>(threads), units,
+                                          static_cast<std::int64_t>(worthwhile)})));
 }
 
 void run_workers(std::int64_t units, int threads, Interrupt interrupt, WorkerBody body) {

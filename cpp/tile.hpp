@@ -1,8 +1,8 @@
 // Primitive tiles: one panel of points against some points of the other side.
 //
-// A tile is stored [across][lane]: the lanes are the points of one panel, the across index runs over
-// the other side. Both sides come in the same packed layout [panel][column][lane]; the lanes are
-// read as vectors, the other side one broadcast at a time.
+// A tile is stored [across][lane]: the lanes are the points of one panel, the across index runs
+// over the other side. Both sides come in the same packed layout [panel][column][lane]; the lanes
+// are read as vectors, the other side one broadcast at a time.
 #pragma once
 
 #include "data.hpp"
@@ -53,8 +53,7 @@ __attribute__((noinline)) void shallow_tile(const T* __restrict lanes, const T* 
           const Vec<T> z = broadcast<T>(points[k * W + c]);
 #pragma GCC unroll 8
           for (int v = 0; v < V; ++v)
-            sum[c][v] =
-                accumulate<T, metric>(sum[c][v], z, load<T>(lanes + k * W + lane + v * L));
+            sum[c][v] = accumulate<T, metric>(sum[c][v], z, load<T>(lanes + k * W + lane + v * L));
         }
 #pragma GCC unroll 8
       for (int c = 0; c < N; ++c)
@@ -85,8 +84,7 @@ __attribute__((noinline)) void deep_groups(const T* __restrict lanes, const T* _
 #pragma GCC unroll 8
       for (int c = 0; c < N; ++c)
 #pragma GCC unroll 8
-        for (int v = 0; v < V; ++v)
-          sum[c][v] = k == 0 ? Vec<T>{} : load<T>(target + c * W + v * L);
+        for (int v = 0; v < V; ++v) sum[c][v] = k == 0 ? Vec<T>{} : load<T>(target + c * W + v * L);
 #pragma GCC unroll 2
       for (std::int64_t i = 0; i < depth * W; i += W) {
         Vec<T> own[V];
@@ -145,8 +143,8 @@ void metric_tile(const T* lanes, const T* across, std::int64_t any_columns, std:
   }
 }
 
-// Inner products of sparse rows: the panel is scattered into a dense [column][lane] buffer, which is
-// all zeros before and after.
+// Inner products of sparse rows: the panel is scattered into a dense [column][lane] buffer, which
+// is all zeros before and after.
 template <class T>
 void sparse_tile(const Slot<T>& lanes, std::int64_t first_lane, std::int64_t lane_count,
                  const Slot<T>& across, std::int64_t first, std::int64_t count, T* dense, T* tile) {

@@ -42,8 +42,8 @@ void add_row_sums(const T* values, std::int64_t count, double* accumulators) {
 // What a weight R_ij multiplies, for column k: z_jk, x_ik - z_jk, or its square.
 enum class Weighting { points, differences, squares };
 
-// sums[c][lane] = sum_j R_j,lane * (weighting of column c) for N columns; `lanes` and `across` point
-// to the first of them. Not inlined, to keep the accumulators in registers.
+// sums[c][lane] = sum_j R_j,lane * (weighting of column c) for N columns; `lanes` and `across`
+// point to the first of them. Not inlined, to keep the accumulators in registers.
 template <class T, Weighting weighting, int N>
 __attribute__((noinline)) void weighted_columns(const T* __restrict R, const T* __restrict lanes,
                                                 const T* __restrict across, std::int64_t columns,
@@ -122,10 +122,11 @@ class WeightedInputs final : public Reduction<T> {
 
   void add(Interpreter<T>& tile, const Unit& unit, double* partial) const override {
     double* sums = partial + (tile.panel() - unit.first_panel) * columns_ * W;
-    for_weighted_columns<T, weighting>(
-        tile, output_.reg, output_.slot, [sums](std::int64_t k, const T* lanes) {
-          for (int lane = 0; lane < W; ++lane) sums[k * W + lane] += static_cast<double>(lanes[lane]);
-        });
+    for_weighted_columns<T, weighting>(tile, output_.reg, output_.slot,
+                                       [sums](std::int64_t k, const T* lanes) {
+                                         for (int lane = 0; lane < W; ++lane)
+                                           sums[k * W + lane] += static_cast<double>(lanes[lane]);
+                                       });
   }
 
   void combine(const Unit& unit, const double* partial) override {

@@ -16,12 +16,12 @@ namespace mercer::oracle {
 
 inline int failures = 0;
 
-#define CHECK(condition)                                                      \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      ++::mercer::oracle::failures;                                                             \
+#define CHECK(condition)                                                        \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      ++::mercer::oracle::failures;                                             \
       std::printf("%s:%d: CHECK(%s) failed\n", __FILE__, __LINE__, #condition); \
-    }                                                                         \
+    }                                                                           \
   } while (false)
 
 template <class Error>
@@ -107,46 +107,70 @@ struct Points {
 // ---------------------------------------------------------------------------------------------
 
 inline double elementwise(const Instruction& line, const std::vector<double>& r,
-                   const std::vector<double>& scalars) {
+                          const std::vector<double>& scalars) {
   const auto reg = [&](std::int32_t i) { return r[static_cast<std::size_t>(i)]; };
   const auto scalar = [&](std::int32_t i) { return scalars[static_cast<std::size_t>(i)]; };
   switch (line.op) {
-    case Op::fill: return scalar(line.s0);
-    case Op::affine: return scalar(line.s0) * reg(line.a) + scalar(line.s1);
-    case Op::add: return reg(line.a) + reg(line.b);
-    case Op::sub: return reg(line.a) - reg(line.b);
-    case Op::mul: return reg(line.a) * reg(line.b);
-    case Op::div: return reg(line.a) / reg(line.b);
-    case Op::axpy: return reg(line.a) + scalar(line.s0) * reg(line.b);
-    case Op::reciprocal: return scalar(line.s0) / reg(line.a);
-    case Op::exp: return std::exp(scalar(line.s0) * reg(line.a));
-    case Op::log: return std::log(reg(line.a));
-    case Op::sqrt: return std::sqrt(reg(line.a));
-    case Op::sin: return std::sin(reg(line.a));
-    case Op::cos: return std::cos(reg(line.a));
-    case Op::tanh: return std::tanh(reg(line.a));
-    case Op::arctan2: return std::atan2(reg(line.a), reg(line.b));
-    case Op::abs: return std::fabs(reg(line.a));
-    case Op::sign: return reg(line.a) > 0 ? 1 : reg(line.a) < 0 ? -1 : 0;
-    case Op::min: return std::fmin(reg(line.a), reg(line.b));
-    case Op::max: return std::fmax(reg(line.a), reg(line.b));
-    case Op::power: return std::pow(reg(line.a), scalar(line.s0));
-    case Op::less: return reg(line.a) < reg(line.b) ? 1 : 0;
-    case Op::equal: return reg(line.a) == reg(line.b) ? 1 : 0;
-    case Op::where: return reg(line.a) != 0 ? reg(line.b) : reg(line.c);
-    default: throw std::logic_error("not element-wise");
+    case Op::fill:
+      return scalar(line.s0);
+    case Op::affine:
+      return scalar(line.s0) * reg(line.a) + scalar(line.s1);
+    case Op::add:
+      return reg(line.a) + reg(line.b);
+    case Op::sub:
+      return reg(line.a) - reg(line.b);
+    case Op::mul:
+      return reg(line.a) * reg(line.b);
+    case Op::div:
+      return reg(line.a) / reg(line.b);
+    case Op::axpy:
+      return reg(line.a) + scalar(line.s0) * reg(line.b);
+    case Op::reciprocal:
+      return scalar(line.s0) / reg(line.a);
+    case Op::exp:
+      return std::exp(scalar(line.s0) * reg(line.a));
+    case Op::log:
+      return std::log(reg(line.a));
+    case Op::sqrt:
+      return std::sqrt(reg(line.a));
+    case Op::sin:
+      return std::sin(reg(line.a));
+    case Op::cos:
+      return std::cos(reg(line.a));
+    case Op::tanh:
+      return std::tanh(reg(line.a));
+    case Op::arctan2:
+      return std::atan2(reg(line.a), reg(line.b));
+    case Op::abs:
+      return std::fabs(reg(line.a));
+    case Op::sign:
+      return reg(line.a) > 0 ? 1 : reg(line.a) < 0 ? -1 : 0;
+    case Op::min:
+      return std::fmin(reg(line.a), reg(line.b));
+    case Op::max:
+      return std::fmax(reg(line.a), reg(line.b));
+    case Op::power:
+      return std::pow(reg(line.a), scalar(line.s0));
+    case Op::less:
+      return reg(line.a) < reg(line.b) ? 1 : 0;
+    case Op::equal:
+      return reg(line.a) == reg(line.b) ? 1 : 0;
+    case Op::where:
+      return reg(line.a) != 0 ? reg(line.b) : reg(line.c);
+    default:
+      throw std::logic_error("not element-wise");
   }
 }
 
 inline std::vector<double> run_column(const SubProgram& sub, double x, double z, double seed,
-                               const std::vector<double>& scalars) {
+                                      const std::vector<double>& scalars) {
   std::vector<double> r(static_cast<std::size_t>(sub.registers));
   for (const Instruction& line : sub.code)
     r[static_cast<std::size_t>(line.dst)] = line.op == Op::x            ? x
                                             : line.op == Op::z          ? z
                                             : line.op == Op::difference ? x - z
-                                            : line.op == Op::seed       ? seed
-                                                               : elementwise(line, r, scalars);
+                                            : line.op == Op::seed ? seed
+                                                                  : elementwise(line, r, scalars);
   return r;
 }
 
@@ -192,11 +216,16 @@ double leaf(const Program& program, const Instruction& line, const Points<T>& ro
                                     scalars)[static_cast<std::size_t>(sub.result)]);
       return reduce(values, line.c);
     }
-    case Op::row: return static_cast<double>(rows.vector[static_cast<std::size_t>(i)]);
-    case Op::column: return static_cast<double>(cols.vector[static_cast<std::size_t>(j)]);
-    case Op::identity: return rows.side.ids[i] == cols.side.ids[j] ? 1 : 0;
-    case Op::block: return static_cast<double>(block[static_cast<std::size_t>(i * cols.n + j)]);
-    default: throw std::logic_error("not a leaf");
+    case Op::row:
+      return static_cast<double>(rows.vector[static_cast<std::size_t>(i)]);
+    case Op::column:
+      return static_cast<double>(cols.vector[static_cast<std::size_t>(j)]);
+    case Op::identity:
+      return rows.side.ids[i] == cols.side.ids[j] ? 1 : 0;
+    case Op::block:
+      return static_cast<double>(block[static_cast<std::size_t>(i * cols.n + j)]);
+    default:
+      throw std::logic_error("not a leaf");
   }
 }
 
@@ -206,8 +235,8 @@ double leaf(const Program& program, const Instruction& line, const Points<T>& ro
 
 template <class T>
 struct Problem {
-  Problem(const Program& program, std::int32_t result, std::vector<double> scalars,
-          std::int64_t n, std::int64_t m, std::int64_t d)
+  Problem(const Program& program, std::int32_t result, std::vector<double> scalars, std::int64_t n,
+          std::int64_t m, std::int64_t d)
       : program(program), result(result), rows(n, d), cols(m, d), block(draws<T>(n * m)) {
     pairs.program = &program;
     pairs.scalars = std::move(scalars);
@@ -222,9 +251,8 @@ struct Problem {
         std::vector<double> r(static_cast<std::size_t>(program.registers));
         for (const Instruction& line : program.code)
           r[static_cast<std::size_t>(line.dst)] =
-              line.op < Op::fill
-                  ? leaf(program, line, rows, cols, i, j, block, pairs.scalars)
-                  : elementwise(line, r, pairs.scalars);
+              line.op < Op::fill ? leaf(program, line, rows, cols, i, j, block, pairs.scalars)
+                                 : elementwise(line, r, pairs.scalars);
         K[static_cast<std::size_t>(i * m + j)] = r[static_cast<std::size_t>(result)];
       }
   }

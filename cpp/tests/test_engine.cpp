@@ -126,8 +126,8 @@ void check_contract(const Engine& engine, const Problem<T>& p) {
 
 const std::vector<double> kScalars = {-0.5, 1.25, 0.75};
 
-Instruction make(Op op, std::int32_t dst, std::int32_t a = 0, std::int32_t b = 0, std::int32_t c = 0,
-                 std::int32_t s0 = 0, std::int32_t s1 = 1) {
+Instruction make(Op op, std::int32_t dst, std::int32_t a = 0, std::int32_t b = 0,
+                 std::int32_t c = 0, std::int32_t s0 = 0, std::int32_t s1 = 1) {
   return {op, dst, a, b, c, s0, s1};
 }
 
@@ -141,8 +141,8 @@ SubProgram column_program() {
 
 std::vector<Program> leaf_programs() {
   std::vector<Program> programs;
-  for (const Op op : {Op::dot, Op::squared_distance, Op::manhattan, Op::row, Op::column,
-                      Op::identity, Op::block})
+  for (const Op op :
+       {Op::dot, Op::squared_distance, Op::manhattan, Op::row, Op::column, Op::identity, Op::block})
     programs.push_back(Program({make(op, 0)}, 1, {}, {}));
   programs.push_back(Program({make(Op::sparse_dot, 0, 1)}, 1, {}, {}));
   for (const std::int32_t reduction : {0, 1, 2, 3})
@@ -160,18 +160,18 @@ std::vector<Program> elementwise_programs() {
                                 make(Op::row, 1), make(Op::less, 2, 0, 1), make(op.op, 0, 0, 1, 2)},
                                3, {}, {}));
   }
-  programs.push_back(Program({make(Op::block, 0), make(Op::tanh, 0, 0), make(Op::row, 1),
-                              make(Op::arctan2, 1, 1, 0), make(Op::less, 2, 0, 1),
-                              make(Op::where, 0, 2, 1, 0)},
-                             3, {}, {}));
+  programs.push_back(
+      Program({make(Op::block, 0), make(Op::tanh, 0, 0), make(Op::row, 1),
+               make(Op::arctan2, 1, 1, 0), make(Op::less, 2, 0, 1), make(Op::where, 0, 2, 1, 0)},
+              3, {}, {}));
   programs.push_back(Program({make(Op::fill, 0)}, 1, {}, {}));
   return programs;
 }
 
 template <class T>
 void test_programs(const Engine& engine) {
-  const std::int64_t sizes[][3] = {{1, 1, 3}, {17, 33, 1}, {33, 17, 17}, {5, 300, 4}, {20, 9, 0},
-                                   {9, 40, 150}};
+  const std::int64_t sizes[][3] = {{1, 1, 3},   {17, 33, 1}, {33, 17, 17},
+                                   {5, 300, 4}, {20, 9, 0},  {9, 40, 150}};
   for (const auto& [n, m, d] : sizes)
     for (const Program& program : leaf_programs()) {
       // The oracle of the elementary polynomials runs over subsets.
@@ -276,11 +276,11 @@ void test_lookup(const Engine& engine) {
       const double middle = std::ldexp(1.0, first + octave) + (sub + 0.5) * width;
       for (double c : {middle * middle, middle * width, width * width / 4}) packed.push_back(c);
     }
-  const Program program({make(Op::block, 0), make(Op::lookup, 1, 0, 0),
-                         make(Op::lookup_slope, 0, 0, 0)},
-                        2, {}, {LookupTable(packed)});
-  std::vector<T> u = {T(0), T(-1), T(0.2), T(0.25), T(7.9), T(8), T(1e30), T(1e-40), T(3),
-                      std::numeric_limits<T>::infinity()};
+  const Program program(
+      {make(Op::block, 0), make(Op::lookup, 1, 0, 0), make(Op::lookup_slope, 0, 0, 0)}, 2, {},
+      {LookupTable(packed)});
+  std::vector<T> u = {T(0), T(-1),   T(0.2),   T(0.25), T(7.9),
+                      T(8), T(1e30), T(1e-40), T(3),    std::numeric_limits<T>::infinity()};
   while (u.size() < 50) u.push_back(static_cast<T>(draw(0.25, 8)));
   const auto m = static_cast<std::int64_t>(u.size());
   Points<T> row(1, 0), columns(m, 0);
@@ -316,7 +316,8 @@ void test_threads(const Engine& engine, std::int64_t n, std::int64_t m) {
   pairs.cols = &cols.side;
   const auto run = [&](int threads) {
     pairs.threads = threads;
-    std::vector<T> product(static_cast<std::size_t>(2 * n)), normal(static_cast<std::size_t>(2 * m));
+    std::vector<T> product(static_cast<std::size_t>(2 * n)),
+        normal(static_cast<std::size_t>(2 * m));
     engine.table<T>().product({pairs, 0, V.data(), 2, product.data()});
     engine.table<T>().normal_product({pairs, 0, V.data(), 2, normal.data()});
     std::vector<double> sum, columns, scales;

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Gram", "RidgedGram"]
 
 
-class Gram(LinearOperator):  # type: ignore[misc]
+class Gram(LinearOperator):
     """The matrix of kernel values of two collections of points, computed when it is used.
 
     It is a `scipy.sparse.linalg.LinearOperator`, so that ``K @ v``, ``scipy.sparse.linalg.cg`` and
@@ -237,7 +237,7 @@ class Gram(LinearOperator):  # type: ignore[misc]
         return RidgedGram(self, np.broadcast_to(np.asarray(alpha, dtype=float), (self.shape[0],)))
 
 
-class RidgedGram(LinearOperator):  # type: ignore[misc]
+class RidgedGram(LinearOperator):
     """A lazy Gram matrix plus a diagonal.
 
     Parameters

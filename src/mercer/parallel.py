@@ -63,6 +63,16 @@ def threads(n: int) -> Iterator[None]:
         _chosen.reset(token)
 
 
+@contextmanager
+def blas_threads() -> Iterator[None]:
+    """Make BLAS and LAPACK follow ``MERCER_NUM_THREADS`` (a `threads` context does so already)."""
+    if _chosen.get() is None and os.environ.get("MERCER_NUM_THREADS"):
+        with threadpool_limits(limits=thread_count(), user_api="blas"):
+            yield
+    else:
+        yield
+
+
 def _checked(value: object, owner: str) -> int:
     try:
         count = int(value)  # type: ignore[call-overload]

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 def ingest(data: Any) -> Any:
     """Bring data into one of: array, CSR array, narwhals frame, list of objects."""
     if isinstance(data, np.ndarray):
-        return data
+        return data if type(data) is np.ndarray else np.asarray(data)
     if sp.issparse(data):
         return sp.csr_array(data)
     if isinstance(data, nw.DataFrame):
@@ -179,7 +179,9 @@ def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
                 f"own, such as Categorical().on({name!r}), or select numeric columns with .on(...)."
             )
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())
-    columns = [np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns]
+    columns = [
+        np.asarray(frame.get_column(name).to_numpy(), dtype=np.float64) for name in frame.columns
+    ]
     matrix = np.stack(columns, axis=1) if columns else np.empty((len(frame), 0))
     return matrix.astype(np.float32 if single else np.float64), tuple(map(str, frame.columns))
 
@@ -237,7 +239,7 @@ def object_columns(data: Any, owner: str) -> tuple[list[str], list[Array]]:
     """Columns of arbitrary values, each as an object array."""
     if isinstance(data, nw.DataFrame):
         names = list(map(str, data.columns))
-        return names, [_objects(data[name].to_list()) for name in data.columns]
+        return names, [_objects(data.get_column(name).to_list()) for name in data.columns]
     if isinstance(data, list) and not (data and isinstance(data[0], list | tuple | np.ndarray)):
         return ["x0"], [_objects(data)]
     if sp.issparse(data):
@@ -286,7 +288,7 @@ def as_objects(data: Any) -> list[Any]:
     """A list with one object for each row: what structured kernels are given."""
     if isinstance(data, nw.DataFrame):
         if len(data.columns) == 1:
-            return data[data.columns[0]].to_list()
+            return data.get_column(data.columns[0]).to_list()
         return list(data.iter_rows())
     if sp.issparse(data):
         raise DataTypeError("a structured kernel needs a list of objects, got a sparse matrix.")

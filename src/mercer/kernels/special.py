@@ -142,6 +142,10 @@ class Block:
             self._check_symmetry(value)
         return value
 
+    def is_single(self, pairs: Pairs) -> bool:
+        """Whether the kernel computes in float32."""
+        return self.kernel._is_single(pairs.rows, self.view)
+
     def diagonal(self, pairs: Pairs) -> Array:
         """The kernel of each object with itself."""
         objects = self.kernel._objects(pairs.rows, self.view)
@@ -215,6 +219,9 @@ class PairKernel(Kernel):
 
     def _objects(self, points: Points, view: View) -> Any:
         return as_objects(points.frame_of(view))
+
+    def _is_single(self, points: Points, view: View) -> bool:
+        return False
 
     def _trace(self, scope: Scope) -> Expr:
         return Expr("external", (), Block(self, scope.view.read_by(Objects()), learns(self)))
@@ -359,6 +366,10 @@ class Precomputed(PairKernel):
                 f"rows are 0 to {len(self.matrix) - 1}."
             )
         return indices.astype(np.intp)
+
+    def _is_single(self, points: Points, view: View) -> bool:
+        # A given matrix is no more precise than it was given.
+        return self.matrix is None and points.matrix(view.read_by(_SQUARE)).dtype == np.float32
 
     def _check_points(self, points: Points, view: View) -> None:
         self._objects(points, view)

@@ -47,6 +47,10 @@ class Unfused:
         values = [engine.gram(a, pairs) for a in self.arguments]
         return self._call(values, pairs.shape)
 
+    def is_single(self, pairs: Pairs) -> bool:
+        """Whether the arguments are float32."""
+        return all(engine.floating_type(a, pairs) == np.float32 for a in self.arguments)
+
     def diagonal(self, pairs: Pairs) -> Array:
         """The method at aligned pairs."""
         values = [np.asarray(reference.evaluate(a, pairs)) for a in self.arguments]
@@ -139,6 +143,10 @@ class UnfusedCoordinate:
         """The reduced function at all pairs."""
         x, z = pairs.matrices(self.view)
         return self._reduce([(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)])
+
+    def is_single(self, pairs: Pairs) -> bool:
+        """Whether the data are float32."""
+        return all(matrix.dtype == np.float32 for matrix in pairs.matrices(self.view))
 
     def diagonal(self, pairs: Pairs) -> Array:
         """The reduced function at aligned pairs."""

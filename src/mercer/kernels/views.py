@@ -51,10 +51,17 @@ class Columns:
         """Some of the rows."""
         return Columns(self.values[rows], self.keys, self.names)
 
+    def _stored_like(self, reference: Columns) -> Any:
+        """These values, sparse or dense as the other collection is."""
+        own, other = sp.issparse(self.values), sp.issparse(reference.values)
+        if own == other:
+            return self.values
+        return sp.csr_array(self.values) if other else self.values.toarray()
+
     def like(self, reference: Columns) -> Any:
         """These values in the columns of another collection."""
         if self.keys is None or reference.keys is None:
-            return self.values
+            return self._stored_like(reference)
         if self.keys is reference.keys:
             return self.values
         # Features that the other side never shows cannot contribute to a product with it.

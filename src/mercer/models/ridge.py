@@ -18,7 +18,6 @@ from mercer import memory, validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
-from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
@@ -160,9 +159,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def __init__(
         self,
         kernel: Kernel | None = None,
-        *,
         alpha: float | Literal["loo", "gcv"] = 1.0,
         fit_intercept: bool = True,
+        *,
         alphas: ArrayLike | None = None,
         length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
@@ -365,8 +364,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
         )
         gram = kernel(self.points_)
-        if kernel.input_tags()["pairwise"]:
-            gram = _as_given(gram, self.points_)
         if not np.isfinite(gram.sum()):
             raise DataError(
                 f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "
@@ -506,12 +503,6 @@ _Prepared = tuple[RidgeProblem, validity.Repair | None]
 def _is_weight(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
-
-
-def _as_given(gram: Array, points: Points) -> Array:
-    """A precomputed matrix in its own type: it is no more precise than it was given."""
-    given = getattr(points.data, "dtype", gram.dtype)
-    return gram.astype(np.float32) if given == np.float32 else gram
 
 
 def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:

@@ -11,6 +11,7 @@ import numpy as np
 from mercer import _core
 from mercer.parallel import thread_count
 from mercer.program.expression import (
+    DIFFERENCE,
     IDENTITY,
     SEED,
     Coordinate,
@@ -107,8 +108,9 @@ def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
 
 
 def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
-    """Choose the floating type, and rewrite primitives on sparse columns."""
-    sparse, single = [], bool(slots_of(root))
+    """Choose the floating type, and rewrite leaves into the primitives that serve the data best."""
+    sparse, sources = [], sources_of(root)
+    single = bool(slots_of(root) or sources) and all(s.is_single(pairs) for s in sources)
     for slot in slots_of(root):
         matrix = pairs.cols.matrix(slot.view)
         if type(matrix) is not np.ndarray:
@@ -116,7 +118,8 @@ def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
         single = single and matrix.dtype == _SINGLE
         if pairs.rows is not pairs.cols:
             single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
-    return _sparsify(root, frozenset(sparse)) if sparse else root, _SINGLE if single else _DOUBLE
+    root = _sparsify(_wind(root), frozenset(sparse))
+    return root, _SINGLE if single else _DOUBLE
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
@@ -134,6 +137,40 @@ def slots_of(root: Expr) -> tuple[Slot, ...]:
         elif isinstance(node.attr, Coordinate):
             found[node.attr.slot] = None
     return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def sources_of(root: Expr) -> tuple[Any, ...]:
+    """The leaves that Python evaluates, without dense weights."""
+    return tuple(n.attr for n in walk((root,)) if n.op == "external" and n.attr != WEIGHTS)
+
+
+@lru_cache(maxsize=1024)
+def _wind(root: Expr) -> Expr:
+    """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
+
+    def rewrite(node: Expr) -> Expr | None:
+        if node.op != "coordinate" or node.attr.degree != 1:
+            return None
+        angle = _squared_sine(node.attr.body)
+        slot: Slot = node.attr.slot
+        if angle is None or slot.scale is not None:
+            return None
+        return Expr("squared_distance", (), Slot(slot.view, angle=angle))
+
+    return substitute(root, rewrite)
+
+
+def _squared_sine(body: Expr) -> Expr | None:
+    """Return s when a coordinate function is sin^2(s (x - z))."""
+    if body.op != "multiply" or body.args[0] is not body.args[1] or body.args[0].op != "sin":
+        return None
+    (argument,) = body.args[0].args
+    if argument is DIFFERENCE:
+        return constant(1.0)
+    if argument.op == "multiply" and argument.args[0] is DIFFERENCE:
+        return None if argument.args[1].is_pair else argument.args[1]
+    return None
 
 
 @lru_cache(maxsize=256)
@@ -202,6 +239,10 @@ def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tup
         return _core.pack(u, None, None), _core.pack(v, None, None)
     a, b = pairs.matrices(slot.view)
     centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
+    if slot.angle is not None:
+        b = pairs.wound(slot, b)
+        a = b if pairs.rows is pairs.cols else pairs.wound(slot, a)
+        return tuple(_pack(m, None, None, dtype) for m in (a, b))
     if pairs.rows is pairs.cols:
         both = _packed(pairs.cols, slot, b, centre, scale, dtype)
         return both, both

@@ -255,7 +255,15 @@ def _simplify_multiply(a: Expr, b: Expr) -> Expr | None:
     if not b.is_pair and a.op == "multiply" and _is_constant_pair(a.args[1], b):
         return _make("multiply", a.args[0], constant(a.args[1].attr * b.attr))
     if a.is_pair and b.is_pair:
-        return _gather_scalars(a, b)
+        gathered = _gather_scalars(a, b)
+        return _join_exponentials(a, b) if gathered is None else gathered
+    return None
+
+
+def _join_exponentials(a: Expr, b: Expr) -> Expr | None:
+    """exp(u) exp(v) = exp(u + v): one exponential for a product of RBFs, and no early underflow."""
+    if a.op == "exp" and b.op == "exp":
+        return _make("exp", _make("add", a.args[0], b.args[0]))
     return None
 
 

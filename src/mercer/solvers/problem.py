@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.parallel import blas_threads
 from mercer.solvers import cholesky, spectral
 from mercer.solvers.cholesky import LeaveOneOut, Solution
 from mercer.solvers.spectral import Spectrum
@@ -76,6 +77,7 @@ class RidgeProblem:
         """The type of the Gram matrix and of every answer."""
         return self._gram.dtype
 
+    @blas_threads()
     def solve(self, alpha: float) -> Solution:
         """Coefficients at one positive alpha, by Cholesky.
 
@@ -98,6 +100,7 @@ class RidgeProblem:
         )
         return self.expand(found)
 
+    @blas_threads()
     def spectrum(self) -> Spectrum:
         """The eigendecomposition, for the rows with a positive weight.
 
@@ -110,6 +113,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
+    @blas_threads()
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha.
 
@@ -139,6 +143,7 @@ class RidgeProblem:
         errors: Array = measure(self.targets, alphas).mean(axis=1)
         return np.where(np.isnan(errors), np.inf, errors)
 
+    @blas_threads()
     def eigenvalues(self) -> Array:
         """The eigenvalues of the spectrum alone.
 
@@ -151,6 +156,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
+    @blas_threads()
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha.
 
