@@ -10,8 +10,9 @@
 
 namespace mercer::MERCER_ISA {
 
-// Registers that are live at the same time should take about this much of the first-level cache.
-inline constexpr std::int64_t kTileBytes = 16 * 1024;
+// Registers that are live at the same time should take about this much of the first-level cache;
+// the rest of its 32 KB is for the points themselves.
+inline constexpr std::int64_t kTileBytes = 11 * 1024;
 inline constexpr std::int64_t kMinTile = 16;
 inline constexpr std::int64_t kMaxTile = 256;
 

@@ -246,7 +246,7 @@ void fill_side(PySide& side, nb::sequence slots, nb::sequence vectors) {
 PySide make_side(std::int64_t n, nb::sequence slots, nb::sequence vectors,
                  const std::optional<Vector<std::int64_t>>& ids) {
   require(n > 0 && n <= kMaxPoints,
-          "Side: there must be at least one point, got n = " + std::to_string(n) + ".");
+          "Side: n must lie between 1 and 2^53, got " + std::to_string(n) + ".");
   PySide side;
   side.single.n = side.twofold.n = n;
   nb::object first = nb::none();
@@ -530,8 +530,14 @@ NB_MODULE(_core, m) {
       "hardware_threads", [] { return std::max(1u, std::thread::hardware_concurrency()); },
       "Threads that the machine runs at once.");
   m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
+        nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
+                "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
+                "scale: numpy.typing.NDArray[numpy.float64] | None = None) "
+                "-> numpy.typing.NDArray[typing.Any]"),
         "Panels (P, d, W) of (X - centre) * scale, computed in float64 and zero padded.");
-  m.def("all_finite", &is_finite_any, "X"_a, "Whether no value is infinite or NaN.");
+  m.def("all_finite", &is_finite_any, "X"_a,
+        nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
+        "Whether no value is infinite or NaN.");
 
   nb::class_<Program>(m, "Program", "A checked list of tile instructions.")
       .def(nb::new_(&make_program), "code"_a, "registers"_a, "coordinates"_a, "tables"_a);
@@ -548,7 +554,12 @@ NB_MODULE(_core, m) {
                           : gram<double>(call, result, out, symmetric);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "out"_a, "symmetric"_a,
-      "threads"_a, "Writes register `result` of every pair into the matrix `out`.");
+      "threads"_a,
+      nb::sig("def gram(program: Program, result: int, "
+              "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
+              "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
+              "out: numpy.typing.NDArray[typing.Any], symmetric: bool, threads: int) -> None"),
+      "Writes register `result` of every pair into the matrix `out`.");
   m.def(
       "product",
       [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
@@ -558,6 +569,11 @@ NB_MODULE(_core, m) {
                                : product<double>(call, result, V, false);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
+      nb::sig(
+          "def product(program: Program, result: int, "
+          "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
+          "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
+          "V: numpy.typing.NDArray[typing.Any], threads: int) -> numpy.typing.NDArray[typing.Any]"),
       "K @ V without storing K.");
   m.def(
       "normal_product",
@@ -568,6 +584,11 @@ NB_MODULE(_core, m) {
                                : product<double>(call, result, V, true);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
+      nb::sig(
+          "def normal_product(program: Program, result: int, "
+          "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
+          "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
+          "V: numpy.typing.NDArray[typing.Any], threads: int) -> numpy.typing.NDArray[typing.Any]"),
       "K.T @ (K @ V) with one evaluation of each pair.");
   m.def(
       "contract",
@@ -577,6 +598,11 @@ NB_MODULE(_core, m) {
         return is_single(call) ? contract<float>(call, outputs) : contract<double>(call, outputs);
       },
       "program"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "outputs"_a, "threads"_a,
+      nb::sig("def contract(program: Program, "
+              "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
+              "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
+              "outputs: collections.abc.Sequence[tuple[typing.Any, ...]], threads: int) -> "
+              "list[typing.Any]"),
       "Accumulates several outputs over all pairs in one pass.");
 }
 

@@ -5,7 +5,7 @@
 
 namespace mercer::MERCER_ISA {
 
-// sums[c][lane] += sum_j tile[j][lane] V[j][c] for N right-hand sides from one on, V row-major.
+// sums[c][lane] += sum_j tile[j][lane] V[j][c] for N neighbouring right-hand sides; V is row-major.
 template <class T, int N>
 __attribute__((noinline)) void accumulate_right_sides(const T* __restrict tile, std::int64_t count,
                                                       const T* __restrict V, std::int64_t stride,

@@ -1,5 +1,6 @@
 #include "program.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -125,18 +126,20 @@ LookupTable::LookupTable(const std::vector<double>& packed) {
     return static_cast<std::int64_t>(value);
   };
   if (packed.size() < 5) fail("a lookup table needs five leading numbers.");
-  first_exponent = integer(0, -1022, 1023, "first exponent");
+  first_exponent = integer(0, -1000, 1023, "first exponent");
   octaves = integer(1, 1, 2046, "number of octaves");
   subdivision_bits = static_cast<int>(integer(2, 0, 20, "number of subdivision bits"));
   degree = static_cast<int>(integer(3, 0, 64, "degree"));
   value_at_zero = packed[4];
-  const std::size_t expected = static_cast<std::size_t>(octaves) *
-                               (std::size_t{1} << subdivision_bits) *
-                               static_cast<std::size_t>(degree + 1);
-  if (packed.size() - 5 != expected)
-    fail("a lookup table has " + std::to_string(packed.size() - 5) + " coefficients instead of " +
-         std::to_string(expected) + ".");
-  coefficients.assign(packed.begin() + 5, packed.end());
+  const std::int64_t intervals = octaves << subdivision_bits;
+  const std::int64_t given = static_cast<std::int64_t>(packed.size()) - 5;
+  if (given != intervals * (degree + 1))
+    fail("a lookup table has " + std::to_string(given) + " coefficients instead of " +
+         std::to_string(intervals * (degree + 1)) + ".");
+  row = (degree + kRowMultiple) / kRowMultiple * kRowMultiple;
+  coefficients.assign(static_cast<std::size_t>(intervals * row), 0.0);
+  for (std::int64_t i = 0; i < intervals; ++i)
+    std::copy_n(packed.begin() + 5 + i * (degree + 1), degree + 1, coefficients.begin() + i * row);
 }
 
 SubProgram::SubProgram(std::vector<Instruction> instructions, std::int32_t register_count,

@@ -2,7 +2,7 @@
 //
 // A program is data alone, the same for every element type and instruction set. After construction
 // every register, table and sub-program it names exists, and every register is written before it is
-// read; what depends on the data (slots, vectors, blocks, scalars) is checked by `check_call`.
+// read; what depends on the data (slots, vectors, blocks, scalars) is checked by `check_pairs`.
 #pragma once
 
 #include <cstdint>
@@ -84,7 +84,10 @@ struct LookupTable {
   int subdivision_bits;
   int degree;
   double value_at_zero;
-  std::vector<double> coefficients;  // [interval][degree + 1], lowest degree first
+  // Rows of coefficients, lowest degree first, are padded with zeros to a multiple of a vector.
+  static constexpr std::int64_t kRowMultiple = 4;
+  std::int64_t row;
+  std::vector<double> coefficients;  // [interval][row]
 };
 
 // A function of one coordinate of a pair. `result` is the register that a reduction reads.

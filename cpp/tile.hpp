@@ -179,7 +179,7 @@ void spread_lanes(const T* values, std::int64_t count, T* tile) {
     for (int v = 0; v < W; v += L) store<T>(tile + j * W + v, load<T>(values + v));
 }
 
-// One value per across point (`step` apart), repeated over the lanes.
+// One value per across point, repeated over the lanes.
 template <class T>
 void spread_across(const T* values, std::int64_t count, T* tile) {
   constexpr int W = kPanel<T>, L = kLanes<T>;

@@ -1,7 +1,7 @@
 """Naive oracles: kernels as loops over two rows in plain Python, sharing no code with mercer.
 
-Each function takes two sequences of numbers and returns one number. ``matrix(f, X, Z)`` calls it for
-all pairs. They are slow and obvious on purpose.
+Each function takes two sequences of numbers and returns one number. ``matrix(f, X, Z)`` calls it
+for all pairs. They are slow and obvious on purpose.
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def matern(x: Vector, z: Vector, length_scale: Any = 1.0, nu: float = 1.5) -> fl
     return math.exp(-r) * math.factorial(p) / math.factorial(2 * p) * math.fsum(terms)
 
 
-def rational_quadratic(
-    x: Vector, z: Vector, length_scale: Any = 1.0, alpha: float = 1.0
-) -> float:
+def rational_quadratic(x: Vector, z: Vector, length_scale: Any = 1.0, alpha: float = 1.0) -> float:
     return (1 + squared_distance(x, z, length_scale) / (2 * alpha)) ** -alpha
 
 

@@ -208,7 +208,7 @@ class Gram(LinearOperator):
                 raise DataError(
                     f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays."
                 )
-            u, v = (np.asarray(w, dtype=float) for w in weights)
+            u, v = (_floating(w) for w in weights)
             u, v = u.reshape(len(u), -1), v.reshape(len(v), -1)
             if u.shape[0] != n or v.shape[0] != m or u.shape[1] != v.shape[1]:
                 raise DataError(
@@ -216,7 +216,7 @@ class Gram(LinearOperator):
                     f"{(n, m)}."
                 )
             return u, v
-        matrix = np.asarray(weights, dtype=float)
+        matrix = _floating(weights)
         if matrix.shape != (n, m):
             raise DataError(f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}.")
         return matrix
@@ -276,6 +276,12 @@ class RidgedGram(LinearOperator):
         matrix = self.gram.toarray()
         matrix[np.diag_indices_from(matrix)] += self.added
         return matrix
+
+
+def _floating(weights: Any) -> Array:
+    """Weights in their own floating type: a matrix of them is not copied without need."""
+    array = _real(weights)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(float)
 
 
 def _real(V: Array) -> Array:

@@ -24,8 +24,8 @@ from mercer.validity import check
 
 __all__ = ["check_kernel"]
 
-#: What rounding may do to an entry, relative to sqrt(k(x, x) k(z, z)), which bounds |k(x, z)| and, in
-#: every kernel of sums of products, the sum of the absolute terms behind it.
+#: What rounding may do to an entry, relative to sqrt(k(x, x) k(z, z)), which bounds |k(x, z)|
+#: and, in every kernel of sums of products, the sum of the absolute terms behind it.
 _TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 
 #: Step and tolerance of finite differences.
@@ -41,9 +41,9 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
     The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag`` is the
     diagonal of the matrix; blocks equal the whole; products equal those of the matrix; the engine
     equals the NumPy reference to 1e-12 in float64 and 1e-5 in float32, relative to
-    sqrt(k(x, x) k(z, z)); gradients in the free parameters, with dense and with low-rank weights, and
-    in the inputs equal central differences; the number of threads does not change a bit; theta makes
-    a round trip; ``clone``, ``pickle``, ``repr``, equality and hash agree.
+    sqrt(k(x, x) k(z, z)); gradients in the free parameters, with dense and with low-rank weights,
+    and in the inputs equal central differences; the number of threads does not change a bit;
+    theta makes a round trip; ``clone``, ``pickle``, ``repr``, equality and hash agree.
 
     Two things are exempt. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
     ``.scaled_by``) have no repr that rebuilds them and no pickle; nor has a class that cannot be
@@ -99,17 +99,17 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
     for name, run in _CHECKS.items():
         try:
             run(case)
-        except (_Failure, MercerError) as error:
+        except (_CheckError, MercerError) as error:
             raise AssertionError(f"{kernel!r} fails the check of {name}: {error}") from error
 
 
-class _Failure(Exception):
+class _CheckError(Exception):
     """What a check found; `check_kernel` adds which check it was."""
 
 
 def _require(condition: bool, finding: str) -> None:
     if not condition:
-        raise _Failure(finding)
+        raise _CheckError(finding)
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,8 @@ def _along_column(
 def _slope(function: Callable[[float], Array]) -> Array:
     """The derivative at 0, by central differences of fourth order."""
     near, far = function(_STEP) - function(-_STEP), function(2 * _STEP) - function(-2 * _STEP)
-    return (8 * near - far) / (12 * _STEP)
+    slope: Array = (8 * near - far) / (12 * _STEP)
+    return slope
 
 
 def _require_slope(found: float, wanted: float, size: float, what: str) -> None:
@@ -369,7 +370,7 @@ def _repr(case: _Case) -> None:
     try:
         copy = eval(repr(case.kernel), names)
     except Exception as error:
-        raise _Failure(f"the repr cannot be evaluated ({error}).") from error
+        raise _CheckError(f"the repr cannot be evaluated ({error}).") from error
     _require_equal(copy, case, "the kernel rebuilt from its repr")
 
 
@@ -440,13 +441,24 @@ def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
     for width in (3, 2, 1, *range(4, 33)):
         X = _made_up(kernel, rng, n, width)
         try:
-            kernel.resolve(X)(X)
+            _try(kernel, X)
         except (DataError, ParameterError) as error:
             first = first or error
         else:
             return X
     assert first is not None
     raise first
+
+
+def _try(kernel: Kernel, X: Any) -> None:
+    """Raise an error if the kernel does not take such data; what else is wrong, the checks find."""
+    points = kernel.resolve(X).prepare(X)
+    try:
+        kernel.resolve(X)(points)
+    except ParameterError:
+        raise
+    except MercerError:
+        return
 
 
 def _made_up(kernel: Kernel, rng: np.random.Generator, n: int, width: int) -> Any:

@@ -65,7 +65,11 @@ def test_sums_and_products_flatten_only_with_their_own_kind() -> None:
 
 
 def test_paths_are_ones_a_person_can_guess() -> None:
-    assert list((A + C).get_params()) == ["rbf__length_scale", "periodic__period", "periodic__length_scale"]
+    assert list((A + C).get_params()) == [
+        "rbf__length_scale",
+        "periodic__period",
+        "periodic__length_scale",
+    ]
     assert list((A + A).get_params()) == ["rbf_1__length_scale", "rbf_2__length_scale"]
     plain = set(A.get_params())
     for wrapped in (A.on(0), A.normalized(), A.exp(), A**2, A.warp(np.tanh)):
@@ -114,7 +118,10 @@ def test_a_scale_is_free_and_a_fixed_one_is_held() -> None:
         (lambda: A - 1, r"difference of kernels"),
         (lambda: 1 - A, r"difference of kernels"),
         (lambda: A + -1, r"negative constant"),
-        (lambda: A.polynomial([1, -1]), r"polynomial\(\[1, -1\]\).*must be >= 0.*pass non-negative"),
+        (
+            lambda: A.polynomial([1, -1]),
+            r"polynomial\(\[1, -1\]\).*must be >= 0.*pass non-negative",
+        ),
         (lambda: A**0.5, r"exponent must be a whole number >= 1.*write k \*\* 2"),
         (lambda: A**0, r"whole number >= 1"),
         (lambda: A**-1, r"whole number >= 1"),
@@ -179,7 +186,10 @@ def test_scaled_by_and_warp_call_the_function_on_all_rows() -> None:
 
 
 def test_equal_kernels_have_equal_hashes() -> None:
-    a, b = 2 * mc.RBF([1.0, 2.0]).on(0, 1) + mc.Matern(nu=1.3), 2.0 * mc.RBF([1, 2]).on(0, 1) + mc.Matern(nu=1.3)
+    a, b = (
+        2 * mc.RBF([1.0, 2.0]).on(0, 1) + mc.Matern(nu=1.3),
+        2.0 * mc.RBF([1, 2]).on(0, 1) + mc.Matern(nu=1.3),
+    )
     assert a == b
     assert len({a, b}) == 1
     assert a != 2.0 * mc.RBF([1, 2]).on(1, 0) + mc.Matern(nu=1.3)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import references as ref
 from numpy.testing import assert_allclose
 
 import mercer as mc
+import references as ref
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 
 ROWS = [("red", 1), ("blue", 1), ("red", 2), ("green", 3), ("blue", 2)]
@@ -51,5 +51,5 @@ def test_missing_and_mixed_values_are_refused() -> None:
 
 
 def test_one_weight_for_each_column_or_one_for_all() -> None:
-    with pytest.raises(ParameterError, match="Categorical: weight has 3 values .* 2 columns"):
+    with pytest.raises(ParameterError, match=r"Categorical: weight has 3 values .* 2 columns"):
         mc.Categorical([1.0, 2.0, 3.0])(np.zeros((4, 2)))

@@ -10,11 +10,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-import references as ref
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
+import references as ref
 from mercer.exceptions import DataError, DataTypeError
 
 RNG = np.random.default_rng(4)
@@ -67,7 +67,9 @@ def test_selections_nest(make: Any) -> None:
 
 
 def test_unknown_columns_are_refused(make: Any) -> None:
-    with pytest.raises(DataError, match=r"column 'colour' is not in the data frame; did you mean 'color'"):
+    with pytest.raises(
+        DataError, match=r"column 'colour' is not in the data frame; did you mean 'color'"
+    ):
         mc.RBF().on("colour")(make({"color": [1.0, 2.0]}))
     with pytest.raises(DataError, match=r"column 'a' .* no column names; pass a data frame, or"):
         mc.RBF().on("a")(X)
@@ -77,7 +79,9 @@ def test_unknown_columns_are_refused(make: Any) -> None:
 
 def test_a_vector_kernel_refuses_a_column_of_strings(make: Any) -> None:
     frame = make({"a": [1.0, 2.0], "name": ["x", "y"]})
-    with pytest.raises(DataTypeError, match=r"RBF .* column 'name' .*Categorical\(\)\.on\('name'\)"):
+    with pytest.raises(
+        DataTypeError, match=r"RBF .* column 'name' .*Categorical\(\)\.on\('name'\)"
+    ):
         mc.RBF()(frame)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import references as ref
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, sigmoid_kernel
 
 import mercer as mc
+import references as ref
 from mercer import validity
 
 RNG = np.random.default_rng(1)

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import references as ref
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import additive_chi2_kernel, chi2_kernel
 
 import mercer as mc
+import references as ref
 from mercer import validity
 from mercer.exceptions import DataError
 

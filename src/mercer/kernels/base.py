@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from mercer import memory
 from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.kernels.points import Points, as_points
 from mercer.kernels.tree import Parameterised
@@ -103,9 +102,7 @@ class Kernel(Parameterised):
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out)."""
-        pairs = self._pairs(X, Z)
-        memory.require_matrix(pairs.shape)
-        return engine.gram(self.expression, pairs)
+        return engine.gram(self.expression, self._pairs(X, Z))
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row of X, without the matrix.

@@ -88,7 +88,7 @@ def _powers(series: Array) -> Array:
 def matern_table(nu: float) -> Table:
     """The Matern correlation of smoothness nu as a function of r^2."""
     # 1 - M(r) falls like r^(2 min(nu, 1)): below the first octave it is under 2^-53.
-    first = max(-1020, int(-56 / min(nu, 1.0)) - 4)
+    first = max(-1000, int(-56 / min(nu, 1.0)) - 4)
     # M falls like exp(-sqrt(2 nu) r), and no faster than a Gaussian's exp(-r^2 / 2).
     last = int(np.ceil(np.log2(max(745.0**2 / (2 * nu), 1500.0)))) + 1
     return Table(lambda u: matern_correlation(np.sqrt(u), nu), first, last - first, 1.0)
@@ -123,8 +123,8 @@ def _large_order(r: Array, nu: float) -> Array:
     w = np.sqrt(1 + square)
     above_one = square / (1 + w)
     series = _debye_series(nu)
-    value: Array = np.exp(nu * (np.log1p(above_one / 2) - above_one)) / np.sqrt(w)
-    return value * series(1 / w) / series(1.0)
+    value = np.exp(nu * (np.log1p(above_one / 2) - above_one)) / np.sqrt(w)
+    return np.asarray(value * series(1 / w) / series(1.0))
 
 
 def _debye_series(nu: float) -> Polynomial:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects
 from mercer.kernels.parameters import Choice, NonNegative, Part
 from mercer.kernels.points import Points
-from mercer.kernels.tracing import learns
+from mercer.kernels.tracing import learns, real_numbers, require_symmetry
 from mercer.kernels.views import EVERYTHING, Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
@@ -139,7 +139,7 @@ class Block:
         b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
         value = self._checked(self.kernel.pairs(a, b), pairs.shape)
         if pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids):
-            self._check_symmetry(value)
+            require_symmetry(value, str(self))
         return value
 
     def is_single(self, pairs: Pairs) -> bool:
@@ -149,18 +149,10 @@ class Block:
     def diagonal(self, pairs: Pairs) -> Array:
         """The kernel of each object with itself."""
         objects = self.kernel._objects(pairs.rows, self.view)
-        return self._numbers(self.kernel.diagonal(objects))
-
-    def _numbers(self, value: Any) -> Array:
-        try:
-            return np.asarray(value, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise DataTypeError(
-                f"{self} must return real numbers, one for each pair ({error})."
-            ) from None
+        return real_numbers(self.kernel.diagonal(objects), str(self))
 
     def _checked(self, value: Any, shape: tuple[int, int]) -> Array:
-        matrix = self._numbers(value)
+        matrix = real_numbers(value, str(self))
         if matrix.shape != shape:
             raise DataError(
                 f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
@@ -175,16 +167,16 @@ class Block:
             )
         return matrix
 
-    def _check_symmetry(self, matrix: Array) -> None:
-        gap = np.abs(matrix - matrix.T)
-        if gap.max() > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
-            i, j = np.unravel_index(np.argmax(gap), gap.shape)
-            raise ValidityError(
-                f"{self} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) "
-                f"= {matrix[j, i]:g}; a "
-                "kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, or mend the "
-                "function."
-            )
+
+def _one_number(value: Any, owner: str) -> float:
+    """The kernel of one pair, from a matrix of one row and one column."""
+    matrix = real_numbers(value, owner)
+    if matrix.size != 1:
+        raise DataError(
+            f"{owner} returned shape {matrix.shape} for 1 row and 1 column; it must return a "
+            "matrix of shape (1, 1)."
+        )
+    return float(matrix.item())
 
 
 class PairKernel(Kernel):
@@ -212,7 +204,7 @@ class PairKernel(Kernel):
 
     def diagonal(self, A: Any) -> Any:
         """Return k(a, a) for every object; override it where that is cheaper than single pairs."""
-        return np.array([np.asarray(self.pairs([a], [a])).reshape(()) for a in A], dtype=float)
+        return [_one_number(self.pairs([a], [a]), type(self).__name__) for a in A]
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
@@ -272,12 +264,8 @@ class FunctionKernel(PairKernel):
         """Call the function on each object with itself."""
         if self.pairwise:
             return [self.function(a, a) for a in A]
-        return np.array(
-            [
-                np.asarray(self.function(A[i : i + 1], A[i : i + 1])).reshape(())
-                for i in range(len(A))
-            ]
-        )
+        singles = (A[i : i + 1] for i in range(len(A)))
+        return [_one_number(self.function(a, a), "FunctionKernel") for a in singles]
 
     def _objects(self, points: Points, view: View) -> Any:
         data = points.data_of(view)

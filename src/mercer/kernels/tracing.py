@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.exceptions import DataError, UnfusedWarning, warn
+from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import plain
 from mercer.kernels.views import View
@@ -57,14 +57,41 @@ class Unfused:
         return self._call(values, (pairs.shape[0],))
 
     def _call(self, values: list[Array], shape: tuple[int, ...]) -> Array:
-        result = np.asarray(getattr(self.kernel, self.method)(*values))
-        if result.shape not in ((), shape):
-            raise DataError(
-                f"{type(self.kernel).__name__}.{self.method} returned shape {result.shape} for "
-                f"pairs of "
-                f"shape {shape}; it must return one number for each pair."
-            )
-        return np.broadcast_to(result, shape)
+        result = getattr(self.kernel, self.method)(*values)
+        return one_for_each_pair(result, shape, f"{self}.{self.method}")
+
+
+def real_numbers(value: Any, owner: str) -> Array:
+    """What a user's function returned, as an array of numbers."""
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(
+            f"{owner} must return real numbers, one for each pair ({error})."
+        ) from None
+
+
+def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
+    """What an element-wise method returned, in the shape of the pairs."""
+    result = real_numbers(value, owner)
+    if result.shape not in ((), shape):
+        raise DataError(
+            f"{owner} returned shape {result.shape} for pairs of shape {shape}; it must return one "
+            "number for each pair."
+        )
+    return np.broadcast_to(result, shape)
+
+
+def require_symmetry(matrix: Array, owner: str) -> None:
+    """Refuse a matrix k(X) that is not its own transpose."""
+    gap = np.abs(matrix - matrix.T)
+    if gap.max() > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
+        i, j = np.unravel_index(np.argmax(gap), gap.shape)
+        raise ValidityError(
+            f"{owner} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = "
+            f"{matrix[j, i]:g}; a kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, "
+            "or mend the function."
+        )
 
 
 _announced: set[type] = set()
@@ -142,7 +169,11 @@ class UnfusedCoordinate:
     def block(self, pairs: Pairs) -> Array:
         """The reduced function at all pairs."""
         x, z = pairs.matrices(self.view)
-        return self._reduce([(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)])
+        columns = [(a[:, None], b[None, :]) for a, b in zip(x.T, z.T, strict=True)]
+        value = self._reduce(columns)
+        if pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids):
+            require_symmetry(value, f"{self}.coordinate")
+        return value
 
     def is_single(self, pairs: Pairs) -> bool:
         """Whether the data are float32."""
@@ -157,12 +188,6 @@ class UnfusedCoordinate:
         values = []
         for x, z in columns:
             shape = np.broadcast_shapes(x.shape, z.shape)
-            value = np.asarray(self.kernel.coordinate(x, z), dtype=float)
-            if value.shape not in ((), shape):
-                raise DataError(
-                    f"{self}.coordinate returned shape {value.shape} for pairs of shape {shape}; "
-                    f"it must "
-                    "return one number for each pair."
-                )
-            values.append(np.broadcast_to(value, shape))
+            value = self.kernel.coordinate(x, z)
+            values.append(one_for_each_pair(value, shape, f"{self}.coordinate"))
         return np.asarray(reference.elementary(values, self.kernel._degree())[-1])

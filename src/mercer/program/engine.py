@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer import _core
+from mercer import _core, memory
 from mercer.parallel import thread_count
 from mercer.program.expression import (
     DIFFERENCE,
@@ -33,6 +33,9 @@ BLOCK = 1024
 _SINGLE: np.dtype[Any] = np.dtype(np.float32)
 _DOUBLE: np.dtype[Any] = np.dtype(np.float64)
 
+_CACHE_LINE = 64
+_LARGE = 2**24
+
 #: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
 WEIGHTS = "weights"
 FACTORS = Slot("factors")
@@ -42,7 +45,8 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     """The matrix of all pairs."""
     root, dtype = _specialise(root, pairs)
     lowered = lower((root,))
-    out: Array = np.empty(pairs.shape, dtype)
+    memory.require_matrix(pairs.shape, dtype.itemsize)
+    out = _empty(pairs.shape, dtype)
     symmetric = pairs.rows is pairs.cols and not lowered.blocks
     for rows, cols, part in _parts(lowered, pairs):
         arguments = _bind(lowered, part, dtype)
@@ -51,6 +55,16 @@ def gram(root: Expr, pairs: Pairs) -> Array:
             lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count()
         )
     return out
+
+
+def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """An array to be filled; a large one starts at a cache line, for stores past the cache."""
+    size = shape[0] * shape[1] * dtype.itemsize
+    if size < _LARGE:
+        return np.empty(shape, dtype)
+    buffer = np.empty(size + _CACHE_LINE, np.uint8)
+    start = -buffer.__array_interface__["data"][0] % _CACHE_LINE
+    return buffer[start : start + size].view(dtype).reshape(shape)
 
 
 def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:

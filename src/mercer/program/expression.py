@@ -189,6 +189,19 @@ class Expr:
     def __ge__(self, other: Any) -> Expr:
         return _apply("greater_equal", self, other)
 
+    def __and__(self, other: Any) -> Expr:
+        return _apply("bitwise_and", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Expr:
+        return _apply("bitwise_or", self, other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Expr:
+        return _apply("invert", self)
+
     # ``x == z`` in a kernel must mean the comparison of values. Nodes still serve as dictionary
     # keys:
     # they hash by identity, and dictionaries compare by identity first.

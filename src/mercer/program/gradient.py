@@ -37,6 +37,7 @@ def parameter_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contrac
         for request in _parameter_requests(leaf, tile)
     ]
     requests = [*scalars.values(), *(request for _, request in leaves)]
+    _refuse_sparse_columns(requests, pairs)
     results = contract(requests, pairs, weights) if requests else []
     sums = dict(zip(scalars, results, strict=False))
     _add_scalars(gradients, sums, pairs)
@@ -53,7 +54,9 @@ def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -
         for leaf, tile in adjoint.leaves.items()
         for request in _input_requests(leaf, tile)
     ]
-    results = contract([request for _, request in leaves], pairs, weights) if leaves else []
+    requests = [request for _, request in leaves]
+    _refuse_sparse_columns(requests, pairs)
+    results = contract(requests, pairs, weights) if requests else []
     total: Any = 0.0
     for (leaf, request), result in zip(leaves, results, strict=True):
         if leaf.op == "row":
@@ -63,6 +66,16 @@ def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -
             part = result[0] if isinstance(request, CoordinateRequest) else result
             total = total + _to_data(slot, part, pairs)
     return np.broadcast_to(np.asarray(total), np.shape(pairs.rows.data)).copy()
+
+
+def _refuse_sparse_columns(requests: list[Request], pairs: Pairs) -> None:
+    """A derivative for each column is as dense as the columns are many."""
+    for request in requests:
+        if request.kind != "sum" and request.slot is not None and pairs.is_sparse(request.slot):
+            raise NotDifferentiableError(
+                "the gradient in the inputs, or in one length-scale for each column, needs dense "
+                "columns, got a sparse matrix; call X.toarray() first, or use one length_scale."
+            )
 
 
 # Parameters

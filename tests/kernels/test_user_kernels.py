@@ -1,0 +1,283 @@
+"""Kernels that users write: traced, untraceable, plain functions, and broken ones."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer as mc
+import references as ref
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    NotDifferentiableError,
+    UnfusedWarning,
+    ValidityError,
+)
+from mercer.testing import check_kernel
+
+RNG = np.random.default_rng(5)
+X, Z = RNG.normal(size=(14, 3)), RNG.normal(size=(8, 3))
+
+
+class Cauchy(mc.Stationary):
+    """1 / (1 + r^2 / alpha)."""
+
+    alpha = mc.Positive(1.0)
+
+    def profile(self, r2: Any) -> Any:
+        return 1 / (1 + r2 / self.alpha)
+
+
+class Slow(mc.Stationary):
+    """The same, in a way that cannot be traced."""
+
+    alpha = mc.Positive(1.0)
+
+    def profile(self, r2: Any) -> Any:
+        values = [1 / (1 + float(v) / self.alpha) for v in np.ravel(r2)]
+        return np.reshape(values, np.shape(r2))
+
+
+class SlowMinimum(mc.Coordinate):
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return np.vectorize(min)(x, z)
+
+
+class Tilted(mc.Coordinate):
+    """Not symmetric."""
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return x * x * z
+
+
+class SlowTilted(mc.Coordinate):
+    """Not symmetric, and not traceable."""
+
+    def coordinate(self, x: Any, z: Any) -> Any:
+        return np.vectorize(lambda a, b: a * a * b)(x, z)
+
+
+def test_the_cauchy_kernel_of_the_documentation() -> None:
+    check_kernel(Cauchy(alpha=0.7))
+    check_kernel(Cauchy([0.5, 1.0, 2.0], alpha=mc.Fixed(0.7)))
+    wanted = ref.matrix(ref.cauchy, X, Z, alpha=0.7)
+    assert_allclose(Cauchy(alpha=0.7)(X, Z), wanted, rtol=1e-13)
+    assert Cauchy(alpha=0.7).theta_names == ["length_scale", "alpha"]
+    assert (2.0 * Cauchy() + mc.RBF()).get_params()["cauchy__alpha"] == 1.0
+
+
+def test_derivatives_of_the_cauchy_kernel_in_closed_form() -> None:
+    kernel = Cauchy(length_scale=0.8, alpha=0.7)
+    r2 = ref.matrix(ref.squared_distance, X, Z, length_scale=0.8)
+    weights = RNG.normal(size=r2.shape)
+    # theta holds logarithms: dk/dlog(alpha) = k^2 r2 / alpha, dk/dlog(l) = 2 k^2 r2 / alpha.
+    part = (weights * (1 + r2 / 0.7) ** -2 * r2 / 0.7).sum()
+    assert_allclose(kernel.gram(X, Z).gradient(weights), [2 * part, part], rtol=1e-12)
+
+
+def test_a_traced_kernel_gives_no_warning(nothing_announced: None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Cauchy()(X)
+
+
+def test_an_untraceable_method_works_and_says_so_once(nothing_announced: None) -> None:
+    with pytest.warns(UnfusedWarning, match=r"Slow\.profile could not be traced .* unfused"):
+        K = Slow(alpha=0.7)(X, Z)
+    assert_allclose(K, ref.matrix(ref.cauchy, X, Z, alpha=0.7), rtol=1e-13)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Slow(alpha=0.3)(X)
+        (Slow() * mc.RBF())(X)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+def test_untraceable_kernels_keep_the_contract() -> None:
+    check_kernel(Slow(alpha=0.7))
+    check_kernel(2.0 * Slow().on(0, 1) * mc.RBF() + mc.Linear())
+    check_kernel(SlowMinimum(), np.abs(X))
+    many, few = RNG.normal(size=(1100, 2)), RNG.normal(size=(20, 2))  # more than one block
+    assert_allclose(Slow()(many, few), Cauchy()(many, few), rtol=1e-12)
+    V, W = RNG.normal(size=(1100, 2)), RNG.normal(size=(20, 2))
+    slow, fast = Slow().gram(many, few), Cauchy().gram(many, few)
+    assert_allclose(slow @ W, fast @ W, rtol=1e-10, atol=1e-10)
+    assert_allclose(slow.T @ V, fast.T @ V, rtol=1e-10, atol=1e-10)
+    assert_allclose(SlowMinimum()(np.abs(X)), mc.HistogramIntersection()(np.abs(X)), rtol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+def test_parameters_of_an_untraceable_method_have_no_gradient() -> None:
+    with pytest.raises(NotDifferentiableError, match=r"Slow: .*hold them with Fixed"):
+        Slow().gram(X).gradient()
+
+
+def test_python_control_flow_on_data_cannot_be_traced(nothing_announced: None) -> None:
+    class Branching(mc.Stationary):
+        def profile(self, r2: Any) -> Any:
+            return np.exp(-r2) if np.all(r2 >= 0) else r2
+
+    with pytest.warns(UnfusedWarning, match="truth value|could not be traced"):
+        assert_allclose(Branching()(X), np.exp(-ref.matrix(ref.squared_distance, X)), rtol=1e-12)
+
+
+def test_integers_and_choices_stay_concrete() -> None:
+    class Chosen(mc.DotProduct):
+        degree = mc.Integer(2, low=1)
+        shape = mc.Choice("power", ("power", "exponential"))
+
+        def profile(self, s: Any) -> Any:
+            if self.shape == "exponential":
+                return np.exp(s)
+            total = 1.0
+            for _ in range(self.degree):
+                total = total * s
+            return total
+
+    check_kernel(Chosen(degree=3))
+    check_kernel(Chosen(shape="exponential"))
+    assert_allclose(Chosen(degree=3)(X), (X @ X.T) ** 3, rtol=1e-11, atol=1e-12)
+
+
+def test_arrays_of_parameters_are_traced() -> None:
+    class Weighted(mc.DotProduct):
+        c = mc.NonNegative([1.0, 0.5], ndim=1)
+
+        def profile(self, s: Any) -> Any:
+            return self.c[0] + self.c[1] * s
+
+    kernel = Weighted(c=[2.0, 3.0])
+    assert_allclose(kernel(X), 2 + 3 * X @ X.T, rtol=1e-12, atol=1e-12)
+    check_kernel(kernel)
+
+
+def test_a_product_over_columns() -> None:
+    class Brownian(mc.Coordinate):
+        reduction = "product"
+
+        def coordinate(self, x: Any, z: Any) -> Any:
+            return np.minimum(x, z)
+
+    positive = np.abs(X)
+    wanted = np.minimum(positive[:, None], positive[None]).prod(axis=2)
+    assert_allclose(Brownian()(positive), wanted, rtol=1e-13)
+
+
+# Structured kernels -------------------------------------------------------------------------------
+
+
+class Lengths(mc.FeatureKernel):
+    def features(self, objects: list[Any]) -> Any:
+        return np.array([[len(o), 1.0] for o in objects])
+
+
+class CommonLetters(mc.PairKernel):
+    def pairs(self, A: list[Any], B: list[Any]) -> Any:
+        return [[len(set(a) & set(b)) for b in B] for a in A]
+
+
+WORDS = ["a", "abc", "bcd", "dddd"]
+
+
+def test_feature_and_pair_kernels_on_objects() -> None:
+    wanted = np.array([[len(a) * len(b) + 1.0 for b in WORDS] for a in WORDS])
+    assert_allclose(Lengths()(WORDS), wanted)
+    common = np.array([[len(set(a) & set(b)) for b in WORDS] for a in WORDS])
+    assert_allclose(CommonLetters()(WORDS), common)
+    assert_allclose((Lengths() * CommonLetters())(WORDS), wanted * common)
+    check_kernel(Lengths())
+    check_kernel(CommonLetters() + mc.Spectrum(2))
+
+
+def test_features_need_a_row_for_each_object() -> None:
+    class Broken(mc.FeatureKernel):
+        def features(self, objects: list[Any]) -> Any:
+            return np.ones((1, 2))
+
+    with pytest.raises(DataError, match=r"Broken\.features returned shape \(1, 2\) for 4 objects"):
+        Broken()(WORDS)
+
+
+# Functions ----------------------------------------------------------------------------------------
+
+
+def test_functions_of_matrices_and_of_pairs() -> None:
+    wanted = X @ Z.T + 1
+    assert_allclose(mc.FunctionKernel(lambda A, B: A @ B.T + 1)(X, Z), wanted)
+    pairwise = mc.FunctionKernel(lambda a, b: float(a @ b) + 1, pairwise=True)
+    assert_allclose(pairwise(X, Z), wanted)
+    assert_allclose(pairwise.diag(X), (X**2).sum(axis=1) + 1)
+    words = mc.FunctionKernel(lambda a, b: len(set(a) & set(b)), pairwise=True)
+    assert_allclose(words(WORDS), CommonLetters()(WORDS))
+    assert_allclose((pairwise * mc.RBF())(X, Z), wanted * mc.RBF()(X, Z), rtol=1e-13)
+
+
+def test_functions_run_in_blocks_and_multiply() -> None:
+    many = RNG.normal(size=(1100, 2))
+    kernel = mc.FunctionKernel(lambda A, B: np.tanh(A) @ np.tanh(B).T) + mc.RBF()
+    V = RNG.normal(size=(1100, 3))
+    K = np.tanh(many) @ np.tanh(many).T + mc.RBF()(many)
+    assert_allclose(kernel(many), K, rtol=1e-12, atol=1e-12)
+    assert_allclose(kernel.gram(many) @ V, K @ V, rtol=1e-9, atol=1e-9)
+    assert_allclose(kernel.gram(many).normal_matmat(V), K.T @ (K @ V), rtol=1e-9, atol=1e-8)
+    assert_allclose(kernel.gram(many).gradient(), mc.RBF().gram(many).gradient(), rtol=1e-9)
+
+
+def test_functions_that_return_the_wrong_thing() -> None:
+    with pytest.raises(
+        DataError,
+        match=r"FunctionKernel returned shape \(2, 2\).*must return a matrix of shape \(14, 8\)",
+    ):
+        mc.FunctionKernel(lambda A, B: np.ones((2, 2)))(X, Z)
+    with pytest.raises(DataError, match=r"returned nan for row 0 and column 0; .* finite"):
+        mc.FunctionKernel(lambda A, B: np.full((len(A), len(B)), math.nan))(X)
+    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
+        mc.FunctionKernel(lambda A, B: "matrix")(X)
+    with pytest.raises(DataTypeError, match=r"FunctionKernel"):
+        mc.FunctionKernel(lambda a, b: "number", pairwise=True)(X)
+
+
+def test_functions_that_are_not_symmetric() -> None:
+    with pytest.raises(
+        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .*Return"
+    ):
+        mc.FunctionKernel(lambda A, B: A[:, :1] + 2 * B[:, 0])(X)
+    with pytest.raises(ValidityError, match="not symmetric"):
+        mc.FunctionKernel(lambda a, b: a[0] - b[0], pairwise=True)(X)
+
+
+def test_a_traced_method_that_is_not_symmetric_is_refused() -> None:
+    with pytest.raises(ValidityError, match=r"Tilted.* symmetric"):
+        Tilted()(X)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+def test_an_untraced_method_that_is_not_symmetric_is_refused() -> None:
+    with pytest.raises(ValidityError, match=r"SlowTilted.* symmetric"):
+        SlowTilted()(X)
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")
+def test_an_untraced_method_of_the_wrong_shape_is_refused() -> None:
+    class Flat(mc.Stationary):
+        def profile(self, r2: Any) -> Any:
+            return np.ravel(np.asarray(r2))[:2] + 0.0
+
+    with pytest.raises(
+        DataError, match=r"Flat\.profile returned shape \(2,\) for pairs of shape \(14, 14\)"
+    ):
+        Flat()(X)
+
+
+def test_a_method_that_returns_no_number_per_pair_is_refused(nothing_announced: None) -> None:
+    class Text(mc.Stationary):
+        def profile(self, r2: Any) -> Any:
+            return "abc"
+
+    with pytest.warns(UnfusedWarning), pytest.raises(DataTypeError, match=r"Text\.profile"):
+        Text()(X)

@@ -1,0 +1,185 @@
+"""The engine against the NumPy executor and naive sums, across tiles, widths, types and threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from mercer.exceptions import ParameterError
+from mercer.program import engine, reference
+from mercer.program.gradient import input_gradient, parameter_gradient
+
+RNG = np.random.default_rng(13)
+KERNELS = [
+    mc.RBF(),
+    mc.Laplacian(),
+    mc.Matern(nu=1.3),
+    mc.Linear() ** 2 + 0.5 * mc.RBF() * mc.Periodic(),
+    mc.Monomials(2).normalized() + mc.White(),
+    mc.Anova(3),
+    mc.ArcCosine(1),
+]
+TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+
+
+def bound(kernel: mc.Kernel, X: Any, Z: Any) -> Any:
+    return np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z)).astype(float))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("n", "m", "d"),
+    [
+        (1, 1, 1),
+        (1, 7, 2),
+        (5, 3, 1),
+        (17, 16, 3),
+        (33, 65, 8),
+        (130, 127, 5),
+        (257, 300, 17),
+        (64, 513, 33),
+    ],
+)
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_shapes_that_do_not_fill_tiles(
+    kernel: mc.Kernel, n: int, m: int, d: int, dtype: Any
+) -> None:
+    X = (RNG.normal(size=(n, d)) / np.sqrt(d)).astype(dtype)
+    Z = (RNG.normal(size=(m, d)) / np.sqrt(d)).astype(dtype)
+    for args in ((X, Z), (X,)):
+        pairs = kernel._pairs(*args)
+        wanted = np.asarray(reference.evaluate(kernel.expression, pairs), float)
+        size = bound(kernel, X, args[-1])
+        tolerance = TOLERANCE[np.dtype(dtype)]
+        K = engine.gram(kernel.expression, pairs)
+        assert K.dtype == dtype
+        assert (np.abs(K - wanted) <= tolerance * size).all()
+        V = RNG.normal(size=(wanted.shape[1], 3))
+        product = engine.product(kernel.expression, pairs, V)
+        assert (np.abs(product - wanted @ V) <= 2 * tolerance * (size @ np.abs(V))).all()
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 5, 8, 9, 16, 17, 40])
+def test_any_number_of_vectors(r: int) -> None:
+    X, Z = RNG.normal(size=(150, 4)), RNG.normal(size=(90, 4))
+    V = RNG.normal(size=(90, r))
+    K = mc.RBF()(X, Z)
+    assert_allclose(mc.RBF().gram(X, Z) @ V, K @ V, rtol=1e-12, atol=1e-12)
+    assert_allclose(mc.RBF().gram(X, Z).normal_matmat(V), K.T @ (K @ V), rtol=1e-11, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gradients_equal_the_reference(kernel: mc.Kernel) -> None:
+    X, Z = RNG.normal(size=(70, 5)) / 2, RNG.normal(size=(45, 5)) / 2
+    U, V = RNG.normal(size=(70, 2)), RNG.normal(size=(45, 2))
+    pairs = kernel._pairs(X, Z)
+    for weights in (U @ V.T, (U, V)):
+        args = kernel.expression, pairs
+        found = parameter_gradient(*args, weights, engine.contract)
+        wanted = parameter_gradient(*args, U @ V.T, reference.contract)
+        assert found.keys() == wanted.keys()
+        for path in wanted:
+            assert_allclose(found[path], wanted[path], rtol=1e-9, atol=1e-9)
+        found = input_gradient(*args, weights, engine.contract)
+        assert_allclose(
+            found, input_gradient(*args, U @ V.T, reference.contract), rtol=1e-9, atol=1e-9
+        )
+
+
+def test_a_symmetric_matrix_is_symmetric_to_the_last_bit() -> None:
+    X = RNG.normal(size=(333, 6))
+    for kernel in KERNELS:
+        K = kernel(X)
+        assert_array_equal(K, K.T)
+
+
+def test_single_precision_accumulates_in_double() -> None:
+    """Within a tile sums are float32; across tiles they are not, so that n does not matter."""
+    X = np.zeros((200_000, 1), np.float32)
+    total = mc.RBF().gram(X[:3], X) @ np.full(200_000, 0.1, np.float32)
+    assert_allclose(total, 200_000 * float(np.float32(0.1)), rtol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_results_do_not_depend_on_threads_or_on_the_run(dtype: Any) -> None:
+    X, V = RNG.normal(size=(1500, 7)).astype(dtype), RNG.normal(size=(1500, 3)).astype(dtype)
+    kernel = 0.5 * mc.RBF(np.ones(7)) * mc.Periodic() + mc.Matern(nu=1.3)
+
+    def results() -> list[Any]:
+        gram = kernel.gram(X)
+        return [
+            gram @ V,
+            gram.normal_matmat(V),
+            gram.gradient((V, V)),
+            gram.input_gradient((V, V)),
+            gram.frobenius(),
+            gram[:700, :],
+        ]
+
+    with mc.threads(1):
+        wanted = results()
+    for count in (1, 2, 3):
+        with mc.threads(count):
+            for a, b in zip(results(), wanted, strict=True):
+                assert_array_equal(a, b)
+
+
+# The number of threads ----------------------------------------------------------------------------
+
+
+def test_threads_nest_and_end() -> None:
+    before = mc.thread_count()
+    with mc.threads(3):
+        assert mc.thread_count() == 3
+        with mc.threads(1):
+            assert mc.thread_count() == 1
+        assert mc.thread_count() == 3
+    assert mc.thread_count() == before
+
+
+def test_the_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERCER_NUM_THREADS", "5")
+    assert mc.thread_count() == 5
+    with mc.threads(2):
+        assert mc.thread_count() == 2
+    monkeypatch.setenv("MERCER_NUM_THREADS", "many")
+    with pytest.raises(ParameterError, match=r"MERCER_NUM_THREADS: 'many' is not a whole number"):
+        mc.RBF()(np.ones((2, 1)))
+    monkeypatch.delenv("MERCER_NUM_THREADS")
+    assert mc.thread_count() >= 1
+
+
+def test_the_environment_variable_of_a_new_process() -> None:
+    program = "import mercer as mc; print(mc.thread_count())"
+    environment = {**os.environ, "MERCER_NUM_THREADS": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.strip() == "3"
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "two", None])
+def test_bad_numbers_of_threads(bad: Any) -> None:
+    with (
+        pytest.raises(ParameterError, match=r"threads\(n\): .* whole number of threads >= 1; pass"),
+        mc.threads(bad),
+    ):
+        pass
+
+
+def test_several_python_threads_share_the_engine() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    X = RNG.normal(size=(400, 3))
+    kernels = [mc.RBF(length) for length in np.linspace(0.5, 2.0, 8)]
+    wanted = [k(X) for k in kernels]
+    with ThreadPoolExecutor(4) as pool:
+        for K, W in zip(pool.map(lambda k: k(X), kernels), wanted, strict=True):
+            assert_array_equal(K, W)

@@ -1,0 +1,99 @@
+"""What is public is exactly what ``__all__`` lists."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+import types
+
+import pytest
+
+import mercer as mc
+
+REQUIRED = [
+    "RBF",
+    "Laplacian",
+    "Matern",
+    "RationalQuadratic",
+    "Periodic",
+    "Cosine",
+    "Wendland",
+    "SpectralMixture",
+    "Linear",
+    "Polynomial",
+    "Monomials",
+    "Anova",
+    "Sigmoid",
+    "ArcCosine",
+    "Chi2",
+    "AdditiveChi2",
+    "HistogramIntersection",
+    "Tanimoto",
+    "Categorical",
+    "Constant",
+    "White",
+    "Precomputed",
+    "FunctionKernel",
+    "Stationary",
+    "DotProduct",
+    "Coordinate",
+    "FeatureKernel",
+    "PairKernel",
+    "Spectrum",
+    "Positive",
+    "NonNegative",
+    "Real",
+    "Integer",
+    "Choice",
+    "Fixed",
+    "Bounded",
+    "Points",
+    "KernelRidge",
+    "threads",
+    "validity",
+    "features",
+    "testing",
+]
+
+
+def test_all_names_exist_once() -> None:
+    assert len(set(mc.__all__)) == len(mc.__all__)
+    for name in mc.__all__:
+        assert hasattr(mc, name)
+
+
+def test_all_is_exactly_the_public_names() -> None:
+    """Whatever is reached as mercer.name without an underscore is listed, or is a module."""
+    reachable = {
+        name
+        for name, value in vars(mc).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    } - {"annotations"}
+    modules = {name for name in mc.__all__ if isinstance(getattr(mc, name), types.ModuleType)}
+    assert reachable == set(mc.__all__) - modules
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_required_names_are_public(name: str) -> None:
+    assert name in mc.__all__
+
+
+def test_every_module_lists_names_that_it_has() -> None:
+    for module in pkgutil.walk_packages(mc.__path__, "mercer."):
+        if module.name.rpartition(".")[2].startswith("_"):
+            continue
+        loaded = importlib.import_module(module.name)
+        for name in getattr(loaded, "__all__", ()):
+            assert hasattr(loaded, name), f"{module.name}.{name}"
+
+
+def test_a_missing_engine_says_how_to_build_it() -> None:
+    program = "import sys; sys.modules['mercer._core'] = None; import mercer"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "ImportError: mercer's native engine" in done.stderr
+    assert "Build it with" in done.stderr
