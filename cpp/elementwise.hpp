@@ -102,6 +102,8 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return exp_pass<T>(size, dst, a, scalars[line.s0]);
     case Op::log:
       return map<T>(size, dst, a, [](V p) { return vlog<T>(p); });
+    case Op::log1p:
+      return map<T>(size, dst, a, [](V p) { return vlog1p<T>(p); });
     case Op::sqrt:
       return map<T>(size, dst, a, [](V p) { return vsqrt<T>(p); });
     case Op::sin:

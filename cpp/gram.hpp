@@ -19,7 +19,8 @@ class Gram {
     const auto bytes = static_cast<std::int64_t>(sizeof(T));
     const auto line = static_cast<std::int64_t>(kCacheLine);
     stream_rows_ = reinterpret_cast<std::uintptr_t>(job.out) % kCacheLine == 0 &&
-                   job.stride * bytes % line == 0 && rows_ * job.stride > kStreamBytes / bytes;
+                   job.stride * bytes % line == 0 && job.stride * bytes % kPage != 0 &&
+                   rows_ * job.stride > kStreamBytes / bytes;
   }
 
   void run() {
@@ -34,8 +35,10 @@ class Gram {
  private:
   static constexpr std::int64_t W = kPanel<T>;
   static constexpr int L = kLanes<T>;
-  // A matrix too large for the caches goes past them, if its rows consist of whole cache lines.
+  // A matrix too large for the caches goes past them, if its rows consist of whole cache lines (and
+  // not of whole pages: then the write-combining buffers collide, and plain stores are faster).
   static constexpr std::int64_t kStreamBytes = 16 << 20;
+  static constexpr std::int64_t kPage = 4096;
 
   // A unit is a band of rows. In the symmetric case it holds the pairs with column >= row.
   void run_units(Worker& worker) {

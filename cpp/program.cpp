@@ -84,6 +84,7 @@ const std::vector<OpInfo>& operations() {
       {Op::reciprocal, "reciprocal", anywhere, 1, 1, false, 5},
       {Op::exp, "exp", anywhere, 1, 1, false, 16},
       {Op::log, "log", anywhere, 1, 0, false, 25},
+      {Op::log1p, "log1p", anywhere, 1, 0, false, 30},
       {Op::sqrt, "sqrt", anywhere, 1, 0, false, 8},
       {Op::sin, "sin", anywhere, 1, 0, false, 40},
       {Op::cos, "cos", anywhere, 1, 0, false, 40},

@@ -39,6 +39,7 @@ enum class Op : std::int32_t {
   reciprocal,
   exp,
   log,
+  log1p,
   sqrt,
   sin,
   cos,

@@ -131,6 +131,8 @@ inline double elementwise(const Instruction& line, const std::vector<double>& r,
       return std::exp(scalar(line.s0) * reg(line.a));
     case Op::log:
       return std::log(reg(line.a));
+    case Op::log1p:
+      return std::log1p(reg(line.a));
     case Op::sqrt:
       return std::sqrt(reg(line.a));
     case Op::sin:

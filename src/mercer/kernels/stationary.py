@@ -171,8 +171,8 @@ class RationalQuadratic(Stationary):
     psd = True
 
     def profile(self, r2: Any) -> Any:
-        """(1 + r^2 / (2 alpha))^-alpha."""
-        return (1 + r2 / (2 * self.alpha)) ** (-self.alpha)
+        """(1 + r^2 / (2 alpha))^-alpha, with all digits also where alpha is large."""
+        return np.exp(-self.alpha * np.log1p(r2 / (2 * self.alpha)))
 
 
 class Wendland(Stationary):

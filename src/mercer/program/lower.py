@@ -29,6 +29,7 @@ _NAMES = {
     "multiply": "mul",
     "divide": "div",
     "log": "log",
+    "log1p": "log1p",
     "sqrt": "sqrt",
     "sin": "sin",
     "cos": "cos",

@@ -40,6 +40,7 @@ TABLE: dict[str, Operation] = {
     "divide": Operation(np.divide, (lambda g, a, y: g / a[1], lambda g, a, y: -g * y / a[1])),
     "exp": Operation(np.exp, (lambda g, a, y: g * y,)),
     "log": Operation(np.log, (lambda g, a, y: g / a[0],)),
+    "log1p": Operation(np.log1p, (lambda g, a, y: g / (1.0 + a[0]),)),
     "sqrt": Operation(np.sqrt, (lambda g, a, y: 0.5 * g * inverse(y),)),
     "inverse": Operation(_inverse, (lambda g, a, y: -g * y * y,)),
     "sin": Operation(np.sin, (lambda g, a, y: g * apply("cos", a[0]),)),
@@ -132,8 +133,12 @@ def apply(name: str, *inputs: Any) -> Expr:
 # ------------------------------------------------------------------
 
 
+#: Whole exponents below this are products, which negative numbers have too.
+_WHOLE = 2**31
+
+
 def _power(a: Expr, p: Expr) -> Expr:
-    if p.op == "const" and float(p.attr).is_integer() and abs(p.attr) <= 64:
+    if p.op == "const" and float(p.attr).is_integer() and abs(p.attr) < _WHOLE:
         return _integer_power(a, int(p.attr))
     if p.op == "const" and p.attr == 0.5:
         return _make("sqrt", a)
@@ -171,7 +176,6 @@ _DERIVED: dict[str, Callable[..., Expr]] = {
     "expm1": lambda a: apply("exp", a) - 1.0,
     "log2": lambda a: apply("log", a) / math.log(2.0),
     "log10": lambda a: apply("log", a) / math.log(10.0),
-    "log1p": lambda a: apply("log", 1.0 + a),
     "tan": lambda a: apply("sin", a) / apply("cos", a),
     "sinh": lambda a: 0.5 * (apply("exp", a) - apply("exp", -a)),
     "cosh": lambda a: 0.5 * (apply("exp", a) + apply("exp", -a)),
