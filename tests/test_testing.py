@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, ParameterError
@@ -140,6 +141,9 @@ def test_given_points_of_any_kind() -> None:
     rng = np.random.default_rng(0)
     check_kernel(mc.RBF(), rng.normal(size=(9, 5)))
     check_kernel(mc.RBF([1.0, 2.0]), rng.normal(size=(9, 2)), Z=rng.normal(size=(4, 2)))
+    check_kernel(mc.RBF() * mc.Periodic(), rng.normal(size=(9, 3)).astype(np.float32))
+    check_kernel(mc.Linear() ** 64, rng.normal(size=(6, 3)) / 3)  # underflows in float32
+    check_kernel(mc.RBF(), sp.random_array((9, 20), density=0.3, rng=rng))
     check_kernel(mc.Spectrum(2), ["abab", "ba", "abc", "", "aab"])
     check_kernel(mc.HistogramIntersection(), rng.integers(0, 4, (12, 3)))  # many ties
     frame = pd.DataFrame({"s": ["ab", "ba", "abb", "aab"], "x": [0.1, 0.2, 0.7, 0.4]})

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from mercer.exceptions import ParameterError
 
@@ -57,20 +57,32 @@ def threads(n: int) -> Iterator[None]:
     count = _checked(n, "threads(n)")
     token = _chosen.set(count)
     try:
-        with threadpool_limits(limits=count, user_api="blas"):
+        with _blas().limit(limits=count, user_api="blas"):
             yield
     finally:
         _chosen.reset(token)
 
 
 @contextmanager
-def blas_threads() -> Iterator[None]:
-    """Make BLAS and LAPACK follow ``MERCER_NUM_THREADS`` (a `threads` context does so already)."""
-    if _chosen.get() is None and os.environ.get("MERCER_NUM_THREADS"):
-        with threadpool_limits(limits=thread_count(), user_api="blas"):
-            yield
-    else:
+def blas_threads(at_most: int | None = None) -> Iterator[None]:
+    """Make BLAS and LAPACK follow mercer's number of threads, or use fewer, inside a block.
+
+    Parameters
+    ----------
+    at_most : int, optional
+        An upper limit: small decompositions lose more by waiting for each other than they gain.
+    """
+    if at_most is None and not os.environ.get("MERCER_NUM_THREADS"):
+        yield  # the default of the library, or the limit that `threads` has set
+        return
+    with _blas().limit(limits=min(at_most or thread_count(), thread_count()), user_api="blas"):
         yield
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Finding the loaded libraries takes milliseconds, setting their threads microseconds."""
+    return ThreadpoolController()
 
 
 def _checked(value: object, owner: str) -> int:

@@ -45,6 +45,7 @@ CASES: list[tuple[Any, type[MercerError], str]] = [
     (lambda: mc.RBF()(X * 1j), DataTypeError, r"Complex data not supported by RBF"),
     (lambda: mc.RBF()(["abc", "d"]), DataTypeError, r"RBF .*list of str.*Spectrum"),
     (lambda: mc.RBF()([["a", "b"]]), DataTypeError, r"RBF .*Categorical\(\)"),
+    (lambda: mc.RBF()(np.ma.masked_less(X, 0.0)), DataError, r"masked values.*fill or drop"),
     (lambda: mc.RBF()(None), DataTypeError, r"NoneType is not a collection of rows; pass"),
     (lambda: mc.RBF()("abc"), DataTypeError, r"single string"),
     (lambda: mc.Spectrum(2)(X), DataTypeError, r"Spectrum: row 0 .*not a string; pass a list"),

@@ -103,9 +103,8 @@ def test_strings_compose_with_numbers(make: Any) -> None:
     assert_allclose(kernel.gram(frame) @ np.ones(10), wanted.sum(axis=1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_strings_beside_numbers_fit_and_search(make: Any) -> None:
-    if make is FRAMES["pyarrow"]:
-        pytest.skip("scikit-learn does not split arrow tables")
     frame = make({"sequence": SEQUENCES, "ph": PH, "temperature": TEMPERATURE})
     kernel = mc.Spectrum(2).on("sequence") * mc.RBF(1.0).on("ph", "temperature")
     y = PH + np.array([s.count("AC") for s in SEQUENCES])
@@ -183,6 +182,9 @@ def test_lists_integers_and_series_are_data() -> None:
     wanted = mc.RBF()(np.array(rows, dtype=float))
     for data in (rows, np.array(rows), np.array(rows, dtype=object), np.array(rows, np.float16)):
         assert_allclose(mc.RBF()(data), wanted, rtol=1e-6)
+    for dtype in (">f8", np.longdouble, "<f8", ">i4"):
+        assert_array_equal(mc.RBF()(np.array(rows, dtype)), wanted)
+    assert mc.RBF()(X.astype(np.longdouble)).dtype == np.float64
     assert_array_equal(mc.Spectrum(2)(pd.Series(["ab", "abab"])), [[1, 2], [2, 5]])
     assert_array_equal(mc.Spectrum(2)(pl.Series(["ab", "abab"])), [[1, 2], [2, 5]])
 

@@ -45,6 +45,12 @@ def test_scikit_learn_agrees() -> None:
     assert_allclose(ours, sigmoid_kernel(X, Z, gamma=0.3, coef0=0.5), rtol=1e-12, atol=1e-13)
 
 
+def test_high_odd_powers_keep_the_sign_of_negative_numbers() -> None:
+    s = X[:5] @ Z[:4].T / 4
+    for kernel in (mc.Polynomial(101, 0.0, 0.25), (0.25 * mc.Linear()) ** 101):
+        assert_allclose(kernel(X[:5], Z[:4]), s**101, rtol=1e-11)
+
+
 def test_anova_of_more_columns_than_there_are_is_zero() -> None:
     assert (mc.Anova(degree=5)(X) == 0).all()
 

@@ -33,7 +33,7 @@ class Chi2(Coordinate):
     --------
     >>> import mercer as mc
     >>> float(mc.Chi2()([[1.0, 0.0]], [[0.0, 1.0]])[0, 0])
-    0.1353352832366127
+    0.13533528
     """
 
     gain = Positive(1.0)

@@ -88,7 +88,7 @@ class Laplacian(Stationary):
     --------
     >>> import mercer as mc
     >>> float(mc.Laplacian()([[0.0, 0.0]], [[1.0, 1.0]])[0, 0])
-    0.1353352832366127
+    0.13533528
     """
 
     psd = True
@@ -130,7 +130,7 @@ class Matern(Stationary):
     --------
     >>> import mercer as mc
     >>> float(mc.Matern(nu=0.5)([[0.0]], [[1.0]])[0, 0])
-    0.36787944117144233
+    0.36787944
     """
 
     nu = Positive(1.5, learned=False, allow_infinity=True)
@@ -164,7 +164,7 @@ class RationalQuadratic(Stationary):
     --------
     >>> import mercer as mc
     >>> float(mc.RationalQuadratic(alpha=0.5)([[0.0]], [[1.0]])[0, 0])
-    0.7071067811865476
+    0.70710678
     """
 
     alpha = Positive(1.0)

@@ -119,6 +119,10 @@ class Reader(Protocol):
         """Turn data into columns."""
 
 
+#: What the engine reads; other byte orders and widths are converted.
+_FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
+
+
 @dataclass(frozen=True)
 class Numbers:
     """Numeric columns: arrays, sparse rows, data frames, nested lists; finite."""
@@ -128,8 +132,9 @@ class Numbers:
 
     def read(self, data: Any) -> Columns:
         """Read numbers, and check that they are finite."""
-        if type(data) is np.ndarray and data.ndim == 2 and data.dtype.kind == "f" and data.size:
-            values: Any = data if data.dtype.itemsize in (4, 8) else data.astype(np.float32)
+        plain = type(data) is np.ndarray and data.ndim == 2 and data.dtype in _FLOATS
+        if plain and data.size:
+            values: Any = data
             names = None
         else:
             values, names = numeric_matrix(data, self.owner)

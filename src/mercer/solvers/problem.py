@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,25 @@ from mercer.solvers.spectral import Spectrum
 from mercer.solvers.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+# Below this many rows LAPACK's threads wait for each other longer than they work.
+_FEW_ROWS = 1500
+
+
+def _threaded(method: Callable[P, R]) -> Callable[P, R]:
+    """Run a method of a problem with as many BLAS threads as its size is worth."""
+
+    @wraps(method)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        problem = args[0]
+        assert isinstance(problem, RidgeProblem)
+        with blas_threads(1 if problem.n_rows < _FEW_ROWS else None):
+            return method(*args, **kwargs)
+
+    return limited
 
 
 class RidgeProblem:
@@ -77,7 +98,7 @@ class RidgeProblem:
         """The type of the Gram matrix and of every answer."""
         return self._gram.dtype
 
-    @blas_threads()
+    @_threaded
     def solve(self, alpha: float) -> Solution:
         """Coefficients at one positive alpha, by Cholesky.
 
@@ -100,7 +121,7 @@ class RidgeProblem:
         )
         return self.expand(found)
 
-    @blas_threads()
+    @_threaded
     def spectrum(self) -> Spectrum:
         """The eigendecomposition, for the rows with a positive weight.
 
@@ -113,7 +134,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
-    @blas_threads()
+    @_threaded
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha.
 
@@ -143,7 +164,7 @@ class RidgeProblem:
         errors: Array = measure(self.targets, alphas).mean(axis=1)
         return np.where(np.isnan(errors), np.inf, errors)
 
-    @blas_threads()
+    @_threaded
     def eigenvalues(self) -> Array:
         """The eigenvalues of the spectrum alone.
 
@@ -156,7 +177,7 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
-    @blas_threads()
+    @_threaded
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha.
 
