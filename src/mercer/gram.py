@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer import memory
 from mercer.exceptions import DataError, DataTypeError
 from mercer.program import engine
 from mercer.program.expression import Expr
@@ -131,7 +130,6 @@ class Gram(LinearOperator):
 
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""
-        memory.require_matrix(self.shape, np.dtype(self.dtype).itemsize)
         return engine.gram(self._expression, self.pairs)
 
     # Sums

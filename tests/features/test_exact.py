@@ -440,4 +440,4 @@ def test_taylor_parameters_are_checked(parameters: dict[str, object], text: str)
 
 
 def test_all_is_exactly_the_public_names() -> None:
-    assert set(features.__all__) == set(features.exact.__all__)
+    assert set(features.__all__) == {*features.exact.__all__, *features.taylor.__all__}

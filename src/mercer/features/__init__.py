@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mercer.features.exact import (
-    TaylorRBF,
     concatenate,
     concatenate_names,
     cover_count,
@@ -15,6 +14,7 @@ from mercer.features.exact import (
     tensor_product,
     tensor_product_names,
 )
+from mercer.features.taylor import TaylorRBF
 
 __all__ = [
     "TaylorRBF",

@@ -1,4 +1,4 @@
-"""Finite feature maps in closed form, and the truncated map of the RBF kernel.
+"""Finite feature maps in closed form.
 
 Every function works on matrices with one row for each point. Values and column names come from
 separate functions, with the columns in the same order: names are wanted rarely and cost more.
@@ -12,21 +12,16 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import accumulate, chain, groupby, islice, pairwise, product
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.spatial.distance import cdist
-from scipy.special import gammainc, gammaln
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, ParameterError
 
 __all__ = [
-    "TaylorRBF",
     "concatenate",
     "concatenate_names",
     "cover_count",
@@ -75,7 +70,7 @@ def dimension(n: int, d: int) -> int:
     >>> features.dimension(100, 5)
     96560646
     """
-    n, d = _integer("dimension", "n", n, 0), _integer("dimension", "d", d, 0)
+    n, d = integer("dimension", "n", n, 0), integer("dimension", "d", d, 0)
     return math.comb(n + d, d)
 
 
@@ -105,7 +100,7 @@ def cover_count(n: int, d: int) -> int:
     >>> features.cover_count(4, 2)
     14
     """
-    n, d = _integer("cover_count", "n", n, 1), _integer("cover_count", "d", d, 0)
+    n, d = integer("cover_count", "n", n, 1), integer("cover_count", "d", d, 0)
     return 2 * sum(math.comb(n - 1, k) for k in range(min(d, n - 1) + 1))
 
 
@@ -160,16 +155,16 @@ def polynomial_features(
     True
     """
     owner = "polynomial_features"
-    p = _integer(owner, "degree", degree, 0)
+    p = integer(owner, "degree", degree, 0)
     offset, gain = _non_negative(owner, "offset", offset), _non_negative(owner, "gain", gain)
     X = _points(owner, X)
     n_samples, n_inputs = X.shape
-    _forecast(owner, n_samples, math.comb(n_inputs + p, p), X.itemsize)
+    forecast(owner, n_samples, math.comb(n_inputs + p, p), X.itemsize)
     # Stepping up from degree t - 1 to t turns (t-1)!/m! gain^(t-1) into t!/a! gain^t.
     ratios = [t * gain for t in range(1, p + 1)]
     factors = [math.sqrt(math.comb(p, t)) * math.sqrt(offset) ** (p - t) for t in range(p + 1)]
     constant = np.ones((n_samples, 1), dtype=X.dtype)
-    return _graded_features(X, constant, ratios, factors, lowest=0 if offset > 0 else p)
+    return graded_features(X, constant, ratios, factors, lowest=0 if offset > 0 else p)
 
 
 def polynomial_names(inputs: int | Sequence[str], degree: int, offset: float = 1.0) -> list[str]:
@@ -198,9 +193,9 @@ def polynomial_names(inputs: int | Sequence[str], degree: int, offset: float = 1
     ['height^2', 'height*width', 'width^2']
     """
     owner = "polynomial_names"
-    p, names = _integer(owner, "degree", degree, 0), _input_names(owner, inputs)
+    p, names = integer(owner, "degree", degree, 0), _input_names(owner, inputs)
     offset = _non_negative(owner, "offset", offset)
-    _forecast(owner, 1, math.comb(len(names) + p, p), _BYTES_PER_NAME)
+    forecast(owner, 1, math.comb(len(names) + p, p), _BYTES_PER_NAME)
     graded = islice(_graded_words(len(names), p), 0 if offset > 0 else p, None)
     words = chain.from_iterable(graded)
     return [_monomial_name(word, names) for word in words]
@@ -244,9 +239,9 @@ def monomial_features(X: ArrayLike, degree: int) -> Floats:
     array([[1., 3., 2., 6.]])
     """
     owner = "monomial_features"
-    k, X = _integer(owner, "degree", degree, 0), _points(owner, X)
+    k, X = integer(owner, "degree", degree, 0), _points(owner, X)
     n_samples, n_inputs = X.shape
-    _forecast(owner, n_samples, (k + 1) ** n_inputs, X.itemsize)
+    forecast(owner, n_samples, (k + 1) ** n_inputs, X.itemsize)
     powers = np.stack([X**i for i in range(k + 1)], axis=-1)
     constant = np.ones((n_samples, 1), dtype=X.dtype)
     return reduce(_dense_product, (powers[:, j] for j in range(n_inputs)), constant)
@@ -274,8 +269,8 @@ def monomial_names(inputs: int | Sequence[str], degree: int) -> list[str]:
     ['1', 'x1', 'x0', 'x0*x1']
     """
     owner = "monomial_names"
-    k, names = _integer(owner, "degree", degree, 0), _input_names(owner, inputs)
-    _forecast(owner, 1, (k + 1) ** len(names), _BYTES_PER_NAME)
+    k, names = integer(owner, "degree", degree, 0), _input_names(owner, inputs)
+    forecast(owner, 1, (k + 1) ** len(names), _BYTES_PER_NAME)
     return tensor_product_names(*([_power(name, i) for i in range(k + 1)] for name in names))
 
 
@@ -367,7 +362,7 @@ def tensor_product(*maps: Features) -> Features:
     if any(sparse.issparse(factor) for factor in factors):
         return _sparse_tensor_product([sparse.csr_array(factor) for factor in factors], width)
     itemsize = np.result_type(*factors).itemsize
-    _forecast("tensor_product", len(factors[0]), width, itemsize)
+    forecast("tensor_product", len(factors[0]), width, itemsize)
     return reduce(_dense_product, factors)
 
 
@@ -391,170 +386,6 @@ def tensor_product_names(*names: Sequence[str]) -> list[str]:
     ['1', 'x1', 'x0', 'x0*x1']
     """
     return ["*".join(name for name in word if name != "1") or "1" for word in product(*names)]
-
-
-# --------------------------------------------------------------------------------------------------
-# The truncated map of the RBF kernel
-
-
-class TaylorRBF(TransformerMixin, BaseEstimator):
-    """The infinite feature map of the RBF kernel, truncated at a total degree.
-
-    With x and z divided by the length-scale, exp(-|x - z|^2 / 2) is
-    exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_t (x.z)^t / t!, so the features are
-    exp(-|x|^2 / 2) x^a / sqrt(a!) over all exponents a (Cotter, Keshet and Srebro 2011). Their
-    number is C(n_inputs + degree, degree), and the error grows with |x| |z|: this is a map for few
-    inputs and data within a few length-scales of the origin, so centre the data first.
-
-    Parameters
-    ----------
-    degree : int, default=4
-        The largest total degree, at least 0.
-    length_scale : float or array-like of shape (n_inputs,), default=1.0
-        The length-scale of the RBF kernel, one for all inputs or one for each.
-
-    Attributes
-    ----------
-    n_features_in_ : int
-        The number of input columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        The names of the input columns, where X has names.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer import features
-    >>> X = np.array([[0.3, -0.5], [1.0, 0.2]])
-    >>> taylor = features.TaylorRBF(degree=12).fit(X)
-    >>> Phi = taylor.transform(X)
-    >>> K = np.exp(-((X[:, None] - X) ** 2).sum(-1) / 2)
-    >>> bool((abs(Phi @ Phi.T - K) <= taylor.error_bound(X) + 1e-14).all())
-    True
-    """
-
-    def __init__(self, degree: int = 4, length_scale: float | ArrayLike = 1.0) -> None:
-        self.degree = degree
-        self.length_scale = length_scale
-
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Check the parameters against the number of input columns.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_inputs)
-            The points; only their number of columns is used.
-        y : object, optional
-            Ignored.
-
-        Returns
-        -------
-        TaylorRBF
-            The transformer itself.
-        """
-        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
-        self._degree()
-        self._scales(points.shape[1])
-        return self
-
-    def transform(self, X: ArrayLike) -> Floats:
-        """Compute the features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_inputs)
-            The points.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-            The features, columns as in :func:`polynomial_features`.
-        """
-        X, p = self._scaled(X), self._degree()
-        n_samples, n_inputs = X.shape
-        _forecast("TaylorRBF", n_samples, math.comb(n_inputs + p, p), X.itemsize)
-        # The damping factor comes first: where it is 0, powers of a huge x must not overflow.
-        damping = np.exp(-_half_norms(X))[:, None]
-        return _graded_features(X, damping, [1.0] * p, [1.0] * (p + 1), lowest=0)
-
-    def error_bound(self, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Bound the truncation error of every entry, |Phi(x).Phi(z) - k(x, z)|.
-
-        Let s = x.z after division by the length-scale, and p the degree. For s >= 0 the remainder
-        of the exponential series is e^s P(p + 1, s), P the regularised incomplete gamma function,
-        and the bound is the error itself. For s < 0 the remainder is at most
-        |s|^(p + 1) / (p + 1)! (Lagrange). Both are multiplied by exp(-(|x|^2 + |z|^2) / 2).
-        Rounding errors, of the order of the machine's precision, come on top.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_inputs)
-            The points.
-        Z : array-like of shape (m_samples, n_inputs), optional
-            Other points; X itself by default.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, m_samples)
-            One bound for each entry; its ``max()`` bounds them all.
-        """
-        X = self._scaled(X).astype(np.float64, copy=False)
-        Z = X if Z is None else self._scaled(Z).astype(np.float64, copy=False)
-        order = self._degree() + 1
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            s = X @ Z.T
-            # Distances directly: s - (|x|^2 + |z|^2) / 2 would cancel far from the origin.
-            remainder = np.exp(-cdist(X, Z, "sqeuclidean") / 2) * gammainc(order, np.maximum(s, 0))
-            log_lagrange = order * np.log(np.abs(s)) - gammaln(order + 1)
-            half_norms = _half_norms(X)[:, None] + _half_norms(Z)
-            lagrange = np.exp(log_lagrange - half_norms)
-        # Both kernels lie in [-1, 1]; that serves where the squares of X overflow to NaN.
-        bound: NDArray[np.float64] = np.fmin(np.where(s >= 0, remainder, lagrange), 2.0)
-        return bound
-
-    def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> NDArray[Any]:
-        """Name the features by their monomials.
-
-        Parameters
-        ----------
-        input_features : sequence of str, optional
-            The names of the input columns; those seen in `fit`, or x0, x1, ..., by default.
-
-        Returns
-        -------
-        ndarray of str
-            One name for each feature; the common factor exp(-|x|^2 / 2) is left out.
-        """
-        check_is_fitted(self, "n_features_in_")
-        inputs = list(_check_feature_names_in(self, input_features))
-        return np.asarray(polynomial_names(inputs, self._degree()), dtype=object)
-
-    def _scaled(self, X: ArrayLike) -> Floats:
-        check_is_fitted(self, "n_features_in_")
-        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return (points / self._scales(points.shape[1])).astype(points.dtype, copy=False)
-
-    def _degree(self) -> int:
-        return _integer("TaylorRBF", "degree", self.degree, 0)
-
-    def _scales(self, n_inputs: int) -> NDArray[np.float64]:
-        scales = np.asarray(self.length_scale, dtype=np.float64)
-        if scales.shape not in ((), (n_inputs,)) or not (np.isfinite(scales) & (scales > 0)).all():
-            raise ParameterError(
-                f"TaylorRBF: length_scale = {self.length_scale!r} is not one positive number or "
-                f"{n_inputs} of them, one for each input column."
-            )
-        return scales
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _half_norms(X: Floats) -> Floats:
-    with np.errstate(over="ignore"):
-        norms: Floats = np.einsum("ij,ij->i", X, X)
-    return norms / 2
 
 
 # --------------------------------------------------------------------------------------------------
@@ -587,7 +418,7 @@ def _steps(n_inputs: int, degree: int) -> Iterator[_Step]:
         yield _Step(suffix, starts, multiplicity)
 
 
-def _graded_features(
+def graded_features(
     X: Floats, constant: Floats, ratios: Sequence[float], factors: Sequence[float], lowest: int
 ) -> Floats:
     """Return the columns factors_t * constant * x^a sqrt(ratios_1 ... ratios_t / a!), t = |a|.
@@ -686,7 +517,7 @@ def _sparse_product(A: Features, B: Features) -> Features:
 # Arguments
 
 
-def _integer(owner: str, name: str, value: int, least: int) -> int:
+def integer(owner: str, name: str, value: int, least: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ParameterError(f"{owner}: {name} = {value!r} is not an integer >= {least}.")
     return int(value)
@@ -726,7 +557,7 @@ def _points(owner: str, X: ArrayLike) -> Floats:
 
 def _input_names(owner: str, inputs: int | Sequence[str]) -> Sequence[str]:
     if isinstance(inputs, int | np.integer):
-        return [f"x{j}" for j in range(_integer(owner, "inputs", inputs, 0))]
+        return [f"x{j}" for j in range(integer(owner, "inputs", inputs, 0))]
     return list(inputs)
 
 
@@ -742,7 +573,7 @@ def _same_rows(owner: str, maps: Sequence[Features]) -> list[Features]:
     return [part.astype(np.float64) if part.dtype.kind in "iub" else part for part in parts]
 
 
-def _forecast(owner: str, rows: int, columns: int, itemsize: int) -> None:
+def forecast(owner: str, rows: int, columns: int, itemsize: int) -> None:
     size = columns * (rows * itemsize + _BYTES_PER_COLUMN)
     memory.require(
         # Beyond this a float cannot say the number, and nobody needs to read it.

@@ -162,7 +162,7 @@ class DotProduct(VectorKernel):
     ...         return np.exp(s)
     >>> import numpy as np
     >>> float(Softmax()([[0.0, 1.0]])[0, 0])
-    2.71828182
+    2.71828183
     """
 
     takes_sparse = True
