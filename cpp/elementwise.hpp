@@ -65,6 +65,21 @@ __attribute__((noinline)) void exp_pass(std::int64_t size, T* target, const T* a
   }
 }
 
+// 2^-a for a >= 0.
+template <class T>
+__attribute__((noinline)) void decay_pass(std::int64_t size, T* target, const T* a) {
+  constexpr int L = kLanes<T>;
+  constexpr int N = 4;
+  for (std::int64_t i = 0; i < size; i += N * L) {
+    Vec<T> y[N];
+#pragma GCC unroll 8
+    for (int v = 0; v < N; ++v) y[v] = load<T>(a + i + v * L);
+    vdecayn<T, N>(y);
+#pragma GCC unroll 8
+    for (int v = 0; v < N; ++v) store<T>(target + i + v * L, y[v]);
+  }
+}
+
 template <class T>
 MERCER_INLINE Vec<T> one_where(IVec<T> mask) {
   return keep_where<T>(mask, broadcast<T>(T(1)));
@@ -100,6 +115,8 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return map<T>(size, dst, a, [s0](V p) { return s0 / p; });
     case Op::exp:
       return exp_pass<T>(size, dst, a, scalars[line.s0]);
+    case Op::decay:
+      return decay_pass<T>(size, dst, a);
     case Op::log:
       return map<T>(size, dst, a, [](V p) { return vlog<T>(p); });
     case Op::log1p:

@@ -35,13 +35,15 @@ inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64
                       std::int64_t tile_width, std::int64_t row_bytes, std::int64_t max_blocks) {
   constexpr std::int64_t kPairsPerUnit = std::int64_t{1} << 20;
   constexpr std::int64_t kAccumulatorBytes = 256 * 1024;
-  constexpr std::int64_t kWantedUnits = 64, kMaxBlock = 64, kMinChunk = 4096;
+  constexpr std::int64_t kWantedUnits = 64, kMinChunk = 4096;
+  // Every tile of the other side is read from a slow cache once for each block.
+  constexpr std::int64_t kMinBlock = 24, kMaxBlock = 64;
   Grid grid{};
   grid.panels = panels;
   grid.columns = columns;
   // Enough pairs to make a unit worth its start, few enough that accumulators stay in cache.
   grid.block = std::clamp<std::int64_t>(
-      kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), 4, kMaxBlock);
+      kPairsPerUnit / (panel_points * std::min(columns, kPairsPerUnit)), kMinBlock, kMaxBlock);
   grid.block = std::clamp<std::int64_t>(kAccumulatorBytes / std::max<std::int64_t>(row_bytes, 1), 1,
                                         grid.block);
   grid.block = std::max(grid.block, divide_up(panels, max_blocks));

@@ -83,6 +83,7 @@ const std::vector<OpInfo>& operations() {
       {Op::axpy, "axpy", anywhere, 2, 1, false, 2},
       {Op::reciprocal, "reciprocal", anywhere, 1, 1, false, 5},
       {Op::exp, "exp", anywhere, 1, 1, false, 16},
+      {Op::decay, "decay", anywhere, 1, 0, false, 12},
       {Op::log, "log", anywhere, 1, 0, false, 25},
       {Op::log1p, "log1p", anywhere, 1, 0, false, 30},
       {Op::sqrt, "sqrt", anywhere, 1, 0, false, 8},

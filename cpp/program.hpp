@@ -38,6 +38,7 @@ enum class Op : std::int32_t {
   axpy,
   reciprocal,
   exp,
+  decay,
   log,
   log1p,
   sqrt,

@@ -197,6 +197,22 @@ MERCER_INLINE Vec<T> vexp2(Vec<T> x) {
   return values[0];
 }
 
+// a <- 2^-a for N vectors of a >= 0: what is left of a distance whose scale holds the logarithm of
+// 2 already. No upper bound, no factor: two operations fewer than `vexp2n`. Error: 0.8 ulp.
+template <class T, int N>
+MERCER_INLINE void vdecayn(Vec<T> (&a)[N]) {
+  const Vec<T> rounder = broadcast<T>(kExp2Rounder<T>);
+  const Vec<T> largest = broadcast<T>(-Exp2Constants<T>::kLowest);
+  Vec<T> rounded[N];
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) a[i] = vmin<T>(largest, a[i]);
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) rounded[i] = rounder - a[i];
+#pragma GCC unroll 16
+  for (int i = 0; i < N; ++i) a[i] = (rounder - rounded[i]) - a[i];
+  exp2_assemble<T, N>(rounded, a);
+}
+
 // The factor s of exp(s a), prepared for `vexp_scaled`: s log2(e) in two parts, and the bounds of
 // `a` beyond which the result is 0 or infinity. A factor beyond the range of T counts as the
 // largest one.

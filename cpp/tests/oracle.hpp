@@ -129,6 +129,8 @@ inline double elementwise(const Instruction& line, const std::vector<double>& r,
       return scalar(line.s0) / reg(line.a);
     case Op::exp:
       return std::exp(scalar(line.s0) * reg(line.a));
+    case Op::decay:
+      return std::exp2(-reg(line.a));
     case Op::log:
       return std::log(reg(line.a));
     case Op::log1p:

@@ -352,6 +352,22 @@ void test_nan_payload() {
 }
 
 template <class T>
+void test_decay() {
+  const auto function = [](Vec<T> x) {
+    Vec<T> values[1] = {x};
+    vdecayn<T, 1>(values);
+    return values[0];
+  };
+  const auto reference = [](long double x) { return std::exp2(-x); };
+  std::vector<T> x = uniform<T>(0, 20);
+  for (const T far : uniform<T>(0, 1200)) x.push_back(far);
+  report("decay", flushing<T>(reference, x, map<T>(x, function)), 1.1);
+  CHECK(at<T>(function, T(0)) == 1 && at<T>(function, T(3)) == T(0.125), "decay of integers");
+  CHECK(at<T>(function, T(2000)) == 0 && at<T>(function, kInfinity<T>) == 0, "decay underflow");
+  CHECK(std::isnan(at<T>(function, std::numeric_limits<T>::quiet_NaN())), "decay NaN");
+}
+
+template <class T>
 void test_interleaved_exp2() {
   constexpr int count = 5;
   Vec<T> values[count];
@@ -619,6 +635,7 @@ void test_all() {
   test_exp2<T>();
   test_nan_payload<T>();
   test_interleaved_exp2<T>();
+  test_decay<T>();
   test_exp<T>();
   test_scaled_exp<T>();
   report_rounded_exponent<T>();

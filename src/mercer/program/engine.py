@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -132,7 +135,7 @@ def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
         single = single and matrix.dtype == _SINGLE
         if pairs.rows is not pairs.cols:
             single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
-    root = _sparsify(_wind(root), frozenset(sparse))
+    root = _fold_exponents(_sparsify(_wind(root), frozenset(sparse)))
     return root, _SINGLE if single else _DOUBLE
 
 
@@ -185,6 +188,53 @@ def _squared_sine(body: Expr) -> Expr | None:
     if argument.op == "multiply" and argument.args[0] is DIFFERENCE:
         return None if argument.args[1].is_pair else argument.args[1]
     return None
+
+
+@lru_cache(maxsize=1024)
+def _fold_exponents(root: Expr) -> Expr:
+    """exp(-c r^2) = 2^-(r')^2: constants move into the scale of the data, out of every pair."""
+    readers = Counter(argument for node in walk((root,)) for argument in node.args)
+
+    def rewrite(node: Expr) -> Expr | None:
+        if node.op != "exp":
+            return None
+        terms = _distances(node.args[0])
+        if terms is None or any(readers[leaf] > 1 for leaf, _ in terms):
+            return None
+        total = [_rescaled(leaf, factor * math.log2(math.e)) for leaf, factor in terms]
+        return Expr("decay", (sum(total[1:], start=total[0]),))
+
+    return substitute(root, rewrite)
+
+
+def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
+    """Return [(distance, c), ...] if an exponent is -c1 d1 - c2 d2 ... for positive constants."""
+    if exponent.op == "add":
+        parts = [_distances(argument) for argument in exponent.args]
+        return None if None in parts else [term for part in parts for term in part or ()]
+    factor = 1.0
+    if exponent.op == "multiply" and exponent.args[1].op == "const":
+        exponent, factor = exponent.args[0], exponent.args[1].attr
+    return [(exponent, -factor)] if factor < 0 and _scale_power(exponent) else None
+
+
+def _scale_power(leaf: Expr) -> int:
+    """The power of the scale in a distance: 2 if squared, 1 if not; 0 for what is no distance."""
+    if leaf.op == "squared_distance" and leaf.attr.scale is not None:
+        return 2
+    if leaf.op == "coordinate" and leaf.attr.slot.scale is not None and leaf.attr.degree == 1:
+        return 1 if leaf.attr.body is abs(DIFFERENCE) else 0
+    return 0
+
+
+def _rescaled(leaf: Expr, factor: float) -> Expr:
+    """The distance times a positive factor, by way of its scale."""
+    is_coordinate = leaf.op == "coordinate"
+    slot: Slot = leaf.attr.slot if is_coordinate else leaf.attr
+    assert slot.scale is not None
+    stretch = factor ** (1 / _scale_power(leaf))
+    slot = replace(slot, scale=replace(slot.scale, factor=slot.scale.factor * stretch))
+    return Expr(leaf.op, (), replace(leaf.attr, slot=slot) if is_coordinate else slot)
 
 
 @lru_cache(maxsize=256)

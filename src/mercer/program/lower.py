@@ -28,6 +28,7 @@ _NAMES = {
     "subtract": "sub",
     "multiply": "mul",
     "divide": "div",
+    "decay": "decay",
     "log": "log",
     "log1p": "log1p",
     "sqrt": "sqrt",
