@@ -1,5 +1,6 @@
 #include "data.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -72,6 +73,20 @@ bool all_finite(const StridedMatrix<T>& x) {
   return true;
 }
 
+template <class T>
+void column_middles(const StridedMatrix<T>& x, double* middles) {
+  const std::int64_t step = divide_up(x.rows, kMiddleSample), count = divide_up(x.rows, step);
+  T sample[kMiddleSample];
+  for (std::int64_t k = 0; k < x.columns; ++k) {
+    for (std::int64_t i = 0; i < count; ++i)
+      sample[i] = x.data[i * step * x.row_stride + k * x.column_stride];
+    std::nth_element(sample, sample + count / 2, sample + count);
+    middles[k] = static_cast<double>(sample[count / 2]);
+  }
+}
+
+template void column_middles(const StridedMatrix<float>&, double*);
+template void column_middles(const StridedMatrix<double>&, double*);
 template void pack_panels(const StridedMatrix<float>&, const double*, const double*, float*);
 template void pack_panels(const StridedMatrix<double>&, const double*, const double*, double*);
 template bool all_finite(const StridedMatrix<float>&);

@@ -69,4 +69,10 @@ void pack_panels(const StridedMatrix<T>& x, const double* centre, const double* 
 template <class T>
 bool all_finite(const StridedMatrix<T>& x);
 
+// A middle value of each column, from at most kMiddleSample evenly spaced rows: where to centre.
+// Unlike a mean it stays with the data when a few rows are far off.
+inline constexpr std::int64_t kMiddleSample = 127;
+template <class T>
+void column_middles(const StridedMatrix<T>& x, double* middles);
+
 }  // namespace mercer

@@ -101,6 +101,20 @@ nb::object pack_any(nb::handle x, const std::optional<Vector<double>>& centre,
 }
 
 template <class T>
+nb::object middles(const Matrix<T>& x) {
+  require(x.shape(0) > 0, "middle: X has no rows.");
+  AlignedBuffer<double> found(static_cast<std::int64_t>(x.shape(1)));
+  column_middles<T>(strided<T>(x), found.data());
+  return to_numpy<double>(std::move(found), {x.shape(1)});
+}
+
+nb::object middles_any(nb::handle x) {
+  const char* what = "middle: X must be a float32 or float64 array of two dimensions.";
+  return holds<float>(x) ? middles<float>(view<Matrix<float>>(x, what))
+                         : middles<double>(view<Matrix<double>>(x, what));
+}
+
+template <class T>
 bool is_finite(nb::handle object) {
   const char* what = "all_finite: X must be a float32 or float64 array of one or two dimensions.";
   const auto x = view<nb::ndarray<const T, nb::device::cpu>>(object, what);
@@ -535,6 +549,10 @@ NB_MODULE(_core, m) {
                 "scale: numpy.typing.NDArray[numpy.float64] | None = None) "
                 "-> numpy.typing.NDArray[typing.Any]"),
         "Panels (P, d, W) of (X - centre) * scale, computed in float64 and zero padded.");
+  m.def("middle", &middles_any, "X"_a,
+        nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
+                "-> numpy.typing.NDArray[numpy.float64]"),
+        "A middle value of each column, for finite X.");
   m.def("all_finite", &is_finite_any, "X"_a,
         nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
         "Whether no value is infinite or NaN.");

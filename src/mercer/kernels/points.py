@@ -8,12 +8,10 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mercer import _core
 from mercer.exceptions import DataError, NotDifferentiableError
 from mercer.kernels.containers import Array, ingest, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
-
-#: How many rows the centre of the data is taken from.
-_CENTRE_SAMPLE = 127
 
 
 class Points:
@@ -126,11 +124,16 @@ class Points:
         return own.like(other)
 
     def centre(self, view: Any) -> Array:
-        """A middle of each column of a view (0 for sparse data, which stay sparse)."""
+        """A middle of each column of a view (0 for sparse data, which stay sparse).
+
+        Distances do not depend on it; their rounding does.
+        """
         found = self._centres.get(view)
         if found is None:
             matrix = self.matrix(view)
-            found = self._centres[view] = _column_centres(matrix)
+            dense = isinstance(matrix, np.ndarray)
+            found = _core.middle(matrix) if dense else np.zeros(matrix.shape[1])
+            self._centres[view] = found
         return found
 
     def frame_of(self, view: Any) -> Any:
@@ -164,18 +167,6 @@ class Points:
         for step, data in zip(reversed(view.steps), reversed(stages[:-1]), strict=True):
             cotangent = step.pull_back(data, cotangent)
         return cotangent
-
-
-def _column_centres(matrix: Any) -> Array:
-    """A middle value of each column: unlike a mean it stays with the data when one row is far off.
-
-    Distances do not change with the centre; their rounding does.
-    """
-    if not isinstance(matrix, np.ndarray):
-        return np.zeros(matrix.shape[1])
-    sample = matrix[:: -(-len(matrix) // _CENTRE_SAMPLE)]
-    middle = len(sample) // 2
-    return np.asarray(np.partition(sample, middle, axis=0)[middle], dtype=float)
 
 
 def as_points(data: Any) -> Points:

@@ -34,7 +34,7 @@ from mercer.kernels.containers import (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Columns:
     """Numbers in columns. Columns with ``keys`` are matched by key, all others by position."""
 
@@ -79,7 +79,7 @@ class Columns:
         return sp.csr_array(self.values @ pick).astype(self.values.dtype)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Coded(Columns):
     """Categories as integer codes, one sorted array of categories for each column."""
 

@@ -48,8 +48,9 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     """The matrix of all pairs."""
     root, dtype = _specialise(root, pairs)
     lowered = lower((root,))
-    memory.require_matrix(pairs.shape, dtype.itemsize)
-    out = _empty(pairs.shape, dtype)
+    shape = pairs.shape
+    memory.require_matrix(shape, dtype.itemsize)
+    out = _empty(shape, dtype)
     symmetric = pairs.rows is pairs.cols and not lowered.blocks
     for rows, cols, part in _parts(lowered, pairs):
         arguments = _bind(lowered, part, dtype)

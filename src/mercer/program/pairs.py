@@ -67,7 +67,7 @@ class Source(Protocol):
         """What a Python function that asked for this view is given."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Pairs:
     """All pairs (row, column) of two collections, or with ``aligned`` the pairs (i, i).
 
