@@ -111,6 +111,8 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return map<T>(size, dst, a, b, [](V p, V q) { return p / q; });
     case Op::axpy:
       return map<T>(size, dst, a, b, [s0](V p, V q) { return p + s0 * q; });
+    case Op::fma:
+      return map<T>(size, dst, a, b, c, [s0](V p, V q, V r) { return p + s0 * q * r; });
     case Op::reciprocal:
       return map<T>(size, dst, a, [s0](V p) { return s0 / p; });
     case Op::exp:

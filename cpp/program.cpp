@@ -81,6 +81,7 @@ const std::vector<OpInfo>& operations() {
       {Op::mul, "mul", anywhere, 2, 0, false, 2},
       {Op::div, "div", anywhere, 2, 0, false, 5},
       {Op::axpy, "axpy", anywhere, 2, 1, false, 2},
+      {Op::fma, "fma", anywhere, 3, 1, false, 3},
       {Op::reciprocal, "reciprocal", anywhere, 1, 1, false, 5},
       {Op::exp, "exp", anywhere, 1, 1, false, 16},
       {Op::decay, "decay", anywhere, 1, 0, false, 12},

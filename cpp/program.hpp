@@ -36,6 +36,7 @@ enum class Op : std::int32_t {
   mul,
   div,
   axpy,
+  fma,
   reciprocal,
   exp,
   decay,

@@ -7,6 +7,7 @@
 
 #include "data.hpp"
 #include "simd.hpp"
+#include "transpose.hpp"
 
 namespace mercer::MERCER_ISA {
 
@@ -204,16 +205,22 @@ template <class T>
 void block_tile(const T* corner, std::int64_t lane_stride, std::int64_t across_stride,
                 std::int64_t lane_count, std::int64_t count, std::int64_t padded, T* tile) {
   constexpr std::int64_t W = kPanel<T>;
-  for (std::int64_t i = 0; i < padded * W; ++i) tile[i] = T(0);
-  if (lane_stride == 1) {
-    for (std::int64_t j = 0; j < count; ++j)
-      for (std::int64_t lane = 0; lane < lane_count; ++lane)
-        tile[j * W + lane] = corner[j * across_stride + lane];
-  } else {
+  constexpr int L = kLanes<T>;
+  // Where lanes are rows of the matrix, whole squares go through registers.
+  const std::int64_t whole = across_stride == 1 && lane_count == W ? count / L * L : 0;
+  for (std::int64_t j = 0; j < whole; j += L)
+    for (int v = 0; v < W; v += L) {
+      Vec<T> rows[L];
+#pragma GCC unroll 8
+      for (int i = 0; i < L; ++i) rows[i] = load_unaligned<T>(corner + (v + i) * lane_stride + j);
+      transpose<T>(rows);
+#pragma GCC unroll 8
+      for (int i = 0; i < L; ++i) store<T>(tile + (j + i) * W + v, rows[i]);
+    }
+  for (std::int64_t i = whole * W; i < padded * W; ++i) tile[i] = T(0);
+  for (std::int64_t j = whole; j < count; ++j)
     for (std::int64_t lane = 0; lane < lane_count; ++lane)
-      for (std::int64_t j = 0; j < count; ++j)
-        tile[j * W + lane] = corner[lane * lane_stride + j * across_stride];
-  }
+      tile[j * W + lane] = corner[lane * lane_stride + j * across_stride];
 }
 
 }  // namespace mercer::MERCER_ISA

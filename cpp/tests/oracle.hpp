@@ -125,6 +125,8 @@ inline double elementwise(const Instruction& line, const std::vector<double>& r,
       return reg(line.a) / reg(line.b);
     case Op::axpy:
       return reg(line.a) + scalar(line.s0) * reg(line.b);
+    case Op::fma:
+      return reg(line.a) + scalar(line.s0) * reg(line.b) * reg(line.c);
     case Op::reciprocal:
       return scalar(line.s0) / reg(line.a);
     case Op::exp:

@@ -143,11 +143,12 @@ class Matern(Stationary):
         if self.nu not in (0.5, 1.5, 2.5):
             return lookup(matern_table(self.nu), r2)
         r = np.sqrt(2 * self.nu * r2)
+        decay = np.exp(-r)
         if self.nu == 0.5:
-            return np.exp(-r)
+            return decay
         if self.nu == 1.5:
-            return (1 + r) * np.exp(-r)
-        return (1 + r + r * r / 3) * np.exp(-r)
+            return decay + r * decay
+        return decay + (r + r * r / 3) * decay
 
 
 class RationalQuadratic(Stationary):

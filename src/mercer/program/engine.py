@@ -51,10 +51,11 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     shape = pairs.shape
     memory.require_matrix(shape, dtype.itemsize)
     out = _empty(shape, dtype)
-    symmetric = pairs.rows is pairs.cols and not lowered.blocks
     for rows, cols, part in _parts(lowered, pairs):
+        whole = part is pairs
         arguments = _bind(lowered, part, dtype)
-        target = out[rows, cols]
+        target = out if whole else out[rows, cols]
+        symmetric = whole and pairs.rows is pairs.cols
         _core.gram(
             lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count()
         )
@@ -136,7 +137,7 @@ def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
         single = single and matrix.dtype == _SINGLE
         if pairs.rows is not pairs.cols:
             single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
-    root = _fold_exponents(_sparsify(_wind(root), frozenset(sparse)))
+    root = _fold_scales(_sparsify(_wind(root), frozenset(sparse)))
     return root, _SINGLE if single else _DOUBLE
 
 
@@ -192,20 +193,24 @@ def _squared_sine(body: Expr) -> Expr | None:
 
 
 @lru_cache(maxsize=1024)
-def _fold_exponents(root: Expr) -> Expr:
-    """exp(-c r^2) = 2^-(r')^2: constants move into the scale of the data, out of every pair."""
-    readers = Counter(argument for node in walk((root,)) for argument in node.args)
+def _fold_scales(root: Expr) -> Expr:
+    """Rewrite exp(-c d) as 2^-(d'), where the scale of the data holds the constant c log2(e).
 
-    def rewrite(node: Expr) -> Expr | None:
-        if node.op != "exp":
-            return None
-        terms = _distances(node.args[0])
-        if terms is None or any(readers[leaf] > 1 for leaf, _ in terms):
-            return None
-        total = [_rescaled(leaf, factor * math.log2(math.e)) for leaf, factor in terms]
-        return Expr("decay", (sum(total[1:], start=total[0]),))
-
-    return substitute(root, rewrite)
+    Other readers of a distance whose scale has changed see the new one times a constant.
+    """
+    nodes = walk((root,))
+    readers = Counter(argument for node in nodes for argument in node.args)
+    replaced: dict[Expr, Expr] = {}
+    for node in nodes:
+        terms = _distances(node.args[0]) if node.op == "exp" else None
+        if terms is None or any(readers[_leaf_of(distance)] > 1 for distance, _ in terms):
+            continue
+        factors = [c * math.log2(math.e) for _, c in terms]
+        stretched = [_stretched(d, f) for (d, _), f in zip(terms, factors, strict=True)]
+        replaced[node] = Expr("decay", (sum(stretched[1:], start=stretched[0]),))
+        for (distance, _), new, factor in zip(terms, stretched, factors, strict=True):
+            replaced[distance] = new * (1 / factor)
+    return substitute(root, replaced.get)
 
 
 def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
@@ -213,29 +218,42 @@ def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
     if exponent.op == "add":
         parts = [_distances(argument) for argument in exponent.args]
         return None if None in parts else [term for part in parts for term in part or ()]
-    factor = 1.0
-    if exponent.op == "multiply" and exponent.args[1].op == "const":
-        exponent, factor = exponent.args[0], exponent.args[1].attr
-    return [(exponent, -factor)] if factor < 0 and _scale_power(exponent) else None
+    distance, factor = _constant_factor(exponent)
+    return [(distance, -factor)] if factor < 0 and _scale_power(distance) else None
 
 
-def _scale_power(leaf: Expr) -> int:
+def _constant_factor(node: Expr) -> tuple[Expr, float]:
+    if node.op == "multiply" and node.args[1].op == "const":
+        return node.args[0], node.args[1].attr
+    return node, 1.0
+
+
+def _leaf_of(distance: Expr) -> Expr:
+    return _constant_factor(distance.args[0])[0] if distance.op == "sqrt" else distance
+
+
+def _scale_power(distance: Expr) -> int:
     """The power of the scale in a distance: 2 if squared, 1 if not; 0 for what is no distance."""
-    if leaf.op == "squared_distance" and leaf.attr.scale is not None:
+    if distance.op == "sqrt":
+        return 1 if _scale_power(_leaf_of(distance)) == 2 else 0
+    if distance.op == "squared_distance" and distance.attr.scale is not None:
         return 2
-    if leaf.op == "coordinate" and leaf.attr.slot.scale is not None and leaf.attr.degree == 1:
-        return 1 if leaf.attr.body is abs(DIFFERENCE) else 0
+    if distance.op == "coordinate" and distance.attr.body is abs(DIFFERENCE):
+        return 1 if distance.attr.slot.scale is not None and distance.attr.degree == 1 else 0
     return 0
 
 
-def _rescaled(leaf: Expr, factor: float) -> Expr:
-    """The distance times a positive factor, by way of its scale."""
-    is_coordinate = leaf.op == "coordinate"
-    slot: Slot = leaf.attr.slot if is_coordinate else leaf.attr
+def _stretched(distance: Expr, factor: float) -> Expr:
+    """The distance times a positive constant, by way of the scale of the data."""
+    if distance.op == "sqrt":
+        square, constant_ = _constant_factor(distance.args[0])
+        return apply("sqrt", _stretched(square, constant_ * factor * factor))
+    leaf = distance.attr
+    slot: Slot = leaf if distance.op == "squared_distance" else leaf.slot
     assert slot.scale is not None
-    stretch = factor ** (1 / _scale_power(leaf))
+    stretch = factor ** (1 / _scale_power(distance))
     slot = replace(slot, scale=replace(slot.scale, factor=slot.scale.factor * stretch))
-    return Expr(leaf.op, (), replace(leaf.attr, slot=slot) if is_coordinate else slot)
+    return Expr(distance.op, (), slot if isinstance(leaf, Slot) else replace(leaf, slot=slot))
 
 
 @lru_cache(maxsize=256)

@@ -203,8 +203,11 @@ def _select_add(node: Expr, tables: Tables) -> Step:
         base, factor = _scaled(a) or (a, _ONE)
         return Step("affine", (base,), (factor, b))
     for kept, moved in ((a, b), (b, a)):
-        if found := _scaled(moved):
-            return Step("axpy", (kept, found[0]), (found[1],))
+        base, factor = _scaled(moved) or (moved, _ONE)
+        if base.op == "multiply" and base.args[1].is_pair:
+            return Step("fma", (kept, *base.args), (factor,))
+        if base is not moved:
+            return Step("axpy", (kept, base), (factor,))
     return Step("add", (a, b))
 
 
