@@ -17,10 +17,12 @@ Array = np.ndarray[Any, Any]
 
 def ingest(data: Any) -> Any:
     """Bring data into one of: array, CSR array, narwhals frame, list of objects."""
+    if type(data) is np.ndarray:
+        return data
     if isinstance(data, np.ndarray):
         if np.ma.is_masked(data):
             raise DataError("X has masked values, which no kernel can compare; fill or drop them.")
-        return data if type(data) is np.ndarray else np.asarray(data)
+        return np.asarray(data)
     if sp.issparse(data):
         return sp.csr_array(data)
     if isinstance(data, nw.DataFrame):

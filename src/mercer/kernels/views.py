@@ -132,21 +132,23 @@ class Numbers:
 
     def read(self, data: Any) -> Columns:
         """Read numbers, and check that they are finite."""
-        plain = type(data) is np.ndarray and data.ndim == 2 and data.dtype in _FLOATS
-        if plain and data.size:
-            values: Any = data
-            names = None
+        if type(data) is np.ndarray and data.ndim == 2 and data.dtype in _FLOATS and data.size:
+            values, names = data, None
         else:
             values, names = numeric_matrix(data, self.owner)
-        if sp.issparse(values) and not self.sparse:
-            raise DataTypeError(
-                f"{self.owner} needs dense columns, got a sparse matrix; call X.toarray() first, "
-                f"or use a "
-                "dot-product or RBF-type kernel, which keep sparse data sparse."
-            )
-        if not _core.all_finite(values.data if sp.issparse(values) else values):
+        stored = values if type(values) is np.ndarray else self._stored_values(values)
+        if not _core.all_finite(stored):
             raise DataError(describe_nonfinite(values, self.owner))
         return Columns(values, names=names)
+
+    def _stored_values(self, matrix: Any) -> Array:
+        """The values that a sparse matrix stores, if sparse rows are taken at all."""
+        if not self.sparse:
+            raise DataTypeError(
+                f"{self.owner} needs dense columns, got a sparse matrix; call X.toarray() first, "
+                "or use a dot-product or RBF-type kernel, which keep sparse data sparse."
+            )
+        return np.asarray(matrix.data)
 
 
 @dataclass(frozen=True)

@@ -51,15 +51,20 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     shape = pairs.shape
     memory.require_matrix(shape, dtype.itemsize)
     out = _empty(shape, dtype)
+    if not lowered.blocks:
+        _fill(out, lowered, pairs, dtype, symmetric=pairs.rows is pairs.cols)
+        return out
     for rows, cols, part in _parts(lowered, pairs):
-        whole = part is pairs
-        arguments = _bind(lowered, part, dtype)
-        target = out if whole else out[rows, cols]
-        symmetric = whole and pairs.rows is pairs.cols
-        _core.gram(
-            lowered.program, lowered.results[0], *arguments, target, symmetric, thread_count()
-        )
+        _fill(out[rows, cols], lowered, part, dtype, symmetric=False)
     return out
+
+
+def _fill(
+    out: Array, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], *, symmetric: bool
+) -> None:
+    scalars, rows, cols, blocks = _bind(lowered, pairs, dtype)
+    result = lowered.results[0]
+    _core.gram(lowered.program, result, scalars, rows, cols, blocks, out, symmetric, thread_count())
 
 
 def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
