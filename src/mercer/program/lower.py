@@ -229,8 +229,20 @@ def _select_divide(node: Expr, tables: Tables) -> Step:
 
 
 def _select_exp(node: Expr, tables: Tables) -> Step:
-    base, factor = _scaled(node.args[0]) or (node.args[0], _ONE)
+    (argument,) = node.args
+    base, factor = _scaled(argument) or _common_factor(argument) or (argument, _ONE)
     return Step("exp", (base,), (factor,))
+
+
+def _common_factor(a: Expr) -> tuple[Expr, Expr] | None:
+    """Return (u + (t/s) v, s) when a is s u + t v with a constant s: one pass less."""
+    if a.op != "add":
+        return None
+    parts = [_scaled(argument) for argument in a.args]
+    for first, second in (parts, parts[::-1]):
+        if first and second and first[1].op == "const" and first[1].attr != 0:
+            return first[0] + second[0] * (second[1] / first[1]), first[1]
+    return None
 
 
 def _select_inverse(node: Expr, tables: Tables) -> Step:
