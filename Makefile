@@ -31,7 +31,7 @@ demo: $(STAMPS)/build  ## fit a composed kernel on bundled data and print what h
 	@$(BIN)/mercer demo
 
 test: $(STAMPS)/build $(STAMPS)/extra-test  ## tests, docstring examples, README and docs code
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q
 
 bench: $(STAMPS)/build $(STAMPS)/extra-bench  ## race mercer against its peers
 	$(BIN)/python -m benchmarks
