@@ -48,7 +48,7 @@ def add(a: Any, b: Any) -> Kernel:
 
 
 def multiply(a: Any, b: Any) -> Kernel:
-    """k1 * k2, or a kernel times a non-negative number."""
+    """Multiply two kernels, or a kernel by a non-negative number."""
     if _is_number(a):
         return _scaled(b, a)
     if _is_number(b):
@@ -179,7 +179,7 @@ class _Composite(Kernel):
 
 
 class Sum(_Composite):
-    """k1 + k2 + ...: the feature spaces stand side by side.
+    """Sum of kernels, k1 + k2 + ...: the feature spaces stand side by side.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class Sum(_Composite):
 
 
 class Product(_Composite):
-    """k1 * k2 * ...: the features are all products of the parts' features.
+    """Product of kernels, k1 * k2 * ...: all products of the parts' features.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ class _Wrapper(Kernel):
 
 
 class Scaled(_Wrapper):
-    """scale * k(x, z) with scale >= 0.
+    """Multiple of a kernel, scale * k(x, z) with scale >= 0.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ class Scaled(_Wrapper):
 
 
 class Power(_Wrapper):
-    """k(x, z) ** exponent for a whole number >= 1: a product of the kernel with itself.
+    """Power of a kernel, k(x, z) ** exponent for a whole number >= 1.
 
     Parameters
     ----------
@@ -384,7 +384,9 @@ class Power(_Wrapper):
 
 
 class Exponential(_Wrapper):
-    """exp(k(x, z)): a limit of polynomials with positive coefficients, bounded or not.
+    """Exponential of a kernel, exp(k(x, z)), bounded or not.
+
+    A kernel, because it is a limit of polynomials with positive coefficients.
 
     Parameters
     ----------
@@ -406,7 +408,7 @@ class Exponential(_Wrapper):
 
 
 class PolynomialOf(_Wrapper):
-    """c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
+    """Polynomial of a kernel, c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
 
     Parameters
     ----------
@@ -472,7 +474,7 @@ class PolynomialOf(_Wrapper):
 
 
 class ScaledBy(_Wrapper):
-    """f(x) k(x, z) f(z) for a function f of a point.
+    """Kernel scaled by a function of the points, f(x) k(x, z) f(z).
 
     Parameters
     ----------
@@ -520,7 +522,7 @@ class ScaledBy(_Wrapper):
 
 
 class Normalized(_Wrapper):
-    """k(x, z) / sqrt(k(x, x) k(z, z)): the cosine in feature space; 0 where k(x, x) = 0.
+    """Cosine in feature space, k(x, z) / sqrt(k(x, x) k(z, z)); 0 where k(x, x) = 0.
 
     Parameters
     ----------
@@ -603,7 +605,7 @@ class OnColumns(_Wrapper):
 
 
 class Warped(_Wrapper):
-    """k(g(x), g(z)) for a function g of the data.
+    """Kernel of warped points, k(g(x), g(z)) for a function g of the data.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Chi2(Coordinate):
         return (x - z) ** 2 / _or_one(x + z)
 
     def profile(self, total: Any) -> Any:
-        """exp(-gain total)."""
+        """The exponential, exp(-gain total)."""
         return np.exp(-self.gain * total)
 
 
@@ -84,7 +84,7 @@ class HistogramIntersection(Coordinate):
     non_negative = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """min(x, z)."""
+        """The smaller one, min(x, z)."""
         return np.minimum(x, z)
 
 

@@ -147,7 +147,7 @@ def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
-    """float32 where all the data are, float64 everywhere else."""
+    """Return float32 where all the data are, float64 everywhere else."""
     return _specialise(root, pairs)[1]
 
 
