@@ -43,7 +43,7 @@ __all__ = [
 
 
 def add(a: Any, b: Any) -> Kernel:
-    """k1 + k2; a number stands for a constant kernel."""
+    """Add two kernels; a number stands for a constant kernel."""
     return Sum(_kernel(a, "+"), _kernel(b, "+"))
 
 

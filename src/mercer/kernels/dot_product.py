@@ -116,7 +116,7 @@ class Sigmoid(DotProduct):
     psd = False
 
     def profile(self, s: Any) -> Any:
-        """tanh(gain s + offset)."""
+        """The hyperbolic tangent, tanh(gain s + offset)."""
         return np.tanh(self.gain * s + self.offset)
 
 

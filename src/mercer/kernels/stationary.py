@@ -50,7 +50,7 @@ class RBF(Stationary):
     psd = True
 
     def profile(self, r2: Any) -> Any:
-        """exp(-r^2 / 2)."""
+        """The Gaussian, exp(-r^2 / 2)."""
         return np.exp(-r2 / 2)
 
     @classmethod
@@ -95,7 +95,7 @@ class Laplacian(Stationary):
     takes_sparse = False
 
     def profile(self, r1: Any) -> Any:
-        """exp(-r) of the scaled L1 distance."""
+        """The exponential, exp(-r) of the scaled L1 distance."""
         return np.exp(-r1)
 
     def _distance(self, scope: Scope) -> Expr:
@@ -234,7 +234,7 @@ class Wendland(Stationary):
 
 
 def weighted_columns(kernel: VectorKernel, scope: Scope, body: Expr, weights: list[Expr]) -> Expr:
-    """sum_j weight_j body(x_j, z_j): a coordinate sum in which every column has a weight."""
+    """Sum weight_j body(x_j, z_j) over the columns: every column has a weight."""
     total: Any = 0.0
     for j, weight in enumerate(weights):
         column = Scope(scope.view.then(Select((j,))), scope.prefix)
@@ -268,7 +268,7 @@ class Periodic(VectorKernel):
     psd = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """sin^2(pi (x - z) / period)."""
+        """The squared chord, sin^2(pi (x - z) / period)."""
         return np.sin(np.pi * (x - z) / self.period) ** 2
 
     def _trace(self, scope: Scope) -> Expr:
