@@ -643,7 +643,7 @@ struct ArcTangentConstants<double> {
 };
 
 // The angle of the point (x, y) in [-pi, pi], with the conventions of the C library for signed
-// zeros and infinities. Error: 2.2 ulp.
+// zeros and infinities. Error: 2.3 ulp in the largest sample seen.
 //
 // The angle is a multiple of pi / 4 plus or minus the arc tangent of one quotient, of the smaller
 // coordinate by the larger or, above tan(pi / 8), of their difference by their sum.

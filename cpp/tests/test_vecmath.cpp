@@ -596,7 +596,7 @@ void test_atan2() {
   x = joined(x, magnitudes<T>(-kTop<T> - 20, kTop<T>, true, count));
   y = joined(y, interval<T>(-1, 1));
   x = joined(x, std::vector<T>(y.size() - x.size(), T(1)));
-  report("arctan2", worst_of<T>(y, x, function, reference), 2.3);
+  report("arctan2", worst_of<T>(y, x, function, reference), 2.5);
 
   const std::vector<T> edges = {T(0),     T(-0.0),      kSubnormal<T>, -kSubnormal<T>,
                                 kTiny<T>, T(1),         T(-1),         kMax<T>,
