@@ -141,6 +141,10 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return map<T>(size, dst, a, b, [](V p, V q) { return vminimum<T>(p, q); });
     case Op::max:
       return map<T>(size, dst, a, b, [](V p, V q) { return vmaximum<T>(p, q); });
+    case Op::at_most:
+      return map<T>(size, dst, a, [s0](V p) { return vminimum<T>(s0, p); });
+    case Op::at_least:
+      return map<T>(size, dst, a, [s0](V p) { return vmaximum<T>(s0, p); });
     case Op::power: {
       const T exponent = static_cast<T>(scalars[line.s0]);
       return map<T>(size, dst, a, [exponent](V p) { return vpow<T>(p, exponent); });

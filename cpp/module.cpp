@@ -530,6 +530,9 @@ bool is_single(const PyPairs& call) {
 }  // namespace
 
 NB_MODULE(_core, m) {
+  // Programs are cached by expressions, which may live until the interpreter ends.
+  nb::set_leak_warnings(false);
+
   m.doc() = "The native engine of mercer: tile programs over all pairs of two sets of points.";
 
   nb::dict opcodes;

@@ -96,6 +96,8 @@ const std::vector<OpInfo>& operations() {
       {Op::sign, "sign", anywhere, 1, 0, false, 3},
       {Op::min, "min", anywhere, 2, 0, false, 3},
       {Op::max, "max", anywhere, 2, 0, false, 3},
+      {Op::at_most, "at_most", anywhere, 1, 1, false, 2},
+      {Op::at_least, "at_least", anywhere, 1, 1, false, 2},
       {Op::power, "power", anywhere, 1, 1, false, 60},
       {Op::less, "less", anywhere, 2, 0, false, 2},
       {Op::equal, "equal", anywhere, 2, 0, false, 2},

@@ -51,6 +51,8 @@ enum class Op : std::int32_t {
   sign,
   min,
   max,
+  at_most,
+  at_least,
   power,
   less,
   equal,

@@ -155,6 +155,10 @@ inline double elementwise(const Instruction& line, const std::vector<double>& r,
       return std::fmin(reg(line.a), reg(line.b));
     case Op::max:
       return std::fmax(reg(line.a), reg(line.b));
+    case Op::at_most:
+      return std::min(scalar(line.s0), reg(line.a));
+    case Op::at_least:
+      return std::max(scalar(line.s0), reg(line.a));
     case Op::power:
       return std::pow(reg(line.a), scalar(line.s0));
     case Op::less:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+
 try:
-    from mercer import _core  # noqa: F401
+    importlib.import_module("mercer._core")
 except ImportError as error:
     raise ImportError(
-        "mercer's native engine (mercer._core) is missing or cannot be loaded "
-        f"({error}). Build it with `make test` or `pip install .` in a checkout (needs a C++20 "
-        f"compiler), "
-        "or install a wheel with `pip install mercer`."
+        f"mercer's native engine (mercer._core) is missing or cannot be loaded ({error}). Build it "
+        "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
 from mercer import features, testing, validity

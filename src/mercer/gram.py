@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.exceptions import DataError, DataTypeError
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.program import engine
 from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
@@ -181,7 +181,13 @@ class Gram(LinearOperator):
         )
         for path, value in kernel.parameter_values().items():
             gradients.setdefault(path, np.zeros(np.shape(value)))
-        return kernel.chain(gradients)
+        gradient = kernel.chain(gradients)
+        if not np.isfinite(gradient).all():
+            raise DataError(
+                "Gram.gradient: the gradient overflows; the data are too far apart for their "
+                "length-scale, so rescale them or choose a larger length_scale."
+            )
+        return gradient
 
     def input_gradient(self, weights: Any = None) -> Array:
         """Return sum_j G_ij dk(x_i, z_j) / dx_i for every row, the columns held.
@@ -232,7 +238,13 @@ class Gram(LinearOperator):
 
     def ridge(self, alpha: Any) -> RidgedGram:
         """Return K + alpha I, for a number or one number for each row."""
-        return RidgedGram(self, np.broadcast_to(np.asarray(alpha, dtype=float), (self.shape[0],)))
+        ridge = np.asarray(alpha, dtype=float)
+        if ridge.shape not in ((), (self.shape[0],)) or not (ridge >= 0).all():
+            raise ParameterError(
+                f"Gram.ridge: alpha = {alpha!r} is not a number >= 0, nor one for each of the "
+                f"{self.shape[0]} rows."
+            )
+        return RidgedGram(self, np.broadcast_to(ridge, (self.shape[0],)))
 
 
 class RidgedGram(LinearOperator):
@@ -264,6 +276,21 @@ class RidgedGram(LinearOperator):
         return self
 
     _transpose = _adjoint
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a block; the diagonal that was added shows where row and column are the same."""
+        rows, cols = key if isinstance(key, tuple) else (key, slice(None))
+        row_index, column_index = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
+        same = np.equal.outer(row_index, column_index)
+        return self.gram[rows, cols] + same * self.added[column_index]
+
+    def __add__(self, other: Any) -> Any:
+        """Add another sparse diagonal without a copy."""
+        if sp.issparse(other):
+            return RidgedGram(self.gram, self.added + _diagonal_of(other, self.shape))
+        return super().__add__(other)
+
+    __radd__ = __add__
 
     def diagonal(self) -> Array:
         """Return the diagonal, with what was added."""

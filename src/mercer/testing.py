@@ -172,9 +172,15 @@ def _symmetry(case: _Case) -> None:
 
 
 def _positive_semidefinite(case: _Case) -> None:
-    if case.kernel.is_psd:
+    if _may_be_psd(case.kernel):
         report = check(case.square)
-        _require(report.valid is not False, f"is_psd is True, but the matrix is not. {report}")
+        claim = "is_psd is True, but" if case.kernel.is_psd else "a kernel must be, but"
+        _require(report.valid is not False, f"{claim} the matrix is not. {report}")
+
+
+def _may_be_psd(kernel: Kernel) -> bool:
+    """Whether nothing in the kernel says of itself that it is indefinite."""
+    return all(leaf.is_psd is not False for leaf, _ in kernel._readings)
 
 
 def _diagonal(case: _Case) -> None:

@@ -536,6 +536,13 @@ class Normalized(_Wrapper):
     [[1.0, -1.0], [-1.0, 1.0]]
     """
 
+    def _check(self) -> None:
+        if self.kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                f"{self.kernel!r}.normalized(): a matrix of test rows does not hold k(x, x) of the "
+                "test points; normalise the matrix itself, or use Precomputed(K) and row numbers."
+            )
+
     def __repr__(self) -> str:
         return f"{self._operand()}.normalized()"
 

@@ -7,7 +7,7 @@ expression.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +57,7 @@ class Scope:
         return Slot(self.view.read_by(Numbers(owner, sparse)), scale, centred)
 
 
-class Kernel(Parameterised):
+class Kernel(Parameterised, ABC):
     """A symmetric function of two points, as an immutable value.
 
     Subclass one of `Stationary`, `DotProduct`, `Coordinate`, `FeatureKernel` or `PairKernel` to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -32,6 +32,11 @@ def ingest(data: Any) -> Any:
         return found
     if isinstance(found, nw.Series):
         return found.to_list() if not found.dtype.is_numeric() else found.to_numpy()
+    if isinstance(data, Mapping | Set):
+        raise DataTypeError(
+            f"a {type(data).__name__} is not a collection of rows; pass a data frame, an array or "
+            "a list."
+        )
     if isinstance(data, str | bytes):
         raise DataTypeError("a single string is not a collection of rows; pass a list of strings.")
     if hasattr(data, "__array__"):
@@ -117,15 +122,11 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None = None
 
 def unknown_column(column: str, names: Sequence[str]) -> str:
     """The sentence for a column that is not there."""
-    close = difflib.get_close_matches(column, list(names), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    lower = {str(name).lower(): name for name in names}
+    close = difflib.get_close_matches(column.lower(), list(lower), n=1)
+    hint = f"; did you mean {lower[close[0]]!r}?" if close else "."
     shown = ", ".join(map(repr, list(names)[:20])) + (", ..." if len(names) > 20 else "")
     return f"column {column!r} is not in the data frame{hint} Its columns are {shown}."
-
-
-def frame_names(frame: Any, columns: Sequence[Any]) -> list[str]:
-    """Names of the selected columns of a frame."""
-    return [frame.columns[i] for i in positions(columns, len(frame.columns), frame.columns)]
 
 
 def numeric_matrix(data: Any, owner: str) -> tuple[Any, tuple[str, ...] | None]:

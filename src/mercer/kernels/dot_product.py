@@ -41,13 +41,8 @@ class Linear(DotProduct):
         return s
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        columns = points.columns(self._slot(scope).view)
-        return Columns(columns.values, names=input_names(columns))
-
-
-def input_names(columns: Columns) -> tuple[str, ...]:
-    """Names of the columns that a kernel reads."""
-    return columns.names or tuple(f"x{j}" for j in range(columns.width))
+        view = self._view(scope)
+        return Columns(points.matrix(view), names=points.column_names(view))
 
 
 def dense(columns: Columns) -> Array:
@@ -85,9 +80,11 @@ class Polynomial(DotProduct):
         return (self.gain * s + self.offset) ** self.degree
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        columns = points.columns(self._slot(scope).view)
+        columns = points.columns(self._view(scope))
         values = exact.polynomial_features(dense(columns), self.degree, self.offset, self.gain)
-        names = exact.polynomial_names(input_names(columns), self.degree, self.offset)
+        names = exact.polynomial_names(
+            points.column_names(self._view(scope)), self.degree, self.offset
+        )
         return Columns(values, names=tuple(names))
 
 
@@ -150,9 +147,12 @@ class Monomials(Coordinate):
         return total
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        columns = points.columns(self._slot(scope).view)
+        columns = points.columns(self._view(scope))
         values = exact.monomial_features(columns.values, self.degree)
-        return Columns(values, names=tuple(exact.monomial_names(input_names(columns), self.degree)))
+        return Columns(
+            values,
+            names=tuple(exact.monomial_names(points.column_names(self._view(scope)), self.degree)),
+        )
 
 
 class Anova(Coordinate):
@@ -193,7 +193,7 @@ class Anova(Coordinate):
             raise NoFeatureMapError(
                 f"Anova: degree = {self.degree} exceeds the {columns.width} columns: it is 0."
             )
-        names = input_names(columns)
+        names = points.column_names(self._view(scope))
         values = np.stack([columns.values[:, chosen].prod(axis=1) for chosen in sets], axis=1)
         return Columns(values, names=tuple("*".join(names[j] for j in chosen) for chosen in sets))
 

@@ -23,14 +23,14 @@ def euclidean_length(name: str, matrix: Any, weight: Array | None) -> float:
     """Length-scale for kernels of the Euclidean distance."""
     if name == "median":
         return _median_distance(matrix, weight, "euclidean")
-    return _or_one(np.sqrt(matrix.shape[1] * _variance(matrix, weight) / 2))
+    return _or_one(np.sqrt(matrix.shape[1] / 2) * _deviation(matrix, weight))
 
 
 def manhattan_length(name: str, matrix: Any, weight: Array | None) -> float:
     """Length-scale for the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
     if name == "median":
         return _median_distance(matrix, weight, "cityblock")
-    return _or_one(matrix.shape[1] * np.sqrt(_variance(matrix, weight) / np.pi))
+    return _or_one(matrix.shape[1] / np.sqrt(np.pi) * _deviation(matrix, weight))
 
 
 def bounded_length(stored: Any, length: float) -> float:
@@ -43,6 +43,14 @@ def bounded_length(stored: Any, length: float) -> float:
 def _or_one(length: Any) -> float:
     """Constant data have no scale of their own."""
     return float(length) if np.isfinite(length) and length > 0 else 1.0
+
+
+def _deviation(matrix: Any, weight: Array | None) -> float:
+    """Standard deviation over all entries; the squares of huge and tiny ones leave the range."""
+    largest = float(abs(matrix).max())
+    if 1e-100 < largest < 1e100 or largest == 0:
+        return float(np.sqrt(_variance(matrix, weight)))
+    return largest * float(np.sqrt(_variance(matrix.astype(float) / largest, weight)))
 
 
 def _variance(matrix: Any, weight: Array | None) -> float:

@@ -63,14 +63,24 @@ class Points:
     def __repr__(self) -> str:
         return f"Points({self._length} rows)"
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows, and of columns where the data have some."""
+        return (self._length, *getattr(self._frame(), "shape", (0,))[1:])
+
     def __getitem__(self, rows: Any) -> Points:
         """Return a subset of the points; ``rows`` is a slice, a mask or an array of positions."""
-        positions_ = np.arange(self._length)[rows]
+        positions_ = np.atleast_1d(np.arange(self._length)[rows])
         part = Points.__new__(Points)
         part._reset()
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         return part
+
+    @property
+    def origin(self) -> Points:
+        """The points that this is a subset of; themselves when it is none."""
+        return self if self._parent is None else self._parent.origin
 
     @property
     def ids(self) -> Array:
@@ -109,6 +119,15 @@ class Points:
             self._columns[view] = found
         return found
 
+    def column_names(self, view: Any) -> tuple[str, ...]:
+        """Names of the columns of a view: the data frame's, or positions in the array."""
+        columns = self.columns(view)
+        if columns.names is not None:
+            return columns.names
+        data = self._frame()
+        names = view.column_names(data.shape[1]) if getattr(data, "ndim", 0) == 2 else ()
+        return names or tuple(f"x{j}" for j in range(columns.width))
+
     def matrix(self, view: Any) -> Any:
         """The numbers of a view: an array or a CSR array."""
         return self.columns(view).values
@@ -143,6 +162,9 @@ class Points:
     def data_of(self, view: Any) -> Any:
         """The same in the user's own type: what Python functions are given."""
         data = self.frame_of(view)
+        if isinstance(data, np.ndarray):  # a function that writes must not reach the user's data
+            data = data.view()
+            data.flags.writeable = False
         return data.to_native() if isinstance(data, nw.DataFrame) else data
 
     def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:

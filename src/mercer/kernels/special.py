@@ -14,7 +14,7 @@ from mercer.kernels.containers import as_objects
 from mercer.kernels.parameters import Choice, NonNegative, Part
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import learns, real_numbers, require_symmetry
-from mercer.kernels.views import EVERYTHING, Columns, Features, Numbers, Objects, View
+from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
 
@@ -135,12 +135,26 @@ class Block:
 
     def block(self, pairs: Pairs) -> Array:
         """The matrix of the pairs, checked."""
+        if pairs.same:
+            self.kernel._check_square(pairs.rows, self.view)
         a = self.kernel._objects(pairs.rows, self.view)
         b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
         value = self._checked(self.kernel.pairs(a, b), pairs.shape)
-        if pairs.same and np.array_equal(pairs.rows.ids, pairs.cols.ids):
-            require_symmetry(value, str(self))
+        if pairs.same:
+            self._check_symmetry(value, pairs)
         return value
+
+    def _check_symmetry(self, value: Array, pairs: Pairs) -> None:
+        """Compare a block of k(X) with its mirror image; off the diagonal, a corner of it."""
+        if np.array_equal(pairs.rows.ids, pairs.cols.ids):
+            return require_symmetry(value, str(self))
+        a, b = (self.kernel._objects(side[:2], self.view) for side in (pairs.rows, pairs.cols))
+        mirrored = real_numbers(self.kernel.pairs(b, a), str(self))
+        corner = value[: mirrored.shape[1], : mirrored.shape[0]]
+        zero = np.zeros((corner.shape[0], corner.shape[0]))
+        other = np.zeros((corner.shape[1], corner.shape[1]))
+        require_symmetry(np.block([[zero, corner], [mirrored, other]]), str(self))
+        return None
 
     def is_single(self, pairs: Pairs) -> bool:
         """Whether the kernel computes in float32."""
@@ -214,6 +228,9 @@ class PairKernel(Kernel):
 
     def _is_single(self, points: Points, view: View) -> bool:
         return False
+
+    def _check_square(self, points: Points, view: View) -> None:
+        """Refuse points that have no kernel with each other: only given matrices can be such."""
 
     def _trace(self, scope: Scope) -> Expr:
         return Expr("external", (), Block(self, scope.view.read_by(Objects()), learns(self)))
@@ -308,13 +325,18 @@ class Precomputed(PairKernel):
 
     def __init__(self, matrix: Any = None) -> None:
         if matrix is not None:
-            matrix = np.array(matrix, dtype=float)
+            matrix = np.array(real_numbers(matrix, "Precomputed: matrix"))
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
                 raise DataError(
                     f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square."
                 )
             if not np.isfinite(matrix).all():
                 raise DataError("Precomputed: matrix contains NaN or infinity.")
+            if not matrix.size:
+                raise DataError(
+                    "Precomputed: matrix is empty; pass the kernel values of all pairs."
+                )
+            require_symmetry(matrix, "Precomputed: matrix")
             matrix.flags.writeable = False
         self._initialise(matrix=matrix)
 
@@ -355,23 +377,22 @@ class Precomputed(PairKernel):
             )
         return indices.astype(np.intp)
 
+    def _check_square(self, points: Points, view: View) -> None:
+        if self.matrix is not None:
+            return
+        n, m = points.origin.matrix(view.read_by(_SQUARE)).shape
+        if n != m:
+            raise DataError(
+                f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
+                "Precomputed() takes the matrix itself as data."
+            )
+
     def _is_single(self, points: Points, view: View) -> bool:
         # A given matrix is no more precise than it was given.
         return self.matrix is None and points.matrix(view.read_by(_SQUARE)).dtype == np.float32
 
     def _check_points(self, points: Points, view: View) -> None:
         self._objects(points, view)
-
-    def _pairs(self, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
-        pairs = super()._pairs(X, Z, freeze)
-        if self.matrix is None and Z is None and not isinstance(X, Points):
-            n, m = pairs.rows.matrix(EVERYTHING.read_by(_SQUARE)).shape
-            if n != m:
-                raise DataError(
-                    f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
-                    "Precomputed() takes the matrix itself as data."
-                )
-        return pairs
 
 
 #: How the given matrix, or the row numbers, are read.

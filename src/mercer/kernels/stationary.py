@@ -10,7 +10,7 @@ import numpy as np
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
 from mercer.kernels.interpolation import matern_table
-from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.kernels.parameters import Fixed, Integer, NonNegative, Positive, Real, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, symbolic
 from mercer.kernels.vector import Stationary, VectorKernel
@@ -29,6 +29,10 @@ __all__ = [
     "SpectralMixture",
     "Wendland",
 ]
+
+
+#: Beyond this scaled distance exp(-r) is 0 in every floating type.
+_FAR = 1000.0
 
 
 class RBF(Stationary):
@@ -54,13 +58,13 @@ class RBF(Stationary):
         return np.exp(-r2 / 2)
 
     @classmethod
-    def from_gamma(cls, gamma: float) -> Self:
+    def from_gamma(cls, gamma: Any) -> Self:
         """Return the kernel exp(-gamma |x - z|^2), that is length_scale = 1 / sqrt(2 gamma).
 
         Parameters
         ----------
-        gamma : float
-            Inverse squared length, positive.
+        gamma : float, array of shape (d,) or Fixed
+            Inverse squared length, positive, for all columns or for each.
 
         Examples
         --------
@@ -68,12 +72,11 @@ class RBF(Stationary):
         >>> mc.RBF.from_gamma(0.5)
         RBF()
         """
-        if not 0 < gamma < math.inf:
-            raise ParameterError(
-                f"RBF.from_gamma: gamma = {gamma!r} does not satisfy gamma > 0; pass for example "
-                f"0.5."
-            )
-        return cls(length_scale=1 / math.sqrt(2 * gamma))
+        rule = Positive(per_column=True)
+        rule.__set_name__(cls, "gamma")
+        stored = rule.validate(f"{cls.__name__}.from_gamma", gamma)
+        length = 1 / np.sqrt(2 * np.asarray(plain(stored)))
+        return cls(length_scale=Fixed(length) if isinstance(stored, Fixed) else length)
 
 
 class Laplacian(Stationary):
@@ -146,6 +149,7 @@ class Matern(Stationary):
         decay = np.exp(-r)
         if self.nu == 0.5:
             return decay
+        r = np.minimum(r, _FAR)  # 0 and not infinity times 0 where r overflows
         if self.nu == 1.5:
             return decay + r * decay
         return decay + (r + r * r / 3) * decay
@@ -210,10 +214,10 @@ class Wendland(Stationary):
 
     def profile(self, r2: Any) -> Any:
         """The polynomial inside the support, 0 outside."""
-        r = np.sqrt(r2)
+        r = np.minimum(np.sqrt(r2), 1.0)
         smoothness: int = self.smoothness
         l = self.dimension // 2 + smoothness + 1  # noqa: E741 (the letter of the literature)
-        inside = np.maximum(1 - r, 0.0) ** (l + smoothness)
+        inside = (1 - r) ** (l + smoothness)
         if smoothness == 0:
             return inside
         if smoothness == 1:

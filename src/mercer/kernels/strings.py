@@ -60,7 +60,7 @@ class Spectrum(FeatureKernel):
 def _substrings(strings: list[str], k: int) -> tuple[Array, Array]:
     """All substrings of length k, as fixed-width code points, with the string each is from."""
     lengths = np.array([len(s) for s in strings])
-    text = np.frombuffer("".join(strings).encode("utf-32-le"), dtype=np.uint32)
+    text = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     windows = np.maximum(lengths - k + 1, 0)
     owners = np.repeat(np.arange(len(strings)), windows)
     offsets = np.cumsum(lengths) - lengths
@@ -72,4 +72,6 @@ def _substrings(strings: list[str], k: int) -> tuple[Array, Array]:
 
 def _decode(keys: Array, k: int) -> Array:
     """Substrings as NumPy strings, which sort and compare by value."""
-    return np.array([key.tobytes().decode("utf-32-le") for key in keys], dtype=f"<U{k}")
+    return np.array(
+        [key.tobytes().decode("utf-32-le", "surrogatepass") for key in keys], dtype=f"<U{k}"
+    )

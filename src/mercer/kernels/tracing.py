@@ -63,6 +63,10 @@ class Unfused:
 
 def real_numbers(value: Any, owner: str) -> Array:
     """What a user's function returned, as an array of numbers."""
+    if value is None:
+        raise DataTypeError(f"{owner} returned None; it must return a number for each pair.")
+    if np.iscomplexobj(value):
+        raise DataTypeError(f"{owner} returned complex numbers; a kernel has real values.")
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:

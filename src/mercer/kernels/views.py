@@ -8,9 +8,9 @@ special case: each leaf has its own view of the same points.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
@@ -24,7 +24,6 @@ from mercer.kernels.containers import (
     as_objects,
     describe_nonfinite,
     encode,
-    frame_names,
     ingest,
     len_of,
     numeric_matrix,
@@ -193,6 +192,8 @@ class Features:
         if matrix.dtype.kind not in "fiub":
             raise DataTypeError(f"{type(self.kernel).__name__}.features must return numbers.")
         matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(float)
+        if not np.isfinite(matrix.data if sp.issparse(matrix) else matrix).all():
+            raise DataError(f"{self.owner}.features returned NaN or infinity.")
         if keys is not None:
             order = np.argsort(keys)
             matrix, keys = sp.csr_array(sp.csc_array(matrix)[:, order]), np.asarray(keys)[order]
@@ -218,7 +219,7 @@ class Select:
         """Apply the step."""
         data = tabular(data)
         if isinstance(data, nw.DataFrame):
-            return data.select(frame_names(data, self.columns))
+            return data[:, positions(self.columns, len(data.columns), data.columns).tolist()]
         return data[:, positions(self.columns, data.shape[1])]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
@@ -301,6 +302,15 @@ class View:
     def __hash__(self) -> int:
         return self._hash
 
+    def column_names(self, width: int) -> tuple[str, ...]:
+        """Names of the columns of an array seen through this view: by position in the array."""
+        names = [f"x{j}" for j in range(width)]
+        for step in self.steps:
+            if not isinstance(step, Select):
+                return ()
+            names = [names[j] for j in positions(step.columns, len(names))]
+        return tuple(names)
+
     def apply(self, data: Any) -> Any:
         """The data after all steps."""
         for step in self.steps:
@@ -309,15 +319,23 @@ class View:
 
     # Views are keys of every cache of `Points`: equal ones should be one object, found by identity.
 
-    @lru_cache(maxsize=4096)  # noqa: B019 (views are small values)
     def then(self, step: Any) -> View:
         """The view with one more step."""
-        return View((*self.steps, step), self.reader)
+        return _interned((*self.steps, step), self.reader)
 
-    @lru_cache(maxsize=4096)  # noqa: B019
     def read_by(self, reader: Any) -> View:
         """The same steps with another reader."""
-        return View(self.steps, reader)
+        return _interned(self.steps, reader)
+
+
+_views: weakref.WeakValueDictionary[tuple[Any, ...], View] = weakref.WeakValueDictionary()
+
+
+def _interned(steps: tuple[Any, ...], reader: Any) -> View:
+    view = _views.get((steps, reader))
+    if view is None:
+        view = _views[steps, reader] = View(steps, reader)
+    return view
 
 
 #: All of the data, as they came.

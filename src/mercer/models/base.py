@@ -129,7 +129,8 @@ class KernelEstimator(BaseEstimator):
         points = kernel.validate(X, owner=self)
         with self._as_data_error():
             # The targets have their own check; the word says that they are not looked at here.
-            validate_data(self, X, "no_validation", reset=reset, skip_check_array=True)
+            data = X.data if isinstance(X, Points) else X
+            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         return points
 
     def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:

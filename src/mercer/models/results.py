@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,8 +43,16 @@ class PrimalCoefficients:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
     def __getitem__(self, name: str) -> Any:
         """The coefficient of the feature with this name."""
+        if name not in self.names:
+            raise KeyError(f"{name!r} is not a feature; the features are {', '.join(self.names)}.")
         return self.values[self.names.index(name)]
 
 

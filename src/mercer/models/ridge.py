@@ -298,7 +298,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             [1 +] sum of s / (s + alpha).
         """
         grid = self._checked_alphas(alphas)
-        return spectral.degrees_of_freedom(self._eigenvalues, grid, self.fit_intercept)
+        return spectral.degrees_of_freedom(self._eigenvalues, grid, self._settings[0])
 
     def loo_path(self, alphas: ArrayLike) -> Array:
         """Mean squared leave-one-out errors of the fitted problem at other alphas.
@@ -352,7 +352,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         targets = self._validate_targets(y, len(self.points_))
         weights = self._validate_weights(sample_weight, targets)
         self.kernel_ = kernel.resolve(self.points_, weights)
-        self._targets, self._weights = targets, weights
+        # Diagnostics are computed later: they must see what was fitted, not what became of it.
+        self._targets = targets.copy()
+        self._weights = None if weights is None else weights.copy()
+        self._settings = (self.fit_intercept, self.psd)
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
@@ -371,14 +374,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
             )
         gram, repair = self._positive(kernel, gram)
         targets = self._targets.reshape(n, -1)
-        return RidgeProblem(gram, targets, self._weights, self.fit_intercept), repair
+        return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
         if kernel.is_psd is True:
             return gram, None
-        if self.psd != "raise":
-            repair = validity.repair(gram, self.psd)
+        method = self._settings[1]
+        if method != "raise":
+            repair = validity.repair(gram, method)
             return repair.matrix, repair
         # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
         slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
@@ -404,6 +408,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _search(self) -> _Search:
         """Compare every length-scale with every alpha, from one reduction for each kernel."""
         criterion = "gcv" if self.alpha == "gcv" else "loo"
+        if len(self.points_) < 2:
+            raise DataError(
+                f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
+                "1 sample; pass a number as alpha."
+            )
         kernels = tuple(self._candidates())
         alphas: Array = np.empty(0)
         errors = []

@@ -6,12 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from mercer import _core, memory
+from mercer.exceptions import DataError
 from mercer.parallel import thread_count
 from mercer.program.expression import (
     DIFFERENCE,
@@ -21,6 +21,7 @@ from mercer.program.expression import (
     Diagonal,
     Expr,
     Slot,
+    cached_on_root,
     constant,
     substitute,
     walk,
@@ -46,6 +47,7 @@ FACTORS = Slot("factors")
 
 def gram(root: Expr, pairs: Pairs) -> Array:
     """The matrix of all pairs."""
+    given = floating_type(root, pairs)
     root, dtype = _specialise(root, pairs)
     lowered = lower((root,))
     shape = pairs.shape
@@ -53,10 +55,14 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     out = _empty(shape, dtype)
     if not lowered.blocks:
         _fill(out, lowered, pairs, dtype, symmetric=pairs.rows is pairs.cols)
-        return out
+        return out.astype(given, copy=False)
+    symmetric = pairs.rows is pairs.cols
     for rows, cols, part in _parts(lowered, pairs):
-        _fill(out[rows, cols], lowered, part, dtype, symmetric=False)
-    return out
+        if symmetric and cols.start < rows.start:
+            out[rows, cols] = out[cols, rows].T
+        else:
+            _fill(out[rows, cols], lowered, part, dtype, symmetric=False)
+    return out.astype(given, copy=False)
 
 
 def _fill(
@@ -79,45 +85,52 @@ def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K @ V without K: shape (n, r)."""
+    given = floating_type(root, pairs)
     root, dtype = _specialise(root, pairs)
     lowered = lower((root,))
     vectors = np.ascontiguousarray(vectors, dtype)
     if not lowered.blocks:
-        return _multiply(_core.product, lowered, pairs, dtype, vectors)
+        out = _multiply(_core.product, lowered, pairs, dtype, vectors)
+        return out.astype(given, copy=False)
     out = np.zeros((pairs.shape[0], vectors.shape[1]))
     for rows, cols, part in _parts(lowered, pairs):
         out[rows] += _multiply(_core.product, lowered, part, dtype, vectors[cols])
-    return out.astype(dtype, copy=False)
+    return out.astype(given, copy=False)
 
 
 def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K.T @ (K @ V) with one evaluation of each pair: shape (m, r)."""
+    given = floating_type(root, pairs)
     root, dtype = _specialise(root, pairs)
     lowered = lower((root,))
     vectors = np.ascontiguousarray(vectors, dtype)
     if not lowered.blocks:
-        return _multiply(_core.normal_product, lowered, pairs, dtype, vectors)
+        return _multiply(_core.normal_product, lowered, pairs, dtype, vectors).astype(
+            given, copy=False
+        )
     out = np.zeros((pairs.shape[1], vectors.shape[1]))
     for rows in _ranges(pairs.shape[0]):
         part = pairs.block(rows, slice(0, pairs.shape[1]))
         out += _multiply(_core.normal_product, lowered, part, dtype, vectors)
-    return out.astype(dtype, copy=False)
+    return out.astype(given, copy=False)
 
 
 def total(root: Expr, pairs: Pairs, weights: Any = None) -> float:
-    """The sum of all entries, each times its weight."""
-    (result,) = contract([Request("sum", root * SEED)], pairs, weights)
+    """The sum of all entries, each times its weight, in float64."""
+    (result,) = contract([Request("sum", root * SEED)], pairs, weights, _DOUBLE)
     return float(result)
 
 
-def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
+def contract(
+    requests: list[Request], pairs: Pairs, weights: Any, dtype: np.dtype[Any] | None = None
+) -> list[Any]:
     """Sum adjoint expressions over the pairs; weights are a matrix, (U, V) or None (ones)."""
     seed = _seed(weights)
     everything = [_specialise(_seeded(r.expression, seed), pairs) for r in requests]
     lowered = lower(
         tuple(e for e, _ in everything), tuple(_companion(r) for r in requests if r.slot)
     )
-    dtype = np.result_type(*(d for _, d in everything)) if everything else np.dtype(float)
+    dtype = dtype or np.result_type(_SINGLE, *(d for _, d in everything))
     outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
@@ -132,26 +145,29 @@ def contract(requests: list[Request], pairs: Pairs, weights: Any) -> list[Any]:
 
 
 def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
-    """Choose the floating type, and rewrite leaves into the primitives that serve the data best."""
-    sparse, sources = [], sources_of(root)
-    single = bool(slots_of(root) or sources) and all(s.is_single(pairs) for s in sources)
-    for slot in slots_of(root):
-        matrix = pairs.cols.matrix(slot.view)
-        if type(matrix) is not np.ndarray:
-            sparse.append(slot)
-        single = single and matrix.dtype == _SINGLE
-        if pairs.rows is not pairs.cols:
-            single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
-    root = _fold_scales(_sparsify(_wind(root), frozenset(sparse)))
-    return root, _SINGLE if single else _DOUBLE
+    """Choose the floating type, and rewrite leaves into the primitives that serve best."""
+    sparse = frozenset(
+        s for s in slots_of(root) if type(pairs.cols.matrix(s.view)) is not np.ndarray
+    )
+    dtype = floating_type(root, pairs)
+    if any(Expr("squared_distance", (), slot) in nodes_of(root) for slot in sparse):
+        # Norms and products of uncentred rows cancel: float32 would leave no digits.
+        dtype = _DOUBLE
+    return _fold_scales(_sparsify(_wind(root), sparse)), dtype
 
 
 def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
     """Return float32 where all the data are, float64 everywhere else."""
-    return _specialise(root, pairs)[1]
+    sources, slots = sources_of(root), slots_of(root)
+    single = bool(slots or sources) and all(s.is_single(pairs) for s in sources)
+    for slot in slots:
+        single = single and pairs.cols.matrix(slot.view).dtype == _SINGLE
+        if pairs.rows is not pairs.cols:
+            single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
+    return _SINGLE if single else _DOUBLE
 
 
-@lru_cache(maxsize=1024)
+@cached_on_root
 def slots_of(root: Expr) -> tuple[Slot, ...]:
     """The slots that an expression reads, without those of low-rank weights."""
     found: dict[Slot, None] = {}
@@ -163,13 +179,19 @@ def slots_of(root: Expr) -> tuple[Slot, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=1024)
+@cached_on_root
+def nodes_of(root: Expr) -> frozenset[Expr]:
+    """All nodes of an expression."""
+    return frozenset(walk((root,)))
+
+
+@cached_on_root
 def sources_of(root: Expr) -> tuple[Any, ...]:
     """The leaves that Python evaluates, without dense weights."""
     return tuple(n.attr for n in walk((root,)) if n.op == "external" and n.attr != WEIGHTS)
 
 
-@lru_cache(maxsize=1024)
+@cached_on_root
 def _wind(root: Expr) -> Expr:
     """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
 
@@ -197,7 +219,7 @@ def _squared_sine(body: Expr) -> Expr | None:
     return None
 
 
-@lru_cache(maxsize=1024)
+@cached_on_root
 def _fold_scales(root: Expr) -> Expr:
     """Rewrite exp(-c d) as 2^-(d'), where the scale of the data holds the constant c log2(e).
 
@@ -261,7 +283,7 @@ def _stretched(distance: Expr, factor: float) -> Expr:
     return Expr(distance.op, (), slot if isinstance(leaf, Slot) else replace(leaf, slot=slot))
 
 
-@lru_cache(maxsize=256)
+@cached_on_root
 def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
     """Rewrite |x - z|^2 = |x|^2 + |z|^2 - 2 x.z for sparse rows, clipped, and 0 for one row."""
 
@@ -353,10 +375,20 @@ def _packed(
 
 def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(matrix, np.ndarray):
-        return _core.pack(matrix if matrix.dtype == dtype else matrix.astype(dtype), centre, scale)
+        panels = _core.pack(_as_type(matrix, dtype), centre, scale)
+        if not _core.all_finite(panels.reshape(-1)):
+            raise DataError(
+                f"the data divided by their length-scale exceed the range of {dtype}; use a larger "
+                "length_scale, rescale the data, or pass float64."
+            )
+        return panels
     values = matrix.data if scale is None else matrix.data * scale[matrix.indices]
     indptr, indices = (np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices))
     return indptr, indices, np.ascontiguousarray(values, dtype), matrix.shape[1]
+
+
+def _as_type(matrix: Array, dtype: np.dtype[Any]) -> Array:
+    return matrix if matrix.dtype == dtype else matrix.astype(dtype)
 
 
 def _multiply(

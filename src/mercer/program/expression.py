@@ -12,11 +12,15 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from mercer.exceptions import MercerError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
 
@@ -98,13 +102,15 @@ class Expr:
     an array) raises `TraceError`.
     """
 
-    __slots__ = ("__weakref__", "args", "attr", "is_pair", "op")
+    __slots__ = ("__weakref__", "args", "attr", "cache", "is_pair", "op")
     __array_priority__ = 1000
 
     op: str
     args: tuple[Expr, ...]
     attr: Any
     is_pair: bool
+    #: What has been derived from this node: lives and dies with it.
+    cache: dict[Any, Any]
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
         """Return the one node of this structure."""
@@ -112,7 +118,7 @@ class Expr:
         node = _interned.get(key)
         if node is None:
             node = object.__new__(cls)
-            node.op, node.args, node.attr = op, args, attr
+            node.op, node.args, node.attr, node.cache = op, args, attr, {}
             node.is_pair = any(a.is_pair for a in args) or (op not in _SCALARS and not args)
             _interned[key] = node
         return node
@@ -283,6 +289,26 @@ def as_expression(value: Any) -> Expr:
     if isinstance(value, bool | int | float):
         return constant(value)
     raise TraceError(f"a {type(value).__name__} cannot be part of a traced expression.")
+
+
+def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
+    """Remember results on the expression they are derived from (the first argument, or its first).
+
+    A cache of its own would keep kernels, and the matrices and functions they hold, alive.
+    """
+
+    @wraps(function)
+    def remembered(*args: P.args, **kwargs: P.kwargs) -> R:
+        root: Any = args[0]
+        holder: Expr | None = root if isinstance(root, Expr) else next(iter(root), None)
+        if holder is None:
+            return function(*args, **kwargs)
+        key = (function, args)
+        if key not in holder.cache:
+            holder.cache[key] = function(*args, **kwargs)
+        return cast(R, holder.cache[key])
+
+    return remembered
 
 
 def walk(roots: tuple[Expr, ...]) -> list[Expr]:

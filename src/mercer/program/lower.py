@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from mercer.program.expression import (
     Coordinate,
     Expr,
     Slot,
+    cached_on_root,
     constant,
 )
 
@@ -104,7 +104,7 @@ class Lowered:
     compares_rows: bool
 
 
-@lru_cache(maxsize=512)
+@cached_on_root
 def lower(
     outputs: tuple[Expr, ...], requests: tuple[tuple[Slot, tuple[Expr, ...]], ...] = ()
 ) -> Lowered:
@@ -250,6 +250,15 @@ def _select_inverse(node: Expr, tables: Tables) -> Step:
     return Step("where", (a, Expr("divide", (_ONE, a)), a))
 
 
+def _select_bound(node: Expr, tables: Tables) -> Step:
+    """A bound that is a scalar needs no register of its own."""
+    a, b = node.args
+    if a.is_pair and b.is_pair:
+        return Step(_NAMES[node.op], (a, b))
+    name = "at_most" if node.op == "minimum" else "at_least"
+    return Step(name, (a,), (b,)) if a.is_pair else Step(name, (b,), (a,))
+
+
 def _select_power(node: Expr, tables: Tables) -> Step:
     return Step("power", (_pair(node.args[0]),), (node.args[1],))
 
@@ -282,6 +291,8 @@ _SELECT: dict[str, Callable[[Expr, Tables], Step]] = {
     "exp": _select_exp,
     "inverse": _select_inverse,
     "power": _select_power,
+    "minimum": _select_bound,
+    "maximum": _select_bound,
     "coordinate": _select_coordinate,
     "lookup": _select_lookup,
     "lookup_slope": _select_lookup,
