@@ -13,6 +13,7 @@ from mercer.program import engine
 from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
+from mercer.program.specialise import floating_type
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
@@ -49,7 +50,7 @@ class Gram(LinearOperator):
     def __init__(self, kernel: Kernel, pairs: Pairs) -> None:
         self.kernel = kernel
         self.pairs = pairs
-        super().__init__(engine.floating_type(kernel.expression, pairs), pairs.shape)
+        super().__init__(floating_type(kernel.expression, pairs), pairs.shape)
 
     @property
     def _expression(self) -> Expr:

@@ -22,6 +22,7 @@ from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, War
 from mercer.program import engine, reference
 from mercer.program.expression import Expr, Scale, Slot
 from mercer.program.pairs import Array, Pairs, Values
+from mercer.program.specialise import floating_type, reads
 
 if TYPE_CHECKING:
     from mercer.gram import Gram
@@ -119,7 +120,7 @@ class Kernel(Parameterised, ABC):
         points = self._points(X)
         pairs = Pairs(points, points, self._parameter_values, same=True, aligned=True)
         values = reference.evaluate(self.expression, pairs)
-        single = engine.floating_type(self.expression, pairs) == np.float32
+        single = floating_type(self.expression, pairs) == np.float32
         return np.array(values, dtype=np.float32 if single else np.float64)
 
     def gram(self, X: Any, Z: Any = None) -> Gram:
@@ -179,7 +180,7 @@ class Kernel(Parameterised, ABC):
         Points
         """
         points = self._points(X, freeze=True)
-        for slot in engine.slots_of(self.expression):
+        for slot in reads(self.expression).slots:
             points.columns(slot.view)
         return points
 

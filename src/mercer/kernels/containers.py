@@ -27,7 +27,10 @@ def ingest(data: Any) -> Any:
         return sp.csr_array(data)
     if isinstance(data, nw.DataFrame):
         return data
-    found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
+    try:
+        found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
+    except nw.exceptions.NarwhalsError as error:
+        raise DataError(f"the data frame cannot be read: {error}") from None
     if isinstance(found, nw.DataFrame):
         return found
     if isinstance(found, nw.Series):
@@ -61,6 +64,21 @@ def _list_or_array(items: list[Any]) -> Any:
     except ValueError:
         return items
     return array if array.dtype.kind in "fiubc" else items
+
+
+def guarded(data: Any) -> Any:
+    """What a user's function is given: their own type, in which an array cannot be written to."""
+    if isinstance(data, nw.DataFrame):
+        return data.to_native()
+    if isinstance(data, np.ndarray):
+        data = data.view()
+        data.flags.writeable = False
+    return data
+
+
+def select_columns(frame: Any, chosen: Array) -> Any:
+    """Columns of a frame by position."""
+    return frame[:, chosen.tolist()]
 
 
 def len_of(data: Any) -> int:

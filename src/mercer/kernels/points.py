@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import _core
 from mercer.exceptions import DataError, NotDifferentiableError
-from mercer.kernels.containers import Array, ingest, len_of, tabular, take
+from mercer.kernels.containers import Array, guarded, ingest, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
 
 
@@ -161,11 +161,7 @@ class Points:
 
     def data_of(self, view: Any) -> Any:
         """The same in the user's own type: what Python functions are given."""
-        data = self.frame_of(view)
-        if isinstance(data, np.ndarray):  # a function that writes must not reach the user's data
-            data = data.view()
-            data.flags.writeable = False
-        return data.to_native() if isinstance(data, nw.DataFrame) else data
+        return guarded(self.frame_of(view))
 
     def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:
         """One number for each point, from a function of the data."""

@@ -25,6 +25,7 @@ from mercer.program.expression import (
     walk,
 )
 from mercer.program.pairs import Array, Pairs
+from mercer.program.specialise import floating_type
 
 if TYPE_CHECKING:
     from mercer.kernels.vector import Coordinate as CoordinateKernel
@@ -49,7 +50,7 @@ class Unfused:
 
     def is_single(self, pairs: Pairs) -> bool:
         """Whether the arguments are float32."""
-        return all(engine.floating_type(a, pairs) == np.float32 for a in self.arguments)
+        return all(floating_type(a, pairs) == np.float32 for a in self.arguments)
 
     def diagonal(self, pairs: Pairs) -> Array:
         """The method at aligned pairs."""

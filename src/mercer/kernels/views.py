@@ -24,11 +24,13 @@ from mercer.kernels.containers import (
     as_objects,
     describe_nonfinite,
     encode,
+    guarded,
     ingest,
     len_of,
     numeric_matrix,
     object_columns,
     positions,
+    select_columns,
     tabular,
 )
 
@@ -219,7 +221,7 @@ class Select:
         """Apply the step."""
         data = tabular(data)
         if isinstance(data, nw.DataFrame):
-            return data[:, positions(self.columns, len(data.columns), data.columns).tolist()]
+            return select_columns(data, positions(self.columns, data.shape[1], data.columns))
         return data[:, positions(self.columns, data.shape[1])]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
@@ -243,7 +245,7 @@ class Warp:
 
     def __call__(self, data: Any) -> Any:
         """Apply the step."""
-        native = data.to_native() if isinstance(data, nw.DataFrame) else data
+        native = guarded(data)
         warped = self.function(native)
         if len_of(warped) != len_of(native):
             raise DataError(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,41 +11,28 @@ from mercer import _core, memory
 from mercer.exceptions import DataError
 from mercer.parallel import thread_count
 from mercer.program.expression import (
-    DIFFERENCE,
-    IDENTITY,
     SEED,
-    Coordinate,
-    Diagonal,
     Expr,
     Slot,
-    cached_on_root,
     constant,
     substitute,
-    walk,
 )
 from mercer.program.lower import Lowered, lower
-from mercer.program.operations import apply
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
+from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, specialise
 
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
 
-_SINGLE: np.dtype[Any] = np.dtype(np.float32)
-_DOUBLE: np.dtype[Any] = np.dtype(np.float64)
 
 _CACHE_LINE = 64
 _LARGE = 2**24
 
-#: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
-WEIGHTS = "weights"
-FACTORS = Slot("factors")
-
 
 def gram(root: Expr, pairs: Pairs) -> Array:
     """The matrix of all pairs."""
-    given = floating_type(root, pairs)
-    root, dtype = _specialise(root, pairs)
+    root, dtype, given = specialise(root, pairs)
     lowered = lower((root,))
     shape = pairs.shape
     memory.require_matrix(shape, dtype.itemsize)
@@ -85,8 +69,7 @@ def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
 
 def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K @ V without K: shape (n, r)."""
-    given = floating_type(root, pairs)
-    root, dtype = _specialise(root, pairs)
+    root, dtype, given = specialise(root, pairs)
     lowered = lower((root,))
     vectors = np.ascontiguousarray(vectors, dtype)
     if not lowered.blocks:
@@ -100,8 +83,7 @@ def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
 
 def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K.T @ (K @ V) with one evaluation of each pair: shape (m, r)."""
-    given = floating_type(root, pairs)
-    root, dtype = _specialise(root, pairs)
+    root, dtype, given = specialise(root, pairs)
     lowered = lower((root,))
     vectors = np.ascontiguousarray(vectors, dtype)
     if not lowered.blocks:
@@ -117,7 +99,7 @@ def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
 
 def total(root: Expr, pairs: Pairs, weights: Any = None) -> float:
     """The sum of all entries, each times its weight, in float64."""
-    (result,) = contract([Request("sum", root * SEED)], pairs, weights, _DOUBLE)
+    (result,) = contract([Request("sum", root * SEED)], pairs, weights, DOUBLE)
     return float(result)
 
 
@@ -126,11 +108,10 @@ def contract(
 ) -> list[Any]:
     """Sum adjoint expressions over the pairs; weights are a matrix, (U, V) or None (ones)."""
     seed = _seed(weights)
-    everything = [_specialise(_seeded(r.expression, seed), pairs) for r in requests]
-    lowered = lower(
-        tuple(e for e, _ in everything), tuple(_companion(r) for r in requests if r.slot)
-    )
-    dtype = dtype or np.result_type(_SINGLE, *(d for _, d in everything))
+    everything = [specialise(_seeded(r.expression, seed), pairs) for r in requests]
+    roots = tuple(special.root for special in everything)
+    lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
+    dtype = dtype or np.result_type(SINGLE, *(special.computed for special in everything))
     outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
@@ -140,164 +121,8 @@ def contract(
     return total
 
 
-# Specialisation to the data
+# Weights
 # -----------------------------------------------------------------------------
-
-
-def _specialise(root: Expr, pairs: Pairs) -> tuple[Expr, np.dtype[Any]]:
-    """Choose the floating type, and rewrite leaves into the primitives that serve best."""
-    sparse = frozenset(
-        s for s in slots_of(root) if type(pairs.cols.matrix(s.view)) is not np.ndarray
-    )
-    dtype = floating_type(root, pairs)
-    if any(Expr("squared_distance", (), slot) in nodes_of(root) for slot in sparse):
-        # Norms and products of uncentred rows cancel: float32 would leave no digits.
-        dtype = _DOUBLE
-    return _fold_scales(_sparsify(_wind(root), sparse)), dtype
-
-
-def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
-    """Return float32 where all the data are, float64 everywhere else."""
-    sources, slots = sources_of(root), slots_of(root)
-    single = bool(slots or sources) and all(s.is_single(pairs) for s in sources)
-    for slot in slots:
-        single = single and pairs.cols.matrix(slot.view).dtype == _SINGLE
-        if pairs.rows is not pairs.cols:
-            single = single and pairs.rows.matrix(slot.view).dtype == _SINGLE
-    return _SINGLE if single else _DOUBLE
-
-
-@cached_on_root
-def slots_of(root: Expr) -> tuple[Slot, ...]:
-    """The slots that an expression reads, without those of low-rank weights."""
-    found: dict[Slot, None] = {}
-    for node in walk((root,)):
-        if isinstance(node.attr, Slot) and node.attr is not FACTORS:
-            found[node.attr] = None
-        elif isinstance(node.attr, Coordinate):
-            found[node.attr.slot] = None
-    return tuple(found)
-
-
-@cached_on_root
-def nodes_of(root: Expr) -> frozenset[Expr]:
-    """All nodes of an expression."""
-    return frozenset(walk((root,)))
-
-
-@cached_on_root
-def sources_of(root: Expr) -> tuple[Any, ...]:
-    """The leaves that Python evaluates, without dense weights."""
-    return tuple(n.attr for n in walk((root,)) if n.op == "external" and n.attr != WEIGHTS)
-
-
-@cached_on_root
-def _wind(root: Expr) -> Expr:
-    """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
-
-    def rewrite(node: Expr) -> Expr | None:
-        if node.op != "coordinate" or node.attr.degree != 1:
-            return None
-        angle = _squared_sine(node.attr.body)
-        slot: Slot = node.attr.slot
-        if angle is None or slot.scale is not None:
-            return None
-        return Expr("squared_distance", (), Slot(slot.view, angle=angle))
-
-    return substitute(root, rewrite)
-
-
-def _squared_sine(body: Expr) -> Expr | None:
-    """Return s when a coordinate function is sin^2(s (x - z))."""
-    if body.op != "multiply" or body.args[0] is not body.args[1] or body.args[0].op != "sin":
-        return None
-    (argument,) = body.args[0].args
-    if argument is DIFFERENCE:
-        return constant(1.0)
-    if argument.op == "multiply" and argument.args[0] is DIFFERENCE:
-        return None if argument.args[1].is_pair else argument.args[1]
-    return None
-
-
-@cached_on_root
-def _fold_scales(root: Expr) -> Expr:
-    """Rewrite exp(-c d) as 2^-(d'), where the scale of the data holds the constant c log2(e).
-
-    Other readers of a distance whose scale has changed see the new one times a constant.
-    """
-    nodes = walk((root,))
-    readers = Counter(argument for node in nodes for argument in node.args)
-    replaced: dict[Expr, Expr] = {}
-    for node in nodes:
-        terms = _distances(node.args[0]) if node.op == "exp" else None
-        if terms is None or any(readers[_leaf_of(distance)] > 1 for distance, _ in terms):
-            continue
-        factors = [c * math.log2(math.e) for _, c in terms]
-        stretched = [_stretched(d, f) for (d, _), f in zip(terms, factors, strict=True)]
-        replaced[node] = Expr("decay", (sum(stretched[1:], start=stretched[0]),))
-        for (distance, _), new, factor in zip(terms, stretched, factors, strict=True):
-            replaced[distance] = new * (1 / factor)
-    return substitute(root, replaced.get)
-
-
-def _distances(exponent: Expr) -> list[tuple[Expr, float]] | None:
-    """Return [(distance, c), ...] if an exponent is -c1 d1 - c2 d2 ... for positive constants."""
-    if exponent.op == "add":
-        parts = [_distances(argument) for argument in exponent.args]
-        return None if None in parts else [term for part in parts for term in part or ()]
-    distance, factor = _constant_factor(exponent)
-    return [(distance, -factor)] if factor < 0 and _scale_power(distance) else None
-
-
-def _constant_factor(node: Expr) -> tuple[Expr, float]:
-    if node.op == "multiply" and node.args[1].op == "const":
-        return node.args[0], node.args[1].attr
-    return node, 1.0
-
-
-def _leaf_of(distance: Expr) -> Expr:
-    return _constant_factor(distance.args[0])[0] if distance.op == "sqrt" else distance
-
-
-def _scale_power(distance: Expr) -> int:
-    """The power of the scale in a distance: 2 if squared, 1 if not; 0 for what is no distance."""
-    if distance.op == "sqrt":
-        return 1 if _scale_power(_leaf_of(distance)) == 2 else 0
-    if distance.op == "squared_distance" and distance.attr.scale is not None:
-        return 2
-    if distance.op == "coordinate" and distance.attr.body is abs(DIFFERENCE):
-        return 1 if distance.attr.slot.scale is not None and distance.attr.degree == 1 else 0
-    return 0
-
-
-def _stretched(distance: Expr, factor: float) -> Expr:
-    """The distance times a positive constant, by way of the scale of the data."""
-    if distance.op == "sqrt":
-        square, constant_ = _constant_factor(distance.args[0])
-        return apply("sqrt", _stretched(square, constant_ * factor * factor))
-    leaf = distance.attr
-    slot: Slot = leaf if distance.op == "squared_distance" else leaf.slot
-    assert slot.scale is not None
-    stretch = factor ** (1 / _scale_power(distance))
-    slot = replace(slot, scale=replace(slot.scale, factor=slot.scale.factor * stretch))
-    return Expr(distance.op, (), slot if isinstance(leaf, Slot) else replace(leaf, slot=slot))
-
-
-@cached_on_root
-def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
-    """Rewrite |x - z|^2 = |x|^2 + |z|^2 - 2 x.z for sparse rows, clipped, and 0 for one row."""
-
-    def rewrite(node: Expr) -> Expr | None:
-        if not isinstance(node.attr, Slot) or node.attr not in sparse:
-            return None
-        dot = Expr("sparse_dot", (), node.attr)
-        if node.op != "squared_distance":
-            return dot
-        norm = Diagonal(dot)
-        squared = Expr("row", (), norm) + Expr("column", (), norm) - 2.0 * dot
-        return apply("maximum", squared, 0.0) * (1.0 - IDENTITY)
-
-    return substitute(root, rewrite)
 
 
 def _seed(weights: Any) -> Expr:
