@@ -123,8 +123,11 @@ void run_elementwise(const Instruction& line, Registers<T> registers, std::int64
       return map<T>(size, dst, a, [](V p) { return vlog<T>(p); });
     case Op::log1p:
       return map<T>(size, dst, a, [](V p) { return vlog1p<T>(p); });
-    case Op::sqrt:
-      return map<T>(size, dst, a, [](V p) { return vsqrt<T>(p); });
+    case Op::sqrt: {
+      // Finite for infinite distances too: their product with a vanishing exponential is then 0.
+      const V largest = broadcast<T>(Limits<T>::kLargest / 4);
+      return map<T>(size, dst, a, [largest](V p) { return vsqrt<T>(vmin<T>(largest, p)); });
+    }
     case Op::sin:
       return map<T>(size, dst, a, [](V p) { return vsin<T>(p); });
     case Op::cos:

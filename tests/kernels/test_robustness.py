@@ -13,7 +13,13 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    NumericalWarning,
+    ParameterError,
+    ValidityError,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -201,3 +207,9 @@ def test_the_scale_of_huge_data_is_a_number() -> None:
     X = np.array([[1e200], [-1e200], [5e199]])
     length = mc.RBF("scale").resolve(X).length_scale
     assert_allclose(length, 1e200 * mc.RBF("scale").resolve(X / 1e200).length_scale)
+
+
+def test_sparse_rows_far_from_the_origin_are_warned_of() -> None:
+    X = sp.csr_array([[1e6], [1e6 + 1e-3]])
+    with pytest.warns(NumericalWarning, match="keep less than six digits"):
+        mc.RBF(1e-3)(X)

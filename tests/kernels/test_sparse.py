@@ -91,6 +91,7 @@ def test_a_gradient_for_each_column_needs_dense_columns() -> None:
         mc.RBF().gram(rows).input_gradient()
 
 
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
 def test_the_diagonal_of_a_sparse_rbf_is_exactly_one() -> None:
     assert (np.diag(mc.RBF(1e-3)(sp.csr_array(X * 1e3))) == 1.0).all()
 

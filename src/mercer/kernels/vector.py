@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.parameters import Continuous, Positive, plain
@@ -121,6 +121,23 @@ class Stationary(VectorKernel):
 
     def _trace(self, scope: Scope) -> Expr:
         return traced(self, scope, "profile", self._distance(scope))
+
+    def _check_points(self, points: Points, view: View) -> None:
+        super()._check_points(points, view)
+        matrix = points.matrix(view)
+        if not isinstance(matrix, np.ndarray):
+            self._warn_of_cancellation(matrix)
+
+    def _warn_of_cancellation(self, matrix: Any) -> None:
+        """Sparse rows are not centred: distances far smaller than their norms lose digits."""
+        norm = float(matrix.multiply(matrix).sum(axis=1).max()) / float(np.min(self._length())) ** 2
+        if norm * np.finfo(float).eps > 1e-6:
+            warn(
+                f"{type(self).__name__}: sparse rows are up to {np.sqrt(norm):.1e} length-scales "
+                "long, so that distances computed from their inner products keep less than six "
+                "digits; pass a dense array (X.toarray()), or use a larger length_scale.",
+                NumericalWarning,
+            )
 
     def _scale(self, scope: Scope) -> Scale:
         return Scale(scope.path("length_scale"), per_column=np.ndim(self._length()) == 1)

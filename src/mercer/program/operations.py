@@ -33,6 +33,11 @@ def _inverse(a: Any) -> Any:
     return np.where(a == 0, 0.0, 1.0 / np.where(a == 0, 1.0, a))
 
 
+def _sqrt(a: Any) -> Any:
+    """The square root; finite for infinite a, so that its product with a zero is 0."""
+    return np.sqrt(np.minimum(a, np.finfo(float).max / 4))
+
+
 TABLE: dict[str, Operation] = {
     "add": Operation(np.add, (lambda g, a, y: g, lambda g, a, y: g)),
     "subtract": Operation(np.subtract, (lambda g, a, y: g, lambda g, a, y: -g)),
@@ -41,7 +46,7 @@ TABLE: dict[str, Operation] = {
     "exp": Operation(np.exp, (lambda g, a, y: g * y,)),
     "log": Operation(np.log, (lambda g, a, y: g / a[0],)),
     "log1p": Operation(np.log1p, (lambda g, a, y: g / (1.0 + a[0]),)),
-    "sqrt": Operation(np.sqrt, (lambda g, a, y: 0.5 * g * inverse(y),)),
+    "sqrt": Operation(_sqrt, (lambda g, a, y: 0.5 * g * inverse(y),)),
     "inverse": Operation(_inverse, (lambda g, a, y: -g * y * y,)),
     "sin": Operation(np.sin, (lambda g, a, y: g * apply("cos", a[0]),)),
     "cos": Operation(np.cos, (lambda g, a, y: -g * apply("sin", a[0]),)),
