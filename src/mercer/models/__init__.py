@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from mercer.models.base import KernelEstimator
+from mercer.models.iterative import IterativeEstimator
+from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge import KernelRidge
 
-__all__ = ["KernelEstimator", "KernelRidge", "PrimalCoefficients", "RidgePath"]
+__all__ = [
+    "IterativeEstimator",
+    "KernelEstimator",
+    "KernelRidge",
+    "PrimalCoefficients",
+    "RepresenterModel",
+    "RidgePath",
+]

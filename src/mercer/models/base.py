@@ -115,10 +115,15 @@ class KernelEstimator(BaseEstimator):
             delattr(self, name)
         try:
             yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+        except BaseException as error:
+            if not (isinstance(error, KeyboardInterrupt) and self._keeps_partial_fit()):
+                self.__dict__.clear()
+                self.__dict__.update(before)
             raise
+
+    def _keeps_partial_fit(self) -> bool:
+        """Whether an interrupted fit left a usable model behind."""
+        return False
 
     def _is_fitted_state(self, name: str) -> bool:
         fitted = name.endswith("_") and not name.startswith("_")

@@ -18,7 +18,7 @@ from mercer import memory, validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
-from mercer.models.base import KernelEstimator
+from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
 
@@ -58,7 +58,7 @@ class _Search:
         return self.kernels[row], float(self.alphas[column])
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -217,11 +217,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, KernelEstimator):
         ndarray of shape (m,) or (m, n_targets)
             The predictions.
         """
-        check_is_fitted(self)
-        points = self._validate_points(self.kernel_, X, reset=False)
-        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self.dual_coef_)
-        values += self.intercept_
-        return values
+        return self._function_values(X)
 
     def path(
         self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
