@@ -85,9 +85,20 @@ void check_pairs(const Pairs<T>& pairs) {
   for (const Instruction& line : pairs.program->code) check_instruction(pairs, line);
 }
 
+// Only totals over all pairs of one collection can be had from half of the pairs.
 template <class T>
-void check_output(const Pairs<T>& pairs, const Output& output) {
+void check_folded(const Pairs<T>& pairs, const Output& output) {
+  const bool is_total = output.kind == OutputKind::sum ||
+                        output.kind == OutputKind::distance_scales ||
+                        (output.kind == OutputKind::coordinate_adjoint && output.input_reg == -1);
+  require(is_total, "contract: results for single rows or columns cannot be folded.");
+  require(pairs.rows->n == pairs.cols->n, "contract: only a square can be folded.");
+}
+
+template <class T>
+void check_output(const Pairs<T>& pairs, const Output& output, bool folded) {
   pairs.program->check_result(output.reg, "contract");
+  if (folded) check_folded(pairs, output);
   switch (output.kind) {
     case OutputKind::sum:
     case OutputKind::row_sums:
@@ -121,7 +132,7 @@ void check_output(const Pairs<T>& pairs, const Output& output) {
 
 template void check_pairs(const Pairs<float>&);
 template void check_pairs(const Pairs<double>&);
-template void check_output(const Pairs<float>&, const Output&);
-template void check_output(const Pairs<double>&, const Output&);
+template void check_output(const Pairs<float>&, const Output&, bool);
+template void check_output(const Pairs<double>&, const Output&, bool);
 
 }  // namespace mercer

@@ -120,7 +120,8 @@ void run_contract(const ContractJob<T>& job) {
     reductions.push_back(owned.back().get());
     cost += output_cost(job.pairs, output);
   }
-  ReductionLoop<T>(job.pairs, reductions.data(), static_cast<std::int64_t>(reductions.size()), cost)
+  ReductionLoop<T>(job.pairs, reductions.data(), static_cast<std::int64_t>(reductions.size()), cost,
+                   job.folded)
       .run();
 }
 

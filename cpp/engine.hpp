@@ -71,17 +71,22 @@ struct Output {
   double* params = nullptr;  // adjoint: one per entry of param_regs
 };
 
+// A folded contraction, for one collection against itself, visits the pairs with column >= row
+// alone: it reads blocks as B + B', and pairs on the diagonal count half. If the rest of the
+// program is symmetric, the totals are those of all pairs. Results for single rows or columns
+// cannot be folded.
 template <class T>
 struct ContractJob {
   Pairs<T> pairs;
   std::vector<Output> outputs;
+  bool folded = false;
 };
 
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
 template <class T>
-void check_output(const Pairs<T>& pairs, const Output& output);
+void check_output(const Pairs<T>& pairs, const Output& output, bool folded);
 
 // The entry points of one instruction set. Jobs must have been checked.
 template <class T>

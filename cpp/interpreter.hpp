@@ -72,13 +72,15 @@ class Interpreter {
  public:
   static constexpr std::int64_t W = kPanel<T>;
 
-  // `lanes_are_rows` says which side the lanes of a tile belong to.
-  Interpreter(const Pairs<T>& pairs, bool lanes_are_rows)
+  // `lanes_are_rows` says which side the lanes of a tile belong to, `folded` that blocks are read
+  // as B + B'.
+  Interpreter(const Pairs<T>& pairs, bool lanes_are_rows, bool folded = false)
       : pairs_(pairs),
         program_(*pairs.program),
         lanes_(lanes_are_rows ? *pairs.rows : *pairs.cols),
         across_(lanes_are_rows ? *pairs.cols : *pairs.rows),
         lanes_are_rows_(lanes_are_rows),
+        folded_(folded),
         width_(tile_width(pairs)),
         registers_(program_.registers * width_ * W),
         across_values_(width_) {}
@@ -118,6 +120,19 @@ class Interpreter {
       for (std::int64_t j = 0; j < count_; ++j)
         for (std::int64_t lane = lanes; lane < W; ++lane) values[j * W + lane] = T(0);
     for (std::int64_t i = count_ * W; i < padded_ * W; ++i) values[i] = T(0);
+  }
+
+  // Whether the tile holds pairs of a point with itself; lanes are rows.
+  bool meets_diagonal() const { return first_ < (panel_ + 1) * W; }
+
+  // Drops pairs with column < row, which their mirror images stand for, and halves the diagonal.
+  void fold_diagonal(T* values) const {
+    for (std::int64_t j = 0; j < count_; ++j)
+      for (std::int64_t lane = 0; lane < W; ++lane) {
+        const std::int64_t row = panel_ * W + lane, column = first_ + j;
+        if (column < row) values[j * W + lane] = T(0);
+        if (column == row) values[j * W + lane] *= T(0.5);
+      }
   }
 
   const T* lane_panel(std::int32_t slot) const {
@@ -210,6 +225,9 @@ class Interpreter {
     const std::int64_t across_stride = lanes_are_rows_ ? 1 : block.stride;
     const T* corner = block.data + panel_ * W * lane_stride + first_ * across_stride;
     block_tile<T>(corner, lane_stride, across_stride, lane_count(), count_, padded_, dst);
+    if (folded_)
+      add_mirrored_block<T>(block.data + first_ * block.stride + panel_ * W, block.stride,
+                            lane_count(), count_, dst);
   }
 
   void run_column_line(const Instruction& line, Registers<T> registers, std::int32_t slot,
@@ -289,7 +307,7 @@ class Interpreter {
   const Program& program_;
   const Side<T>& lanes_;
   const Side<T>& across_;
-  bool lanes_are_rows_;
+  bool lanes_are_rows_, folded_;
   std::int64_t width_;
   AlignedBuffer<T> registers_;
   AlignedBuffer<T> across_values_;

@@ -30,11 +30,13 @@ class Reduction {
 template <class T>
 class ReductionLoop {
  public:
+  // `folded` as in ContractJob.
   ReductionLoop(const Pairs<T>& pairs, Reduction<T>* const* reductions, std::int64_t count,
-                double extra_cost)
+                double extra_cost, bool folded = false)
       : pairs_(pairs),
         reductions_(reductions),
         count_(count),
+        folded_(folded),
         pair_cost_(pair_cost(pairs) + extra_cost),
         grid_(choose_grid()) {
     for (std::int64_t r = 0; r < count_; ++r)
@@ -45,7 +47,8 @@ class ReductionLoop {
     shared_ = AlignedBuffer<double>(shared_size_ * grid_.units());
     for (std::int64_t r = 0; r < count_; ++r) reductions_[r]->prepare(grid_);
     const double work = pair_cost_ * static_cast<double>(pairs_.rows->n) *
-                        static_cast<double>(pairs_.cols->n) / sizeof(double) * sizeof(T);
+                        static_cast<double>(pairs_.cols->n) / sizeof(double) * sizeof(T) /
+                        (folded_ ? 2 : 1);
     const int threads = useful_threads(pairs_.threads, grid_.units(), work);
     auto body = [this](Worker& worker) { run_units(worker); };
     run_workers(grid_.units(), threads, pairs_.interrupt, WorkerBody(body));
@@ -73,7 +76,7 @@ class ReductionLoop {
   }
 
   void run_units(Worker& worker) {
-    Interpreter<T> tile(pairs_, true);
+    Interpreter<T> tile(pairs_, true, folded_);
     AlignedBuffer<double> local(local_size_);
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       const Unit unit = grid_.unit(u);
@@ -88,11 +91,12 @@ class ReductionLoop {
   // The columns of a tile stay in cache while the row panels pass by.
   bool run_unit(Worker& worker, Interpreter<T>& tile, const Unit& unit, double* local,
                 double* shared) {
-    for (std::int64_t j = unit.first_column; j < unit.end_column; j += tile.width()) {
+    for (std::int64_t j = first_column(unit, tile.width()); j < unit.end_column;
+         j += tile.width()) {
       const std::int64_t columns = std::min(tile.width(), unit.end_column - j);
       const auto work =
           static_cast<std::int64_t>(pair_cost_ * static_cast<double>(columns) * kPanelVectors<T>);
-      for (std::int64_t p = unit.first_panel; p < unit.end_panel; ++p) {
+      for (std::int64_t p = unit.first_panel; p < end_panel(unit, j + columns); ++p) {
         tile.run(p, j, columns);
         add(tile, unit, local, shared);
         if (!worker.keep_going(work)) return false;
@@ -101,9 +105,29 @@ class ReductionLoop {
     return true;
   }
 
+  // The tiles of a unit that hold pairs with column >= row, if the others are left out.
+  std::int64_t first_column(const Unit& unit, std::int64_t width) const {
+    if (!folded_) return unit.first_column;
+    const std::int64_t skipped = unit.first_panel * kPanel<T> - unit.first_column;
+    return unit.first_column + std::max<std::int64_t>(skipped, 0) / width * width;
+  }
+  std::int64_t end_panel(const Unit& unit, std::int64_t end_column) const {
+    if (!folded_) return unit.end_panel;
+    return std::min(unit.end_panel, divide_up(end_column, kPanel<T>));
+  }
+
+  // Registers that reductions read are made ready once, however many reductions read them.
+  void make_ready(Interpreter<T>& tile, std::int64_t r) const {
+    const std::int32_t source = reductions_[r]->source();
+    for (std::int64_t before = 0; before < r; ++before)
+      if (reductions_[before]->source() == source) return;
+    if (tile.is_partial()) tile.clear_padding(tile.tile(source));
+    if (folded_ && tile.meets_diagonal()) tile.fold_diagonal(tile.tile(source));
+  }
+
   void add(Interpreter<T>& tile, const Unit& unit, double* local, double* shared) {
     for (std::int64_t r = 0; r < count_; ++r) {
-      if (tile.is_partial()) tile.clear_padding(tile.tile(reductions_[r]->source()));
+      make_ready(tile, r);
       double*& partial = is_local(r) ? local : shared;
       reductions_[r]->add(tile, unit, partial);
       partial += partial_size(r);
@@ -121,6 +145,7 @@ class ReductionLoop {
   const Pairs<T>& pairs_;
   Reduction<T>* const* reductions_;
   std::int64_t count_;
+  bool folded_;
   double pair_cost_;
   Grid grid_;
   std::int64_t local_size_ = 0, shared_size_ = 0;

@@ -223,4 +223,24 @@ void block_tile(const T* corner, std::int64_t lane_stride, std::int64_t across_s
       tile[j * W + lane] = corner[lane * lane_stride + j * across_stride];
 }
 
+// Adds a part of the transposed matrix: the corner is that of the rows `across`, and the lanes are
+// neighbours in memory.
+template <class T>
+void add_mirrored_block(const T* corner, std::int64_t stride, std::int64_t lane_count,
+                        std::int64_t count, T* tile) {
+  constexpr std::int64_t W = kPanel<T>;
+  constexpr int L = kLanes<T>;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const T* row = corner + j * stride;
+    T* target = tile + j * W;
+    if (lane_count == W) {
+#pragma GCC unroll 8
+      for (int v = 0; v < W; v += L)
+        store<T>(target + v, load<T>(target + v) + load_unaligned<T>(row + v));
+    } else {
+      for (std::int64_t lane = 0; lane < lane_count; ++lane) target[lane] += row[lane];
+    }
+  }
+}
+
 }  // namespace mercer::MERCER_ISA

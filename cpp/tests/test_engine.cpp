@@ -98,7 +98,7 @@ void check_contract(const Engine& engine, const Problem<T>& p) {
                       make_output(OutputKind::dot_inputs, p.result, dots, n * d),
                       make_output(OutputKind::distance_inputs, p.result, differences, n * d),
                       make_output(OutputKind::distance_scales, p.result, scales, d)}};
-  for (const Output& output : job.outputs) check_output(p.pairs, output);
+  for (const Output& output : job.outputs) check_output(p.pairs, output, job.folded);
   engine.table<T>().contract(job);
   const auto one = [](std::int64_t, std::int64_t) { return 1.0; };
   check_sum(sum[0], p, 0, n, 0, m, one);
@@ -223,7 +223,7 @@ void test_adjoint(const Engine& engine, std::int64_t n, std::int64_t m, std::int
   output.param_regs = {1};
   output.scales = scales.data();
   output.params = params.data();
-  check_output(p.pairs, output);
+  check_output(p.pairs, output, false);
   engine.table<T>().contract({p.pairs, {output}});
 
   // The reduced value of a pair, with coordinate k of x and the parameter shifted.
@@ -260,6 +260,47 @@ void test_adjoint(const Engine& engine, std::int64_t n, std::int64_t m, std::int
     }
   for (std::size_t k = 0; k < scale.size(); ++k) CHECK(near(scales[k], scale[k], scale_size[k]));
   CHECK(near(params[0], param, param_size));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Folded contractions: totals of B_ij s_ij for a symmetric s and any B, from half of the pairs
+// ---------------------------------------------------------------------------------------------
+
+template <class T>
+void test_folded(const Engine& engine, std::int64_t n) {
+  const std::int64_t d = 3;
+  const Program program({make(Op::squared_distance, 0), make(Op::block, 1), make(Op::mul, 0, 0, 1)},
+                        2, {}, {});
+  const Points<T> points(n, d);
+  const std::vector<T> B = draws<T>(n * n);
+  Pairs<T> pairs;
+  pairs.program = &program;
+  pairs.rows = pairs.cols = &points.side;
+  pairs.blocks = {{B.data(), n}};
+  std::vector<double> sum, scales;
+  const ContractJob<T> job{pairs,
+                           {make_output(OutputKind::sum, 0, sum, 1),
+                            make_output(OutputKind::distance_scales, 0, scales, d)},
+                           true};
+  for (const Output& output : job.outputs) check_output(pairs, output, true);
+  engine.table<T>().contract(job);
+  double total = 0, terms = 0;
+  std::vector<double> by_column(static_cast<std::size_t>(d));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const auto square = [&](std::int64_t k) {
+        return std::pow(points.at(i, k) - points.at(j, k), 2);
+      };
+      const double term = static_cast<double>(B[static_cast<std::size_t>(i * n + j)]) *
+                          (square(0) + square(1) + square(2));
+      total += term;
+      terms += std::fabs(term) * 20;  // a bound on the terms of the columns too
+      for (std::int64_t k = 0; k < d; ++k)
+        by_column[static_cast<std::size_t>(k)] += 2 * term * square(k);
+    }
+  CHECK(close<T>(sum[0], total, terms));
+  for (std::size_t k = 0; k < by_column.size(); ++k)
+    CHECK(close<T>(scales[k], by_column[k], terms));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -417,6 +458,13 @@ void test_bad_calls() {
   CHECK(refused(make(Op::column, 0, 1), kScalars));
   CHECK(refused(make(Op::block, 0, 0), kScalars));
   CHECK(refused(make(Op::fill, 0, 0, 0, 0, 3), kScalars));
+  const Program whole({make(Op::dot, 0)}, 1, {}, {});
+  Pairs<double> pairs;
+  pairs.program = &whole;
+  pairs.rows = pairs.cols = &points.side;
+  std::vector<double> rows;
+  const Output row_sums = make_output(OutputKind::row_sums, 0, rows, 5);
+  CHECK(throws<std::invalid_argument>([&] { check_output(pairs, row_sums, true); }));
   const std::int64_t falling[] = {0, 2, 1}, outside[] = {0, 1, 2}, columns[] = {0, 7};
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 9, falling, 3, columns, 1); }));
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 7, outside, 3, columns, 2); }));
@@ -448,6 +496,7 @@ void test_engine(const Engine& engine) {
     test_adjoint<T>(engine, 17, 20, 3, reduction);
     test_adjoint<T>(engine, 3, 5, 1, reduction);
   }
+  for (std::int64_t n : {1, 16, 37, 700}) test_folded<T>(engine, n);
   test_lookup<T>(engine);
   test_threads<T>(engine, 300, 700);
   test_threads<T>(engine, 5, 20'000);

@@ -213,8 +213,8 @@ class Gram(LinearOperator):
                 raise DataError(
                     f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays."
                 )
-            u, v = (_floating(w) for w in weights)
-            u, v = u.reshape(len(u), -1), v.reshape(len(v), -1)
+            u = _as_columns(weights[0])
+            v = u if weights[1] is weights[0] else _as_columns(weights[1])
             if u.shape[0] != n or v.shape[0] != m or u.shape[1] != v.shape[1]:
                 raise DataError(
                     f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape "
@@ -308,6 +308,11 @@ def _floating(weights: Any) -> Array:
     """Weights in their own floating type: a matrix of them is not copied without need."""
     array = _real(weights)
     return array if array.dtype in (np.float32, np.float64) else array.astype(float)
+
+
+def _as_columns(factor: Any) -> Array:
+    array = _floating(factor)
+    return array.reshape(len(array), -1)
 
 
 def _real(V: Array) -> Array:

@@ -20,7 +20,7 @@ from mercer.program.expression import (
 from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
-from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, specialise
+from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, reads, specialise
 
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
@@ -107,7 +107,10 @@ def contract(
     requests: list[Request], pairs: Pairs, weights: Any, dtype: np.dtype[Any] | None = None
 ) -> list[Any]:
     """Sum adjoint expressions over the pairs; weights are a matrix, (U, V) or None (ones)."""
-    seed = _seed(weights)
+    folded = _can_fold(requests, pairs)
+    if folded:
+        weights = _symmetrised(weights)
+    seed = _seed(weights, 2.0 if folded else 1.0)
     everything = [specialise(_seeded(r.expression, seed), pairs) for r in requests]
     roots = tuple(special.root for special in everything)
     lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
@@ -116,7 +119,7 @@ def contract(
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
         arguments = _bind(lowered, part, dtype, _cut(weights, rows, cols))
-        results = _core.contract(lowered.program, *arguments, outputs, thread_count())
+        results = _core.contract(lowered.program, *arguments, outputs, folded, thread_count())
         total = _accumulate(total, results, requests, rows, cols, pairs.shape)
     return total
 
@@ -125,9 +128,36 @@ def contract(
 # -----------------------------------------------------------------------------
 
 
-def _seed(weights: Any) -> Expr:
+def _can_fold(requests: list[Request], pairs: Pairs) -> bool:
+    """Whether half of the pairs will do: totals over a symmetric matrix.
+
+    The derivative of a symmetric K in any parameter is symmetric, so that
+    sum_ij G_ij dK_ij = sum_{i<j} (G + G')_ij dK_ij + sum_i G_ii dK_ii.
+    """
+    return pairs.rows is pairs.cols and all(
+        _is_total(request) and not reads(request.expression).sources for request in requests
+    )
+
+
+def _is_total(request: Request) -> bool:
+    if isinstance(request, CoordinateRequest):
+        return not request.wants_inputs
+    return request.kind in ("sum", "distance_scales")
+
+
+def _symmetrised(weights: Any) -> Any:
+    """Factors of G + G'; a matrix is given as it is, since the engine adds its mirror image."""
+    if not isinstance(weights, tuple):
+        return weights
+    u, v = weights
+    if u is v:
+        return 2.0 * u, u
+    return np.hstack([u, v]), np.hstack([v, u])
+
+
+def _seed(weights: Any, default: float) -> Expr:
     if weights is None:
-        return constant(1.0)
+        return constant(default)
     return Expr("dot", (), FACTORS) if isinstance(weights, tuple) else Expr("external", (), WEIGHTS)
 
 
