@@ -37,7 +37,7 @@ inline Grid make_grid(std::int64_t panels, std::int64_t panel_points, std::int64
   constexpr std::int64_t kAccumulatorBytes = 256 * 1024;
   constexpr std::int64_t kWantedUnits = 64, kMinChunk = 4096;
   // Every tile of the other side is read from a slow cache once for each block.
-  constexpr std::int64_t kMinBlock = 24, kMaxBlock = 64;
+  constexpr std::int64_t kMinBlock = 16, kMaxBlock = 64;
   Grid grid{};
   grid.panels = panels;
   grid.columns = columns;

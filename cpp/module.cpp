@@ -28,6 +28,8 @@ template <class T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Floats = nb::ndarray<const T, nb::device::cpu>;
 using Code = nb::ndarray<const std::int32_t, nb::shape<-1, 7>, nb::c_contig, nb::device::cpu>;
 
 void require(bool condition, const std::string& sentence) {
@@ -74,30 +76,47 @@ StridedMatrix<T> strided(const Matrix<T>& x) {
           x.stride(0), x.stride(1)};
 }
 
+// Calls f with the array as one of float64 or, failing that, of float32: each attempt at a
+// conversion costs a microsecond, and float64 is the usual case.
+template <template <class> class Array, class F>
+auto with_floats(nb::handle object, const char* what, F f) {
+  Array<double> twofold;
+  if (nb::try_cast(object, twofold, false)) return f(twofold);
+  return f(view<Array<float>>(object, what));
+}
+
+// Points as the engine reads them, see `pack_panels`.
 template <class T>
-nb::object pack(const Matrix<T>& x, const std::optional<Vector<double>>& centre,
-                const std::optional<Vector<double>>& scale) {
+struct Panels {
+  std::int64_t points, columns;
+  AlignedBuffer<T> values;
+};
+
+using OptionalVector = std::optional<Vector<double>>;
+
+template <class T>
+nb::object pack(const Matrix<T>& x, const OptionalVector& centre, const OptionalVector& scale) {
   require(!centre || centre->shape(0) == x.shape(1),
           "pack: centre must have one value per column.");
   require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
   const StridedMatrix<T> matrix = strided<T>(x);
-  const std::int64_t panels = divide_up(matrix.rows, kPanelPoints<T>);
-  AlignedBuffer<T> packed(panels * matrix.columns * kPanelPoints<T>);
+  const std::int64_t size =
+      divide_up(matrix.rows, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
+  Panels<T> packed{matrix.rows, matrix.columns, AlignedBuffer<T>(size)};
+  bool is_finite = false;
   {
     nb::gil_scoped_release release;
     pack_panels<T>(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
-                   packed.data());
+                   packed.values.data());
+    is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
   }
-  return to_numpy<T>(std::move(packed), {as_size(panels), x.shape(1), as_size(kPanelPoints<T>)});
+  if (!is_finite) throw std::overflow_error("pack: a packed number is not finite.");
+  return nb::cast(std::move(packed));
 }
 
-nb::object pack_any(nb::handle x, const std::optional<Vector<double>>& centre,
-                    const std::optional<Vector<double>>& scale) {
-  if (holds<float>(x))
-    return pack<float>(view<Matrix<float>>(x, "pack: X must have two dimensions."), centre, scale);
-  return pack<double>(
-      view<Matrix<double>>(x, "pack: X must be a float32 or float64 array of two dimensions."),
-      centre, scale);
+nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale) {
+  return with_floats<Matrix>(x, "pack: X must be a float32 or float64 array of two dimensions.",
+                             [&](const auto& matrix) { return pack(matrix, centre, scale); });
 }
 
 template <class T>
@@ -109,16 +128,16 @@ nb::object middles(const Matrix<T>& x) {
 }
 
 nb::object middles_any(nb::handle x) {
-  const char* what = "middle: X must be a float32 or float64 array of two dimensions.";
-  return holds<float>(x) ? middles<float>(view<Matrix<float>>(x, what))
-                         : middles<double>(view<Matrix<double>>(x, what));
+  return with_floats<Matrix>(x, "middle: X must be a float32 or float64 array of two dimensions.",
+                             [](const auto& matrix) { return middles(matrix); });
 }
 
+constexpr const char* kFiniteInput =
+    "all_finite: X must be a float32 or float64 array of one or two dimensions.";
+
 template <class T>
-bool is_finite(nb::handle object) {
-  const char* what = "all_finite: X must be a float32 or float64 array of one or two dimensions.";
-  const auto x = view<nb::ndarray<const T, nb::device::cpu>>(object, what);
-  require(x.ndim() == 1 || x.ndim() == 2, what);
+bool is_finite(const Floats<T>& x) {
+  require(x.ndim() == 1 || x.ndim() == 2, kFiniteInput);
   const bool flat = x.ndim() == 1;
   const StridedMatrix<T> matrix{x.data(), flat ? 1 : static_cast<std::int64_t>(x.shape(0)),
                                 static_cast<std::int64_t>(x.shape(flat ? 0 : 1)),
@@ -128,7 +147,7 @@ bool is_finite(nb::handle object) {
 }
 
 bool is_finite_any(nb::handle x) {
-  return holds<float>(x) ? is_finite<float>(x) : is_finite<double>(x);
+  return with_floats<Floats>(x, kFiniteInput, [](const auto& array) { return is_finite(array); });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -161,8 +180,6 @@ struct PySide {
   Side<float> single;
   Side<double> twofold;
   std::vector<nb::object> keep_alive;
-  std::vector<AlignedBuffer<float>> aligned_single;
-  std::vector<AlignedBuffer<double>> aligned_twofold;
 
   std::int64_t n() const { return single.n; }
   template <class T>
@@ -171,14 +188,6 @@ struct PySide {
       return single;
     } else {
       return twofold;
-    }
-  }
-  template <class T>
-  std::vector<AlignedBuffer<T>>& aligned() {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      return aligned_single;
-    } else {
-      return aligned_twofold;
     }
   }
 };
@@ -207,27 +216,16 @@ void add_sparse(PySide& side, nb::tuple parts) {
 }
 
 template <class T>
-void add_dense(PySide& side, nb::handle array) {
-  using Panels = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-  const auto panels = view<Panels>(
-      array,
-      "Side: a dense slot must be a C-contiguous array (panels, columns, lanes) of the type "
-      "of the other arrays.");
-  require(panels.shape(0) == as_size(side.side<T>().panels()) &&
-              panels.shape(2) == as_size(kPanelPoints<T>),
-          "Side: a dense slot must have the shape that pack() gives for n points.");
+void add_dense(PySide& side, nb::handle object) {
+  const Panels<T>* panels = nullptr;
+  require(nb::try_cast(object, panels, false) && panels != nullptr,
+          "Side: a dense slot must be what pack() returns, of the type of the other slots.");
+  require(panels->points == side.n(), "Side: a dense slot must hold n points.");
   Slot<T> slot;
-  slot.columns = static_cast<std::int64_t>(panels.shape(1));
-  slot.panels = panels.data();
-  if (reinterpret_cast<std::uintptr_t>(panels.data()) % kCacheLine != 0) {
-    // Loaded from a file, say: vectors are read at aligned addresses only.
-    AlignedBuffer<T> copy(static_cast<std::int64_t>(panels.size()));
-    std::copy(panels.data(), panels.data() + panels.size(), copy.data());
-    slot.panels = copy.data();
-    side.aligned<T>().push_back(std::move(copy));
-  }
+  slot.columns = panels->columns;
+  slot.panels = panels->values.data();
   side.side<T>().slots.push_back(slot);
-  side.keep_alive.emplace_back(nb::borrow(array));
+  side.keep_alive.emplace_back(nb::borrow(object));
 }
 
 template <class T>
@@ -277,7 +275,8 @@ PySide make_side(std::int64_t n, nb::sequence slots, nb::sequence vectors,
     require(!nb::isinstance<nb::tuple>(slot) || nb::len(slot) == 4,
             "Side: a sparse slot is (indptr, indices, values, n_columns).");
   if (!first.is_none()) {
-    if (holds<float>(first)) {
+    const bool is_twofold = nb::isinstance<Panels<double>>(first);
+    if (!is_twofold && (nb::isinstance<Panels<float>>(first) || holds<float>(first))) {
       fill_side<float>(side, slots, vectors);
     } else {
       fill_side<double>(side, slots, vectors);
@@ -520,11 +519,16 @@ nb::list contract(const PyPairs& call, nb::sequence outputs, bool folded) {
   return results;
 }
 
-// Without an array in the arguments that decides, the sides do, then the blocks.
-bool is_single(const PyPairs& call) {
+// The sides decide the element type; without slots and vectors, another array of the call does.
+bool is_single(const PyPairs& call, nb::handle other) {
   for (const PySide* side : {&call.rows, &call.cols})
     if (side->precision != Precision::any) return side->precision == Precision::single;
-  return nb::len(call.blocks) > 0 && holds<float>(call.blocks[0]);
+  return holds<float>(other);
+}
+
+// For calls without another array, the blocks have to.
+bool is_single(const PyPairs& call) {
+  return is_single(call, nb::len(call.blocks) > 0 ? nb::object(call.blocks[0]) : nb::none());
 }
 
 }  // namespace
@@ -550,8 +554,9 @@ NB_MODULE(_core, m) {
         nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
                 "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
                 "scale: numpy.typing.NDArray[numpy.float64] | None = None) "
-                "-> numpy.typing.NDArray[typing.Any]"),
-        "Panels (P, d, W) of (X - centre) * scale, computed in float64 and zero padded.");
+                "-> FloatPanels | DoublePanels"),
+        "Panels of (X - centre) * scale, computed in float64 and zero padded; raises "
+        "OverflowError where one of them is not finite.");
   m.def("middle", &middles_any, "X"_a,
         nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
                 "-> numpy.typing.NDArray[numpy.float64]"),
@@ -560,6 +565,8 @@ NB_MODULE(_core, m) {
         nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
         "Whether no value is infinite or NaN.");
 
+  nb::class_<Panels<float>>(m, "FloatPanels", "Packed points in float32.");
+  nb::class_<Panels<double>>(m, "DoublePanels", "Packed points in float64.");
   nb::class_<Program>(m, "Program", "A checked list of tile instructions.")
       .def(nb::new_(&make_program), "code"_a, "registers"_a, "coordinates"_a, "tables"_a);
   nb::class_<PySide>(m, "Side", "One side of the pairs: packed points, vectors, identities.")
@@ -571,8 +578,8 @@ NB_MODULE(_core, m) {
       [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
          PySide& cols, nb::sequence blocks, nb::handle out, bool symmetric, int threads) {
         const PyPairs call{program, scalars, rows, cols, blocks, threads};
-        holds<float>(out) ? gram<float>(call, result, out, symmetric)
-                          : gram<double>(call, result, out, symmetric);
+        is_single(call, out) ? gram<float>(call, result, out, symmetric)
+                             : gram<double>(call, result, out, symmetric);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "out"_a, "symmetric"_a,
       "threads"_a,
@@ -586,8 +593,8 @@ NB_MODULE(_core, m) {
       [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
          PySide& cols, nb::sequence blocks, nb::handle V, int threads) {
         const PyPairs call{program, scalars, rows, cols, blocks, threads};
-        return holds<float>(V) ? product<float>(call, result, V, false)
-                               : product<double>(call, result, V, false);
+        return is_single(call, V) ? product<float>(call, result, V, false)
+                                  : product<double>(call, result, V, false);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
       nb::sig(
@@ -601,8 +608,8 @@ NB_MODULE(_core, m) {
       [](const Program& program, std::int32_t result, Vector<double> scalars, PySide& rows,
          PySide& cols, nb::sequence blocks, nb::handle V, int threads) {
         const PyPairs call{program, scalars, rows, cols, blocks, threads};
-        return holds<float>(V) ? product<float>(call, result, V, true)
-                               : product<double>(call, result, V, true);
+        return is_single(call, V) ? product<float>(call, result, V, true)
+                                  : product<double>(call, result, V, true);
       },
       "program"_a, "result"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "V"_a, "threads"_a,
       nb::sig(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
@@ -54,10 +54,9 @@ class Columns:
 
     def _stored_like(self, reference: Columns) -> Any:
         """These values, sparse or dense as the other collection is."""
-        own, other = sp.issparse(self.values), sp.issparse(reference.values)
-        if own == other:
+        if type(self.values) is type(reference.values):
             return self.values
-        return sp.csr_array(self.values) if other else self.values.toarray()
+        return self.values.toarray() if sp.issparse(self.values) else sp.csr_array(self.values)
 
     def like(self, reference: Columns) -> Any:
         """These values in the columns of another collection."""
@@ -290,19 +289,16 @@ class UnitRows:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
-    """Steps from the user's data to what one leaf kernel reads."""
+    """Steps from the user's data to what one leaf kernel reads.
 
-    steps: tuple[Any, ...] = ()
-    reader: Any = Numbers()
-    _hash: int = field(init=False, repr=False, compare=False)
+    Views are keys of every cache of `Points`, so equal ones are one object, found by identity: make
+    them with `then` and `read_by`, starting from `EVERYTHING`.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.steps, self.reader)))
-
-    def __hash__(self) -> int:
-        return self._hash
+    steps: tuple[Any, ...]
+    reader: Any
 
     def column_names(self, width: int) -> tuple[str, ...]:
         """Names of the columns of an array seen through this view: by position in the array."""
@@ -318,8 +314,6 @@ class View:
         for step in self.steps:
             data = step(data)
         return data
-
-    # Views are keys of every cache of `Points`: equal ones should be one object, found by identity.
 
     def then(self, step: Any) -> View:
         """The view with one more step."""
@@ -341,4 +335,4 @@ def _interned(steps: tuple[Any, ...], reader: Any) -> View:
 
 
 #: All of the data, as they came.
-EVERYTHING = View()
+EVERYTHING = _interned((), Numbers())

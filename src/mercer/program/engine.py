@@ -200,8 +200,7 @@ def _side(
 def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:
     """Both sides of a slot as the engine stores them, from the points' cache where they are."""
     if slot is FACTORS:
-        u, v = (np.ascontiguousarray(w, dtype) for w in weights)
-        return _core.pack(u, None, None), _core.pack(v, None, None)
+        return tuple(_pack(np.asarray(w), None, None, dtype, "the weights") for w in weights)
     a, b = pairs.matrices(slot.view)
     centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
     if slot.angle is not None:
@@ -228,15 +227,21 @@ def _packed(
     return found[1]
 
 
-def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]) -> Any:
+def _pack(
+    matrix: Any,
+    centre: Any,
+    scale: Any,
+    dtype: np.dtype[Any],
+    what: str = "the data divided by their length-scale",
+) -> Any:
     if isinstance(matrix, np.ndarray):
-        panels = _core.pack(_as_type(matrix, dtype), centre, scale)
-        if not _core.all_finite(panels.reshape(-1)):
+        try:
+            return _core.pack(_as_type(matrix, dtype), centre, scale)
+        except OverflowError:
             raise DataError(
-                f"the data divided by their length-scale exceed the range of {dtype}; use a larger "
-                "length_scale, rescale the data, or pass float64."
-            )
-        return panels
+                f"{what} exceed the range of {dtype}; rescale them (a larger length_scale does so "
+                "for data), or pass float64."
+            ) from None
     values = matrix.data if scale is None else matrix.data * scale[matrix.indices]
     indptr, indices = (np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices))
     return indptr, indices, np.ascontiguousarray(values, dtype), matrix.shape[1]
