@@ -32,7 +32,7 @@ class Settings:
         """Whether a race may end: short ones take more rounds, long ones fewer, never one."""
         if self.quick:
             return rounds >= 2
-        return (rounds >= 5 and seconds >= 2) or (rounds >= 2 and seconds >= 30)
+        return (rounds >= 7 and seconds >= 3) or (rounds >= 2 and seconds >= 30)
 
     def size(self, n: int) -> int:
         """The number of points in place of n."""

@@ -185,7 +185,11 @@ def _peer_search() -> GridSearchCV:
 
 
 def _held_out_error(grid: str, n: int, settings: Settings) -> Outcome:
-    """Mean error on fresh data over several draws: one draw alone decides by the luck of a tie."""
+    """Mean error on fresh data over several draws: one draw alone decides by the luck of a tie.
+
+    Required is that it is not worse by two standard errors, which happens to an equal method once
+    in forty runs.
+    """
     draws = 2 if settings.quick else DRAWS
     errors = np.array([_errors_of_choice(n, seed) for seed in range(draws)])
     worse = 100 * (errors[:, 0] / errors[:, 1] - 1)
@@ -197,7 +201,7 @@ def _held_out_error(grid: str, n: int, settings: Settings) -> Outcome:
         "GridSearchCV",
         float(errors[:, 1].mean()),
         float(worse.mean()),
-        at_most(standard_error),
+        at_most(2 * standard_error),
         unit="MSE",
         figure_unit="%",
         note=f"standard error of the difference {standard_error:.2f}%",
