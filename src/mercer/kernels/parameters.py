@@ -337,9 +337,10 @@ class Continuous(Declaration):
         value = numeric(subject, given, remedy)
         dimensions = np.ndim(value)
         if dimensions > self.ndim:
+            rule = f"has at most {self.ndim} dimension(s)" if self.ndim else "is a single number"
             raise ParameterError(
-                f"{subject} has {dimensions} dimensions, more than the {self.ndim} allowed; "
-                f"{remedy}."
+                f"{subject} = {_shorten(value)} is an array of {dimensions} dimension(s), but "
+                f"{self.name} {rule}; {remedy}."
             )
         if not self.allow_infinity and not np.all(np.isfinite(value)):
             raise ParameterError(f"{subject} = {_shorten(value)} is not finite; {remedy}.")
@@ -363,10 +364,22 @@ class Continuous(Declaration):
         if self.per_column:
             forms.append("one per column")
         elif self.ndim:
-            forms.append(f"an array of them with at most {self.ndim} dimension(s)")
+            forms.append(
+                "a list of them"
+                if self.ndim == 1
+                else f"an array of at most {self.ndim} dimensions"
+            )
         forms += map(repr, self.heuristics)
-        example = self.default if isinstance(self.default, int | float) else 1.0
-        return f"pass {' or '.join(forms)} (for example {self.name}={show(float(example))})"
+        return f"pass {' or '.join(forms)} (for example {self.name}={show(self._example())})"
+
+    def _example(self) -> Any:
+        """A value that is allowed: the default, unless it is a heuristic or not allowed itself."""
+        default = plain(self.default)
+        value = None if self.required or isinstance(default, str) else _to_float(default)
+        if value is None or not value.size or value.ndim > self.ndim:
+            return 1.0
+        allowed = np.isfinite(value) & self._satisfied(value)
+        return value.tolist() if np.all(allowed) else 1.0
 
     def is_unresolved(self, stored: object) -> bool:
         """Return whether the stored value is a heuristic that waits for data."""
@@ -507,6 +520,11 @@ class Integer(Declaration):
         self, default: Any = REQUIRED, low: int | None = None, high: int | None = None
     ) -> None:
         super().__init__(default)
+        if low is not None and high is not None and low > high:
+            raise ParameterError(
+                f"Integer: low = {low}, high = {high} do not satisfy low <= high; pass limits "
+                "with an integer between them."
+            )
         self.low = low
         self.high = high
 
@@ -524,8 +542,7 @@ class Integer(Declaration):
         if isinstance(given, bool) or not isinstance(given, numbers.Integral):
             raise ParameterError(f"{subject} is not an integer; {self._remedy()}.")
         value = int(given)
-        too_low = self.low is not None and value < self.low
-        if too_low or (self.high is not None and value > self.high):
+        if not self._allows(value):
             raise ParameterError(f"{subject} does not satisfy {self._rule()}; {self._remedy()}.")
         return value
 
@@ -538,8 +555,12 @@ class Integer(Declaration):
 
     def _remedy(self) -> str:
         candidates = (self.default, self.low, self.high, 1)
-        example = next(c for c in candidates if isinstance(c, int))
+        example = next(c for c in candidates if isinstance(c, int) and self._allows(c))
         return f"pass an integer (for example {self.name}={example})"
+
+    def _allows(self, value: int) -> bool:
+        above = self.low is None or value >= self.low
+        return above and (self.high is None or value <= self.high)
 
 
 class Choice(Declaration):
@@ -562,6 +583,10 @@ class Choice(Declaration):
     def __init__(self, default: Any = REQUIRED, options: Sequence[Hashable] = ()) -> None:
         super().__init__(default)
         self.options = tuple(options)
+        if not self.options:
+            raise ParameterError(
+                "Choice: options = () holds nothing to choose from; pass the allowed values."
+            )
 
     def validate(self, owner: str, given: object) -> Any:
         """Return the option that equals ``given``."""
@@ -573,7 +598,7 @@ class Choice(Declaration):
             if alike and option == given:
                 return option
         listed = ", ".join(map(repr, self.options))
-        example = self.options[0] if self.required else self.default
+        example = self.default if self.default in self.options else self.options[0]
         raise ParameterError(
             f"{owner}: {self.name} = {_shorten(given)} is not one of {listed}; "
             f"pass one of them (for example {self.name}={example!r})."

@@ -384,8 +384,10 @@ class Parameterised:
         if any(a is not b for a, b in zip(children, old_children, strict=True)):
             new = new._with_children(children)
         values = {
-            name: self._declarations[name].validate(
-                _owner(self), _like(self._values[name], params[name])
+            name: _like(
+                self._values[name],
+                self._declarations[name].validate(_owner(self), params[name]),
+                f"{_owner(self)}: {name}",
             )
             for name in self._own_names
             if name in params
@@ -443,7 +445,15 @@ class Parameterised:
         """
         entries = self._free_entries
         sizes = [np.count_nonzero(entry.free) for entry in entries]
-        vector = np.asarray(theta, dtype=np.float64)
+        try:
+            vector = np.asarray(theta, dtype=np.float64)
+        except (TypeError, ValueError):
+            vector = np.asarray(np.nan)
+        if np.isnan(vector).any():
+            raise ParameterError(
+                f"{_owner(self)}: theta = {theta!r} is not a vector of numbers; "
+                f"pass one number for each of {_listed(self.theta_names)}."
+            )
         if vector.shape != (sum(sizes),):
             raise ParameterError(
                 f"{_owner(self)}: theta has shape {vector.shape} and not ({sum(sizes)},); "
@@ -558,7 +568,7 @@ def _check_declaration(cls: type[Parameterised], name: str, declaration: Declara
             "write one declaration for each parameter."
         )
     if not declaration.required:
-        declaration.validate(cls.__name__, declaration.default)
+        declaration.validate(f"the default in class {cls.__name__}", declaration.default)
 
 
 def _signature(cls: type[Parameterised]) -> inspect.Signature:
@@ -612,13 +622,22 @@ def _replaced(level: str, child: Parameterised, params: Mapping[str, Any]) -> Pa
     return child._replace(within) if within else child
 
 
-def _like(old: Any, new: Any) -> Any:
+def _like(old: Any, new: Any, subject: str) -> Any:
     """Wrap a plain new value as the old one was: `Fixed` and `Bounded` are sticky."""
     if isinstance(new, Fixed | Bounded):
         return new
     if isinstance(old, Fixed):
         return Fixed(new)
-    return Bounded(new, old.low, old.high) if isinstance(old, Bounded) else new
+    if not isinstance(old, Bounded):
+        return new
+    try:
+        return Bounded(new, old.low, old.high)
+    except ParameterError:
+        raise ParameterError(
+            f"{subject} = {show(new)} does not satisfy the bounds that it was given, "
+            f"{show(old.low)} <= value <= {show(old.high)}; pass a value inside them, or a Bounded "
+            "value with bounds of its own."
+        ) from None
 
 
 def _chained(entry: ParameterEntry, gradients: Mapping[str, npt.ArrayLike]) -> Array:
