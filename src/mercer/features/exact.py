@@ -519,7 +519,7 @@ def _sparse_product(A: Features, B: Features) -> Features:
 
 def integer(owner: str, name: str, value: int, least: int) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-        raise ParameterError(f"{owner}: {name} = {value!r} is not an integer >= {least}.")
+        raise ParameterError(f"{owner}: {name} = {value!r} is not an integer >= {least}; pass one.")
     return int(value)
 
 

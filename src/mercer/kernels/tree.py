@@ -40,6 +40,10 @@ __all__ = ["ParameterEntry", "Parameterised", "kind", "named_children"]
 # How far, relative to 1 + |bound|, theta may leave its bounds by rounding.
 _ROUNDING = 1e-12
 
+# Compositions are walked recursively, with a handful of calls for each level: deeper ones would run
+# into Python's own limit somewhere inside a fit.
+_DEEPEST = 100
+
 T = TypeVar("T", bound="Parameterised")
 
 
@@ -203,7 +207,21 @@ class Parameterised:
                 )
             stored[name] = declaration.validate(_owner(self), given)
         object.__setattr__(self, "_values", stored)
+        self._check_depth()
         self._check()
+
+    def _check_depth(self) -> None:
+        if self._depth > _DEEPEST:
+            raise ParameterError(
+                f"{_owner(self)}: the composition is {self._depth} kernels deep, more than the "
+                f"{_DEEPEST} allowed; write Sum(*kernels) or Product(*kernels), which hold many "
+                "kernels side by side, or one function in place of a chain of them."
+            )
+
+    @cached_property
+    def _depth(self) -> int:
+        """How many objects are nested in each other, this one included."""
+        return 1 + max((child._depth for _, child in self._children()), default=0)
 
     def _check(self) -> None:
         """Check the rules that tie several parameters together; a subclass may override it."""
@@ -383,6 +401,7 @@ class Parameterised:
         children = tuple(_replaced(level, child, params) for level, child in self._levels)
         if any(a is not b for a, b in zip(children, old_children, strict=True)):
             new = new._with_children(children)
+            new._check_depth()
         values = {
             name: _like(
                 self._values[name],

@@ -59,10 +59,8 @@ class VectorKernel(Kernel):
         if self.non_negative and columns.values.min() < 0:
             raise DataError(
                 f"Negative values in data passed to X: {type(self).__name__} compares histograms "
-                f"or counts, "
-                f"which are >= 0, got {columns.values.min():g}; shift or clip the data, or use "
-                f"another "
-                "kernel."
+                f"or counts, which are >= 0, got {columns.values.min():g}; shift or clip the data, "
+                "or use another kernel."
             )
 
     def _check_columns(self, columns: Columns) -> None:
