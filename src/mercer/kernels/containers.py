@@ -107,13 +107,22 @@ def tabular(data: Any, owner: str) -> Any:
                 f"{owner}: the rows have different lengths (from {min(lengths)} to "
                 f"{max(lengths)}), so they have no columns; pass rows of one length."
             )
-        data = np.asarray(data, dtype=object)
+        data = _table_of_objects(data, owner)
     if not isinstance(data, nw.DataFrame) and data.ndim != 2:
         raise DataError(
             f"{owner}: columns were selected from data of shape {data.shape}; .on(...) needs a "
             "table, so pass rows and columns."
         )
     return data
+
+
+def _table_of_objects(data: list[Any], owner: str) -> Array:
+    try:
+        return np.asarray(data, dtype=object)
+    except ValueError:
+        raise DataError(
+            f"{owner}: the rows are arrays of different shapes; pass rows of one length."
+        ) from None
 
 
 def _row_lengths(data: list[Any]) -> set[int]:
@@ -240,13 +249,7 @@ def _numeric_list(data: list[Any], owner: str) -> Array:
             f"{owner} compares rows of numbers, but the rows have different lengths (from "
             f"{min(lengths)} to {max(lengths)}); pass rows of one length."
         )
-    try:
-        return np.asarray(data, dtype=object)
-    except ValueError:  # rows are arrays of equal size and different shapes
-        raise DataError(
-            f"{owner} compares rows of numbers, but the rows have different shapes; pass rows of "
-            "one length."
-        ) from None
+    return _table_of_objects(data, owner)
 
 
 def _object_to_float(data: Array, owner: str) -> Array:
