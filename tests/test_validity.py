@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import validity
 from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.validity import certificate
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -48,7 +49,7 @@ def assert_witness(report: validity.Report, K: np.ndarray) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send small matrices through the path of large ones."""
-    monkeypatch.setattr(validity, "_DENSE_LIMIT", 2)
+    monkeypatch.setattr(certificate, "_DENSE_LIMIT", 2)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -12,17 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterError, UnresolvedParameterError
-from mercer.kernels.parameters import (
-    Bounded,
-    Choice,
-    Fixed,
-    Integer,
-    NonNegative,
-    Part,
-    Positive,
-    Real,
-)
+from mercer.kernels.parameters import Choice, Integer, NonNegative, Part, Positive, Real
 from mercer.kernels.tree import Parameterised, kind, named_children
+from mercer.kernels.values import Bounded, Fixed
 
 
 class RBF(Parameterised):

@@ -14,7 +14,7 @@ import numpy as np
 from mercer.exceptions import ParameterError, ParameterTypeError
 from mercer.kernels.base import Kernel
 from mercer.kernels.combinations import Product, Sum, as_kernel, is_number
-from mercer.kernels.parameters import Bounded, Fixed, plain
+from mercer.kernels.values import Bounded, Fixed, plain
 from mercer.kernels.wrappers import (
     Exponential,
     Normalized,

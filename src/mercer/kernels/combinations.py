@@ -9,10 +9,11 @@ import numpy as np
 from mercer.exceptions import ParameterError, ParameterTypeError
 from mercer.kernels import explicit
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import Part, plain
+from mercer.kernels.parameters import Part
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
 from mercer.kernels.tree import named_children
+from mercer.kernels.values import plain
 from mercer.kernels.views import Columns
 from mercer.program.expression import Expr
 

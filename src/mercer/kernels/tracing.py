@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import plain
+from mercer.kernels.values import plain
 from mercer.kernels.views import View
 from mercer.program import engine, reference
 from mercer.program.expression import (

@@ -9,9 +9,10 @@ import numpy as np
 from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
 from mercer.kernels import explicit
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import Integer, NonNegative, Part, plain, show
+from mercer.kernels.parameters import Integer, NonNegative, Part
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import diagonal
+from mercer.kernels.values import plain, show
 from mercer.kernels.views import Columns
 from mercer.program.expression import Expr, PointFunction, parameter
 from mercer.program.operations import apply, inverse

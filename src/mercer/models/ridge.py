@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import memory, validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import Fixed
+from mercer.kernels.values import Fixed
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
