@@ -310,9 +310,9 @@ def test_large_path_agrees_with_eigenvalues(smallest: float, conditional: bool, 
 @pytest.mark.usefixtures("large")
 def test_breakdown_of_cholesky_is_itself_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_convergence(*_: object, **__: object) -> None:
-        raise validity.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
+        raise certificate.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
 
-    monkeypatch.setattr(validity, "eigsh", no_convergence)
+    monkeypatch.setattr(certificate, "eigsh", no_convergence)
     for seed in range(10):
         K = with_eigenvalues(np.linspace(-0.01, 5, 40), seed)
         report = validity.check(K)
