@@ -22,7 +22,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench lint docs sanitize format clean
+.PHONY: FORCE help demo test bench lint docs sanitize format clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,9 +98,14 @@ $(STAMPS)/extra-bench: pyproject.toml | $(BIN)/python
 	done < $@.txt
 	@touch $@
 
+# The editable install knows every module by its file: install again when one comes, goes or moves.
+$(STAMPS)/modules: FORCE | $(BIN)/python
+	@mkdir -p $(STAMPS)
+	@echo $(sort $(PY_FILES)) | cmp -s - $@ || echo $(sort $(PY_FILES)) > $@
+
 # No build isolation: cmake's cache in build/ stays valid, and a rebuild compiles what changed. The
 # stub is copied beside the sources, where mypy and editors look for it.
-$(STAMPS)/build: $(STAMPS)/requirements $(BUILD_FILES)
+$(STAMPS)/build: $(STAMPS)/requirements $(STAMPS)/modules $(BUILD_FILES)
 	$(PIP) install --no-build-isolation --editable .
 	@cp -f "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')"/mercer/_core.pyi src/mercer/
 	@touch $@

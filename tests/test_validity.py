@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import validity
 from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.validity import certificate
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -48,7 +49,7 @@ def assert_witness(report: validity.Report, K: np.ndarray) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send small matrices through the path of large ones."""
-    monkeypatch.setattr(validity, "_DENSE_LIMIT", 2)
+    monkeypatch.setattr(certificate, "_DENSE_LIMIT", 2)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -309,9 +310,9 @@ def test_large_path_agrees_with_eigenvalues(smallest: float, conditional: bool, 
 @pytest.mark.usefixtures("large")
 def test_breakdown_of_cholesky_is_itself_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_convergence(*_: object, **__: object) -> None:
-        raise validity.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
+        raise certificate.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
 
-    monkeypatch.setattr(validity, "eigsh", no_convergence)
+    monkeypatch.setattr(certificate, "eigsh", no_convergence)
     for seed in range(10):
         K = with_eigenvalues(np.linspace(-0.01, 5, 40), seed)
         report = validity.check(K)

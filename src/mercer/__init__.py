@@ -19,15 +19,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical
 from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
 from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
-from mercer.kernels.parameters import (
-    Bounded,
-    Choice,
-    Fixed,
-    Integer,
-    NonNegative,
-    Positive,
-    Real,
-)
+from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import (
     Constant,
@@ -48,6 +40,7 @@ from mercer.kernels.stationary import (
     Wendland,
 )
 from mercer.kernels.strings import Spectrum
+from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 __all__ = [
     "DataError",
     "DataTypeError",
+    "IndexingError",
     "MemoryForecastError",
     "MercerError",
     "MercerWarning",
@@ -15,9 +18,11 @@ __all__ = [
     "NotDifferentiableError",
     "NumericalWarning",
     "ParameterError",
+    "ParameterTypeError",
     "UnfusedWarning",
     "UnresolvedParameterError",
     "ValidityError",
+    "as_data_errors",
     "warn",
 ]
 
@@ -30,6 +35,10 @@ class ParameterError(MercerError, ValueError):
     """A parameter has a value, a name or a shape that its declaration does not allow."""
 
 
+class ParameterTypeError(ParameterError, TypeError):
+    """A parameter, or the other side of an operator, is of a kind that is never allowed there."""
+
+
 class UnresolvedParameterError(ParameterError):
     """A parameter still holds a heuristic such as ``"median"`` where a number is needed."""
 
@@ -40,6 +49,10 @@ class DataError(MercerError, ValueError):
 
 class DataTypeError(DataError, TypeError):
     """The data are of a kind that the kernel does not take."""
+
+
+class IndexingError(DataError, IndexError):
+    """Rows or columns were selected that are not there."""
 
 
 class ValidityError(MercerError, ValueError):
@@ -84,6 +97,23 @@ def warn(message: str, category: type[MercerWarning]) -> None:
     while frame.f_back is not None and _is_inner(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def as_data_errors(owner: str) -> Iterator[None]:
+    """Turn complaints about data by scikit-learn into ours, word for word.
+
+    Parameters
+    ----------
+    owner : str
+        On whose behalf the data are checked.
+    """
+    try:
+        yield
+    except MercerError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{owner}: {error}") from error
 
 
 def _is_inner(module: str) -> bool:

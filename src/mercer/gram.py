@@ -8,12 +8,19 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    IndexingError,
+    NotDifferentiableError,
+    ParameterError,
+)
+from mercer.kernels.views import Numbers, View
 from mercer.program import engine
 from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
-from mercer.program.specialise import floating_type
+from mercer.program.specialise import floating_type, reads
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
@@ -21,7 +28,51 @@ if TYPE_CHECKING:
 __all__ = ["Gram", "RidgedGram"]
 
 
-class Gram(LinearOperator):
+class _Operator(LinearOperator):
+    """What both operators share: checks of what they are multiplied with, and of indices."""
+
+    def dot(self, x: Any) -> Any:
+        """Return the product with a vector, the columns of a matrix or another operator."""
+        return super().dot(x if isinstance(x, LinearOperator) or np.isscalar(x) else self._right(x))
+
+    def matvec(self, x: Any) -> Any:
+        """Return the product with a vector."""
+        return super().matvec(self._right(x))
+
+    def matmat(self, X: Any) -> Any:
+        """Return the product with the columns of a matrix."""
+        return super().matmat(self._right(X))
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.dot(self._right(other) if np.isscalar(other) else other)
+
+    def _right(self, V: Any, operation: str = " @ V") -> Array:
+        """What stands on the right of a product, checked."""
+        values, width = _real(V), int(self.shape[1])
+        if values.ndim not in (1, 2) or values.shape[0] != width:
+            raise DataError(
+                f"{type(self).__name__}{operation}: V has shape {values.shape}, but K has "
+                f"{width} columns; pass shape ({width},) or ({width}, r)."
+            )
+        return values
+
+    def _indices(self, key: Any) -> tuple[Array, Array]:
+        """The row and column numbers that a key selects."""
+        rows, *rest = key if isinstance(key, tuple) else (key,)
+        try:
+            (cols,) = rest or (slice(None),)
+            found = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
+        except (IndexError, ValueError):
+            found = None
+        if found is None or found[0].ndim > 1 or found[1].ndim > 1:
+            raise IndexingError(
+                f"{type(self).__name__}[{key!r}]: the matrix has shape {self.shape}; select rows "
+                "and columns within it, by numbers, slices or one-dimensional lists."
+            )
+        return found
+
+
+class Gram(_Operator):
     """The matrix of kernel values of two collections of points, computed when it is used.
 
     It is a `scipy.sparse.linalg.LinearOperator`, so that ``K @ v``, ``scipy.sparse.linalg.cg`` and
@@ -66,9 +117,8 @@ class Gram(LinearOperator):
         return self._matmat(v.reshape(-1, 1))
 
     def _rmatmat(self, V: Array) -> Array:
-        if self.kernel.input_tags()[
-            "pairwise"
-        ]:  # rows and columns of a given matrix have different roles
+        # Rows and columns of a given matrix have different roles.
+        if self.kernel.input_tags()["pairwise"]:
             return self.toarray().T @ V
         return engine.product(self._expression, self.pairs.transposed(), _real(V))
 
@@ -96,12 +146,8 @@ class Gram(LinearOperator):
         -------
         ndarray of the shape of V
         """
-        V = np.asarray(V)
-        if V.ndim not in (1, 2) or V.shape[0] != self.shape[1]:
-            raise DataError(
-                f"Gram.normal_matmat: V has shape {V.shape}, but K has {self.shape[1]} columns."
-            )
-        columns = _real(V).reshape(V.shape[0], -1)
+        V = self._right(V, ".normal_matmat")
+        columns = V.reshape(V.shape[0], -1)
         return engine.normal_product(self._expression, self.pairs, columns).reshape(V.shape)
 
     # Entries
@@ -109,12 +155,7 @@ class Gram(LinearOperator):
 
     def __getitem__(self, key: Any) -> Any:
         """Return a block; indices, slices, arrays and masks select rows and columns."""
-        rows, cols = key if isinstance(key, tuple) else (key, slice(None))
-        row_index, column_index = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
-        if row_index.ndim > 1 or column_index.ndim > 1:
-            raise DataError(
-                "Gram[rows, cols]: rows and cols are numbers, slices or one-dimensional arrays."
-            )
+        row_index, column_index = self._indices(key)
         part = self.pairs.block(np.atleast_1d(row_index), np.atleast_1d(column_index))
         if 0 in part.shape:
             block = np.empty(part.shape, self.dtype)
@@ -155,8 +196,14 @@ class Gram(LinearOperator):
         v : array of shape (m,) or (m, r), optional
             Targets of the columns; u when left out.
         """
-        u = np.asarray(u, dtype=float).reshape(self.shape[0], -1)
-        v = u if v is None else np.asarray(v, dtype=float).reshape(self.shape[1], -1)
+        u = _floating(u)
+        v = u if v is None else _floating(v)
+        if not u.ndim == v.ndim <= 2 or self.shape != u.shape[:1] + v.shape[:1]:
+            raise DataError(
+                f"Gram.against: u and v have shapes {u.shape} and {v.shape}, but the matrix has "
+                f"{self.shape}; pass one target for each row and each column."
+            )
+        u, v = (w.astype(float, copy=False).reshape(len(w), -1) for w in (u, v))
         return float(engine.total(self._expression, self.pairs, (u, v)))
 
     # Gradients
@@ -202,7 +249,24 @@ class Gram(LinearOperator):
         -------
         ndarray of the shape of the rows' data
         """
+        self._require_numbers()
         return input_gradient(self._expression, self.pairs, self._weights(weights), engine.contract)
+
+    def _require_numbers(self) -> None:
+        """Refuse a gradient in rows that are not rows of numbers."""
+        for slot in reads(self._expression).slots:
+            view = slot.view
+            if isinstance(view, View) and not isinstance(view.reader, Numbers):
+                raise NotDifferentiableError(
+                    f"{view.owner}: it compares objects and not numbers, so there is no "
+                    "gradient in the inputs; use gradient(), which is in the parameters, or a "
+                    "kernel of numeric columns alone."
+                )
+        if len(self.pairs.rows.shape) != 2:
+            raise NotDifferentiableError(
+                f"{type(self.kernel).__name__}: the rows are not rows of numbers, so there is no "
+                "gradient in the inputs; pass a table of numbers."
+            )
 
     def _weights(self, weights: Any) -> Any:
         if weights is None:
@@ -211,19 +275,22 @@ class Gram(LinearOperator):
         if isinstance(weights, tuple):
             if len(weights) != 2:
                 raise DataError(
-                    f"Gram: low-rank weights are a pair (U, V), got {len(weights)} arrays."
+                    f"Gram: low-rank weights are a pair, got {len(weights)} arrays; pass (U, V)."
                 )
             u = _as_columns(weights[0])
             v = u if weights[1] is weights[0] else _as_columns(weights[1])
             if u.shape[0] != n or v.shape[0] != m or u.shape[1] != v.shape[1]:
                 raise DataError(
                     f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape "
-                    f"{(n, m)}."
+                    f"{(n, m)}; pass shapes ({n}, r) and ({m}, r)."
                 )
             return u, v
         matrix = _floating(weights)
         if matrix.shape != (n, m):
-            raise DataError(f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}.")
+            raise DataError(
+                f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}; pass one "
+                "weight for each entry, or a pair (U, V)."
+            )
         return matrix
 
     # Ridge
@@ -239,16 +306,19 @@ class Gram(LinearOperator):
 
     def ridge(self, alpha: Any) -> RidgedGram:
         """Return K + alpha I, for a number or one number for each row."""
-        ridge = np.asarray(alpha, dtype=float)
+        try:
+            ridge = np.asarray(alpha, dtype=float)
+        except (TypeError, ValueError):
+            ridge = np.asarray(np.nan)
         if ridge.shape not in ((), (self.shape[0],)) or not (ridge >= 0).all():
             raise ParameterError(
                 f"Gram.ridge: alpha = {alpha!r} is not a number >= 0, nor one for each of the "
-                f"{self.shape[0]} rows."
+                f"{self.shape[0]} rows; pass for example 1.0."
             )
         return RidgedGram(self, np.broadcast_to(ridge, (self.shape[0],)))
 
 
-class RidgedGram(LinearOperator):
+class RidgedGram(_Operator):
     """A lazy Gram matrix plus a diagonal.
 
     Parameters
@@ -262,7 +332,8 @@ class RidgedGram(LinearOperator):
     def __init__(self, gram: Gram, ridge: Array) -> None:
         if gram.shape[0] != gram.shape[1]:
             raise DataError(
-                f"a ridge can be added to a square Gram matrix, not to shape {gram.shape}."
+                f"RidgedGram: the matrix has shape {gram.shape}, but a ridge is added to a square "
+                "one; use kernel.gram(X)."
             )
         self.gram, self.added = gram, ridge.astype(gram.dtype)
         super().__init__(gram.dtype, gram.shape)
@@ -280,10 +351,9 @@ class RidgedGram(LinearOperator):
 
     def __getitem__(self, key: Any) -> Any:
         """Return a block; the diagonal that was added shows where row and column are the same."""
-        rows, cols = key if isinstance(key, tuple) else (key, slice(None))
-        row_index, column_index = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
+        row_index, column_index = self._indices(key)
         same = np.equal.outer(row_index, column_index)
-        return self.gram[rows, cols] + same * self.added[column_index]
+        return self.gram[row_index, column_index] + same * self.added[column_index]
 
     def __add__(self, other: Any) -> Any:
         """Add another sparse diagonal without a copy."""
@@ -316,7 +386,10 @@ def _as_columns(factor: Any) -> Array:
 
 
 def _real(V: Array) -> Array:
-    V = np.asarray(V)
+    try:
+        V = np.asarray(V)
+    except ValueError:  # rows of different lengths
+        V = np.asarray(None)
     if V.dtype.kind not in "fiub":
         raise DataTypeError(
             f"Gram: cannot multiply with values of type {V.dtype}; pass real numbers."
@@ -328,7 +401,8 @@ def _diagonal_of(matrix: Any, shape: tuple[int, int]) -> Array:
     """The diagonal of a sparse matrix that has nothing else."""
     if matrix.shape != shape:
         raise DataError(
-            f"Gram: cannot add a matrix of shape {matrix.shape} to one of shape {shape}."
+            f"Gram: a matrix of shape {matrix.shape} cannot be added to one of shape {shape}; "
+            "pass a diagonal of the same shape."
         )
     coordinates = sp.coo_array(matrix)
     if np.any(coordinates.row != coordinates.col):

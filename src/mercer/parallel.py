@@ -87,8 +87,8 @@ def _blas() -> ThreadpoolController:
 
 def _checked(value: object, owner: str) -> int:
     try:
-        count = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+        count = 0 if isinstance(value, bool) else int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
         count = 0
     if count < 1 or (isinstance(value, float) and count != value):
         raise ParameterError(

@@ -127,7 +127,7 @@ def test_a_scale_is_free_and_a_fixed_one_is_held() -> None:
         (lambda: A**-1, r"whole number >= 1"),
         (lambda: A / 0, r"divided by a positive number"),
         (lambda: A / B, r"divided by a positive number"),
-        (lambda: A.on(), r"name at least one column"),
+        (lambda: A.on(), r"no column is given; pass at least one"),
         (lambda: A.on(1.5), r"a column is a position, a slice or a name"),
         (lambda: A.warp(3), r"warp\(3\): pass a function"),
         (lambda: A.scaled_by("f"), r"scaled_by\('f'\): pass a function"),

@@ -12,17 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterError, UnresolvedParameterError
-from mercer.kernels.parameters import (
-    Bounded,
-    Choice,
-    Fixed,
-    Integer,
-    NonNegative,
-    Part,
-    Positive,
-    Real,
-)
+from mercer.kernels.parameters import Choice, Integer, NonNegative, Part, Positive, Real
 from mercer.kernels.tree import Parameterised, kind, named_children
+from mercer.kernels.values import Bounded, Fixed
 
 
 class RBF(Parameterised):
@@ -257,7 +249,9 @@ def test_non_negative_and_real():
     with pytest.raises(ParameterError, match="scale >= 0"):
         Scaled(RBF(), -1)
     assert_array_equal(Mixture(means=[[-1], [1]]).means, [[-1.0], [1.0]])
-    with pytest.raises(ParameterError, match="3 dimensions, more than the 2 allowed"):
+    with pytest.raises(
+        ParameterError, match=r"means = .* of 3 dimension.* at most 2 dimension.*; pass"
+    ):
         Mixture(means=[[[1.0]]])
 
 
@@ -506,7 +500,10 @@ def test_replace_is_sticky():
     assert bounded.replace(length_scale=Fixed(9)) == RBF(Fixed(9))
     assert RBF(Fixed(1)).replace(length_scale=Bounded(1, 0, 2)) == RBF(Bounded(1, 0, 2))
     assert RBF(1).replace(length_scale=Fixed(1)) == RBF(Fixed(1))
-    with pytest.raises(ParameterError, match=r"value = 5.0 does not satisfy 0.5 <= value <= 4.0"):
+    with pytest.raises(
+        ParameterError,
+        match=r"RBF: length_scale = 5.0 does not satisfy .* 0.5 <= value <= 4.0; pass",
+    ):
         bounded.replace(length_scale=5)
 
 
@@ -623,7 +620,7 @@ def test_with_theta_refuses_shapes(bad):
         RBF().with_theta(bad)
 
 
-@pytest.mark.parametrize("bad", [1e4, -1e4, np.nan, np.inf])
+@pytest.mark.parametrize("bad", [1e4, -1e4, np.inf])
 def test_with_theta_refuses_what_float64_cannot_hold(bad):
     for kernel in (RBF(), Scaled(RBF(Fixed(1)))):
         with pytest.raises(ParameterError, match="out of the range of float64"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from mercer.features.exact import (
+from mercer.features.composition import (
     concatenate,
     concatenate_names,
+    tensor_product,
+    tensor_product_names,
+)
+from mercer.features.exact import (
     cover_count,
     dimension,
     monomial_features,
     monomial_names,
     polynomial_features,
     polynomial_names,
-    tensor_product,
-    tensor_product_names,
 )
 from mercer.features.taylor import TaylorRBF
 

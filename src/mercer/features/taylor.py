@@ -13,8 +13,9 @@ from scipy.special import gammainc, gammaln
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from mercer.exceptions import ParameterError
-from mercer.features.exact import Floats, forecast, graded_features, integer, polynomial_names
+from mercer.exceptions import ParameterError, as_data_errors
+from mercer.features.exact import Floats, graded_features, integer, polynomial_names
+from mercer.features.forecast import forecast
 
 __all__ = ["TaylorRBF"]
 
@@ -63,7 +64,7 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_inputs)
+        X : array-like of shape (n_samples, n_inputs), or Points
             The points; only their number of columns is used.
         y : object, optional
             Ignored.
@@ -73,7 +74,7 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         TaylorRBF
             The transformer itself.
         """
-        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32])
+        points = self._validated(X, reset=True)
         self._degree()
         self._scales(points.shape[1])
         return self
@@ -152,18 +153,30 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
 
     def _scaled(self, X: ArrayLike) -> Floats:
         check_is_fitted(self, "n_features_in_")
-        points: Floats = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        points = self._validated(X, reset=False)
         return (points / self._scales(points.shape[1])).astype(points.dtype, copy=False)
+
+    def _validated(self, X: Any, reset: bool) -> Floats:
+        from mercer.kernels.points import Points
+
+        with as_data_errors("TaylorRBF"):
+            data = X.data if isinstance(X, Points) else X
+            points: Floats = validate_data(self, data, dtype=[np.float64, np.float32], reset=reset)
+        return points
 
     def _degree(self) -> int:
         return integer("TaylorRBF", "degree", self.degree, 0)
 
     def _scales(self, n_inputs: int) -> NDArray[np.float64]:
-        scales = np.asarray(self.length_scale, dtype=np.float64)
+        try:
+            scales = np.asarray(self.length_scale, dtype=np.float64)
+        except (TypeError, ValueError):
+            scales = np.asarray(np.nan)
         if scales.shape not in ((), (n_inputs,)) or not (np.isfinite(scales) & (scales > 0)).all():
             raise ParameterError(
                 f"TaylorRBF: length_scale = {self.length_scale!r} is not one positive number or "
-                f"{n_inputs} of them, one for each input column."
+                f"{n_inputs} of them; pass one, or one for each input column (for a heuristic, "
+                'mercer.RBF("scale").resolve(X).length_scale).'
             )
         return scales
 

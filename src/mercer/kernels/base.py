@@ -81,6 +81,12 @@ class Kernel(Parameterised, ABC):
     #: What is known of Mercer's condition: True, False, or None when it is not known.
     psd: ClassVar[bool | None] = None
 
+    #: Of a composition: whether it is indefinite where the kernel inside is.
+    _undoable: ClassVar[bool] = False
+
+    #: How tightly the repr binds: 0 for a sum, 1 for a product, 2 for a power, 3 for a name.
+    _precedence: ClassVar[int] = 3
+
     # The mathematics
     # ----------------------------------------------------------------------------------
 
@@ -95,8 +101,17 @@ class Kernel(Parameterised, ABC):
 
     @property
     def is_psd(self) -> bool | None:
-        """Whether Mercer's condition holds, by closure rules; None when they do not tell."""
-        return self.psd
+        """Whether Mercer's condition holds, by closure rules; None when they do not tell.
+
+        What is made of kernels is one. What is made of anything else may be one all the same,
+        unless the operation can be undone.
+        """
+        if not self._levels:
+            return self.psd
+        known = [child.is_psd for _, child in self._levels]  # type: ignore[attr-defined]
+        if all(known):
+            return True
+        return known[0] if self._undoable else None
 
     # Values
     # -------------------------------------------------------------------------------------------
@@ -154,11 +169,11 @@ class Kernel(Parameterised, ABC):
         return Values(self.parameter_values())
 
     def _points(self, X: Any, freeze: bool = False) -> Points:
-        points = as_points(X)
+        points = as_points(X, type(self).__name__)
         if len(points) == 0:
             raise DataError(
-                f"Found array with 0 sample(s) while a minimum of 1 is required by "
-                f"{type(self).__name__}."
+                "Found array with 0 sample(s) while a minimum of 1 is required by "
+                f"{type(self).__name__}; pass at least one row."
             )
         for leaf, view in self._readings:
             leaf._check_points(points, view)
@@ -272,7 +287,7 @@ class Kernel(Parameterised, ABC):
         if not self.unresolved():
             return self
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        return self._resolve(Scope(), as_points(X), weight)
+        return self._resolve(Scope(), as_points(X, type(self).__name__), weight)
 
     def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
         children = tuple(c._resolve(s, points, weight) for c, s in self._scoped_children(scope))
@@ -302,13 +317,12 @@ class Kernel(Parameterised, ABC):
 
     def feature_names(self, X: Any) -> list[str]:
         """Return a name for each column of ``feature_map(X)``."""
-        columns = self._features(Scope(), self._points(X))
-        return list(columns.names or (f"f{j}" for j in range(columns.width)))
+        return list(self._features(Scope(), self._points(X)).feature_names)
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         raise NoFeatureMapError(
             f"{type(self).__name__} has no finite feature map; use the kernel itself, or an "
-            f"approximate map."
+            "approximate map."
         )
 
     # Algebra
@@ -393,7 +407,7 @@ class Kernel(Parameterised, ABC):
         """Return k(x, z) / sqrt(k(x, x) k(z, z)), the cosine in feature space; 0 for a zero."""
         from mercer.kernels import algebra
 
-        return algebra.Normalized(self)
+        return algebra.normalized(self)
 
     def on(self, *columns: Any) -> Kernel:
         """Return the kernel on some of the columns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -15,13 +15,15 @@ from mercer.exceptions import DataError, DataTypeError
 Array = np.ndarray[Any, Any]
 
 
-def ingest(data: Any) -> Any:
+def ingest(data: Any, owner: str) -> Any:
     """Bring data into one of: array, CSR array, narwhals frame, list of objects."""
     if type(data) is np.ndarray:
         return data
     if isinstance(data, np.ndarray):
         if np.ma.is_masked(data):
-            raise DataError("X has masked values, which no kernel can compare; fill or drop them.")
+            raise DataError(
+                f"{owner}: X has masked values, which no kernel can compare; fill or drop them."
+            )
         return np.asarray(data)
     if sp.issparse(data):
         return sp.csr_array(data)
@@ -30,28 +32,29 @@ def ingest(data: Any) -> Any:
     try:
         found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
     except nw.exceptions.NarwhalsError as error:
-        raise DataError(f"the data frame cannot be read: {error}") from None
+        raise DataError(
+            f"{owner}: the data frame cannot be read ({error}); pass one that can, or an array."
+        ) from None
     if isinstance(found, nw.DataFrame):
         return found
     if isinstance(found, nw.Series):
         return found.to_list() if not found.dtype.is_numeric() else found.to_numpy()
-    if isinstance(data, Mapping | Set):
+    if isinstance(data, str | bytes | bytearray):
         raise DataTypeError(
-            f"a {type(data).__name__} is not a collection of rows; pass a data frame, an array or "
-            "a list."
+            f"{owner}: a single string is not a collection of rows; pass a list of strings."
         )
-    if isinstance(data, str | bytes):
-        raise DataTypeError("a single string is not a collection of rows; pass a list of strings.")
-    if hasattr(data, "__array__"):
+    if hasattr(data, "__array__") or isinstance(data, memoryview):
         return np.asarray(data)
     try:
-        items = list(data)
+        # A mapping or a set would yield items, but they are keys, or have no order.
+        items = None if isinstance(data, Mapping | Set) else list(data)
     except TypeError:
+        items = None
+    if items is None:
         raise DataTypeError(
-            f"a {type(data).__name__} is not a collection of rows; pass an array, a sparse "
-            f"matrix, a data "
-            "frame or a list."
-        ) from None
+            f"{owner}: a {type(data).__name__} is not a collection of rows; pass an array, a "
+            "sparse matrix, a data frame or a list."
+        )
     return _list_or_array(items)
 
 
@@ -95,23 +98,47 @@ def take(data: Any, rows: Any) -> Any:
     return data[rows]
 
 
-def tabular(data: Any) -> Any:
+def tabular(data: Any, owner: str) -> Any:
     """Data with columns: an array, a sparse matrix or a frame."""
     if isinstance(data, list):
-        try:
-            data = np.asarray(data, dtype=object)
-        except ValueError:
-            raise DataError("the rows have different lengths, so they have no columns.") from None
+        lengths = _row_lengths(data)
+        if len(lengths) > 1:
+            raise DataError(
+                f"{owner}: the rows have different lengths (from {min(lengths)} to "
+                f"{max(lengths)}), so they have no columns; pass rows of one length."
+            )
+        data = _table_of_objects(data, owner)
     if not isinstance(data, nw.DataFrame) and data.ndim != 2:
         raise DataError(
-            f"columns were selected from data of shape {data.shape}; .on(...) needs a table with "
-            f"rows and "
-            "columns."
+            f"{owner}: columns were selected from data of shape {data.shape}; .on(...) needs a "
+            "table, so pass rows and columns."
         )
     return data
 
 
-def positions(columns: Sequence[Any], width: int, names: list[str] | None = None) -> Array:
+def _table_of_objects(data: list[Any], owner: str) -> Array:
+    try:
+        return np.asarray(data, dtype=object)
+    except ValueError:
+        raise DataError(
+            f"{owner}: the rows are arrays of different shapes; pass rows of one length."
+        ) from None
+
+
+def _row_lengths(data: list[Any]) -> set[int]:
+    """The numbers of entries of the rows of a list; a string is one entry."""
+    return {len(row) if isinstance(row, list | tuple) else int(np.size(row)) for row in data}
+
+
+def column_labels(data: Any) -> list[str]:
+    """What to call the columns of a table in a sentence: by name, or else by position."""
+    if isinstance(data, nw.DataFrame):
+        return [repr(name) for name in data.columns]
+    width = np.size(data[0]) if isinstance(data, list) else data.shape[-1]
+    return [str(j) for j in range(width)]
+
+
+def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner: str) -> Array:
     """Turn indices, slices and names into column positions."""
     found: list[int] = []
     for column in columns:
@@ -120,19 +147,18 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None = None
         elif isinstance(column, str):
             if names is None:
                 raise DataError(
-                    f"column {column!r} was asked for by name, but the data have no column names; "
-                    f"pass a "
-                    "data frame, or select by position, as in .on(0)."
+                    f"{owner}: column {column!r} was asked for by name, but the data have no "
+                    "column names; pass a data frame, or select by position, as in .on(0)."
                 )
             if column not in names:
-                raise DataError(unknown_column(column, names))
+                raise DataError(f"{owner}: {unknown_column(column, names)}")
             found.append(names.index(column))
         else:
             index = int(cast(int, column))
             if not -width <= index < width:
                 raise DataError(
-                    f"column {index} was asked for, but the data have {width} columns (0 to "
-                    f"{width - 1})."
+                    f"{owner}: column {index} was asked for, but the data have {width} columns; "
+                    f"select among 0 to {width - 1} in .on(...)."
                 )
             found.append(index % width)
     return np.array(found, dtype=np.intp)
@@ -166,8 +192,7 @@ def _check_matrix(data: Any, owner: str) -> Any:
         raise DataError(
             f"{owner} compares rows of numbers: expected 2D array, got {data.ndim}D array of shape "
             f"{data.shape}. Reshape your data either using array.reshape(-1, 1) if it has one "
-            f"column, or "
-            "array.reshape(1, -1) if it is a single row."
+            "column, or array.reshape(1, -1) if it is a single row."
         )
     if data.shape[0] == 0:
         raise DataError(
@@ -184,9 +209,8 @@ def _check_matrix(data: Any, owner: str) -> Any:
     if data.dtype.kind not in "fiub":
         raise DataTypeError(
             f"{owner} compares rows of numbers, got values of type {data.dtype}; use a kernel for "
-            f"that kind "
-            "of data, such as Categorical() or Spectrum(k) for strings, or select columns with "
-            ".on(...)."
+            "that kind of data, such as Categorical() or Spectrum(k) for strings, or select "
+            "columns with .on(...)."
         )
     if data.dtype in (np.float32, np.float64):
         return data
@@ -198,8 +222,8 @@ def _numeric_frame(frame: Any, owner: str) -> tuple[Array, tuple[str, ...]]:
         if not (dtype.is_numeric() or dtype == nw.Boolean):
             raise DataTypeError(
                 f"{owner} compares rows of numbers, but column {name!r} holds {dtype}; give it a "
-                f"kernel of its "
-                f"own, such as Categorical().on({name!r}), or select numeric columns with .on(...)."
+                f"kernel of its own, such as Categorical().on({name!r}), or select numeric columns "
+                "with .on(...)."
             )
     single = all(dtype == nw.Float32 for dtype in frame.schema.values())
     columns = [
@@ -217,31 +241,40 @@ def _numeric_list(data: list[Any], owner: str) -> Array:
     if isinstance(data[0], str | bytes):
         raise DataTypeError(
             f"{owner} compares rows of numbers, got a list of {type(data[0]).__name__}; for "
-            f"strings use a "
-            "string kernel such as Spectrum(k)."
+            "strings use a string kernel such as Spectrum(k)."
         )
-    lengths = {np.size(row) for row in data}
+    lengths = _row_lengths(data)
     if len(lengths) > 1:
         raise DataError(
-            f"{owner} compares rows of numbers, but the rows have different lengths "
-            f"(from {min(lengths)} to {max(lengths)}); a vector kernel needs rows of one length."
+            f"{owner} compares rows of numbers, but the rows have different lengths (from "
+            f"{min(lengths)} to {max(lengths)}); pass rows of one length."
         )
-    return np.asarray(data, dtype=object)
+    return _table_of_objects(data, owner)
 
 
 def _object_to_float(data: Array, owner: str) -> Array:
+    missing = np.frompyfunc(is_missing, 1, 1)(data).astype(bool)
     try:
-        return data.astype(np.float64)
+        return np.where(missing, np.nan, data).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataTypeError(
             f"{owner} compares rows of numbers, but a value could not be converted ({error}); use "
-            f"a kernel "
-            "for that kind of data, such as Categorical() or Spectrum(k)."
+            "a kernel for that kind of data, such as Categorical() or Spectrum(k)."
         ) from None
 
 
-def describe_nonfinite(values: Any, owner: str) -> str:
-    """The sentence for NaN or infinity, with its place."""
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for a missing one: None, NaN, NaT or pandas.NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA does not even know whether it differs
+        return type(value).__name__ == "NAType"
+
+
+def describe_nonfinite(values: Any, owner: str, label: Callable[[int], str]) -> str:
+    """The sentence for NaN or infinity, with its place in the user's data."""
     coordinates = values.tocoo() if sp.issparse(values) else None
     bad = ~np.isfinite(values.data if coordinates is not None else values)
     if coordinates is not None:
@@ -252,9 +285,8 @@ def describe_nonfinite(values: Any, owner: str) -> str:
         value = values[row, column]
     kind = "NaN" if np.isnan(value) else "infinity"
     return (
-        f"Input X contains {kind} (first in row {row}, column {column}); {owner} needs finite "
-        f"numbers. "
-        "Impute or drop those rows."
+        f"Input X contains {kind} (first in row {row}, column {label(int(column))}); {owner} needs "
+        "finite numbers. Impute or drop those rows."
     )
 
 
@@ -269,11 +301,14 @@ def object_columns(data: Any, owner: str) -> tuple[list[str], list[Array]]:
         raise DataTypeError(
             f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
         )
-    array = np.asarray(data, dtype=object) if isinstance(data, list) else data
+    array = tabular(data, owner) if isinstance(data, list) else data
     if array.ndim == 1:
         return ["x0"], [_objects(array.tolist())]
     if array.ndim != 2 or not array.shape[1]:
-        raise DataError(f"{owner} needs rows and columns, got shape {array.shape}.")
+        raise DataError(
+            f"{owner} needs rows and columns, got shape {array.shape}; pass a table, or a list of "
+            "categories."
+        )
     return [f"x{j}" for j in range(array.shape[1])], [
         _objects(array[:, j].tolist()) for j in range(array.shape[1])
     ]
@@ -285,36 +320,41 @@ def _objects(items: list[Any]) -> Array:
     return column
 
 
-def encode(column: Array, name: str, owner: str) -> tuple[Array, Array]:
+def encode(column: Array, label: str, owner: str) -> tuple[Array, Array]:
     """Sorted categories of a column, and the code of each row."""
-    missing = [v is None or (isinstance(v, float) and v != v) for v in column]
+    missing = list(map(is_missing, column))
     if any(missing):
         raise DataError(
-            f"{owner}: column {name!r} has a missing value in row {missing.index(True)}; fill it, "
-            f"for "
-            "example with a category of its own."
+            f"{owner}: column {label} has a missing value in row {missing.index(True)}; fill it, "
+            "for example with a category of its own."
         )
     kinds = {str if isinstance(v, str) else type(v) for v in column}
     if len(kinds) > 1 and not all(issubclass(k, int | float | bool | np.number) for k in kinds):
         raise DataTypeError(
-            f"{owner}: column {name!r} mixes {' and '.join(sorted(k.__name__ for k in kinds))}; "
-            f"use one type."
+            f"{owner}: column {label} mixes {' and '.join(sorted(k.__name__ for k in kinds))}; "
+            "use one type."
         )
     try:
         levels, codes = np.unique(np.array(column.tolist()), return_inverse=True)
     except (TypeError, ValueError):
-        raise DataTypeError(f"{owner}: the values of column {name!r} cannot be compared.") from None
+        raise DataTypeError(
+            f"{owner}: the values of column {label} cannot be compared; pass strings, integers or "
+            "booleans."
+        ) from None
     return levels, codes
 
 
-def as_objects(data: Any) -> list[Any]:
+def as_objects(data: Any, owner: str) -> list[Any]:
     """A list with one object for each row: what structured kernels are given."""
     if isinstance(data, nw.DataFrame):
         if len(data.columns) == 1:
             return data.get_column(data.columns[0]).to_list()
         return list(data.iter_rows())
     if sp.issparse(data):
-        raise DataTypeError("a structured kernel needs a list of objects, got a sparse matrix.")
+        raise DataTypeError(
+            f"{owner} compares objects, got a sparse matrix; pass a list of objects, or "
+            "X.toarray()."
+        )
     if isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 1:
         return list(data[:, 0].tolist())
     return list(data)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from mercer.kernels.parameters import Bounded
+from mercer.kernels.values import Bounded
 
 Array = np.ndarray[Any, Any]
 

@@ -3,7 +3,8 @@
 A *declaration* (`Positive`, `NonNegative`, `Real`, `Integer`, `Choice`) says which values a
 parameter may take and how a continuous one is mapped to the unconstrained line for learning. A
 *value* is a plain number or array, which is a starting value, or `Fixed` (held) or `Bounded`
-(learned within bounds). `mercer.kernels.tree` builds the objects that carry them.
+(learned within bounds): see `mercer.kernels.values`. `mercer.kernels.tree` builds the objects that
+carry them.
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ from __future__ import annotations
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields
 from inspect import Parameter
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.values import (
+    Array,
+    Bounded,
+    Fixed,
+    Mask,
+    numeric,
+    plain,
+    shorten,
+    show,
+    to_float,
+)
 
 __all__ = [
     "Bounded",
@@ -33,193 +43,7 @@ __all__ = [
     "Real",
 ]
 
-Array: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-
 REQUIRED: Any = Parameter.empty
-_HASHED_ENTRIES = 256
-
-
-def show(value: object) -> str:
-    """Return source text that evaluates to ``value``: arrays as lists, infinity spelled out."""
-    if isinstance(value, np.ndarray):
-        return show(value.tolist())
-    if isinstance(value, list):
-        return f"[{', '.join(map(show, value))}]"
-    if isinstance(value, float) and np.isinf(value):
-        return f'float("{value}")'
-    return repr(value)
-
-
-def same(a: object, b: object) -> bool:
-    """Return whether two stored values are equal, arrays by content."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and bool(a == b)
-
-
-def digest(value: object) -> int:
-    """Return a hash that agrees with `same`; of a long array it reads only the beginning."""
-    if isinstance(value, np.ndarray):
-        return hash((value.shape, tuple(value.flat[:_HASHED_ENTRIES].tolist())))
-    if isinstance(value, tuple):
-        return hash(tuple(map(digest, value)))
-    return hash(value)
-
-
-def plain(stored: Any) -> Any:
-    """Return a stored value without its `Fixed` or `Bounded`."""
-    return stored.value if isinstance(stored, Fixed | Bounded) else stored
-
-
-def read_only(value: Any) -> Any:
-    """Return ``value``, made read-only if it is an array."""
-    if isinstance(value, np.ndarray):
-        value.flags.writeable = False
-    return value
-
-
-def _shorten(value: object) -> str:
-    is_long = isinstance(value, np.ndarray) and value.size > 100
-    text = repr(value) if is_long else show(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _to_float(value: object) -> Array | None:
-    """Convert real numbers, nested or not, to a new float64 array; None if they are not that."""
-    if type(value) is float:
-        return np.asarray(value + 0.0)
-    try:
-        if not (isinstance(value, np.ndarray) and value.dtype.kind in "iuf"):
-            value = np.asarray(value, dtype=object)
-            if any(isinstance(v, bool) or not isinstance(v, numbers.Real) for v in value.flat):
-                return None
-        # Adding zero copies, and turns -0.0 into 0.0, so that equal values have equal hashes.
-        return np.asarray(np.asarray(value, dtype=np.float64) + 0.0)
-    except (OverflowError, ValueError):
-        return None
-
-
-def numeric(subject: str, value: object, remedy: str) -> float | Array:
-    """Convert ``value`` to a float or a read-only float64 array, or say why that is impossible."""
-    array = _to_float(value)
-    if array is None:
-        raise ParameterError(f"{subject} = {_shorten(value)} is not a number; {remedy}.")
-    if array.size == 0:
-        raise ParameterError(f"{subject} = {_shorten(value)} is empty; {remedy}.")
-    if np.isnan(array).any():
-        raise ParameterError(f"{subject} = {_shorten(array)} is not finite; {remedy}.")
-    return float(array) if array.ndim == 0 else read_only(array)
-
-
-# ------------------------------------------------------------------------------------- values
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Value:
-    """A starting value with a statement about learning: equal by value, rebuilt by its repr."""
-
-    value: Any
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        is_heuristic = isinstance(self.value, str)
-        value = self.value if is_heuristic else numeric(f"{name}: value", self.value, _REMEDY)
-        object.__setattr__(self, "value", value)
-
-    def _fields(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name) for field in fields(self))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Value):
-            return NotImplemented
-        return type(self) is type(other) and same(self._fields(), other._fields())
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, digest(self._fields())))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(show, self._fields()))})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Through the constructor, because NumPy's pickles and deep copies are writeable.
-        return type(self), self._fields()
-
-
-_REMEDY = "pass a number or an array of numbers"
-
-
-class Fixed(_Value):
-    """A value that is held: nothing learns it.
-
-    It stays held when a plain number replaces it. A heuristic such as ``"median"`` is allowed
-    where the parameter allows it, and is held once it is resolved.
-
-    Parameters
-    ----------
-    value : float, array-like or str
-        The value.
-
-    Examples
-    --------
-    >>> from mercer.kernels.parameters import Fixed
-    >>> Fixed(2)
-    Fixed(2.0)
-    """
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Bounded(_Value):
-    """A value that is learned within ``low <= value <= high``.
-
-    Parameters
-    ----------
-    value : float, array-like or str
-        The starting value, or a heuristic where the parameter allows it.
-    low, high : float or array-like
-        The bounds, ``low < high``: one for all entries, or one for each.
-
-    Examples
-    --------
-    >>> from mercer.kernels.parameters import Bounded
-    >>> Bounded(1, 0.1, 10)
-    Bounded(1.0, 0.1, 10.0)
-    """
-
-    low: Any
-    high: Any
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("low", "high"):
-            bound = numeric(f"Bounded: {name}", getattr(self, name), "pass a number")
-            object.__setattr__(self, name, bound)
-        shape = () if isinstance(self.value, str) else np.shape(self.value)
-        if not {np.shape(self.low), np.shape(self.high)} <= {(), shape}:
-            raise ParameterError(
-                f"Bounded: low and high have shapes {np.shape(self.low)} and "
-                f"{np.shape(self.high)}, and the value has shape {shape}; "
-                "pass one bound for all entries, or one for each."
-            )
-        if not np.all(np.less(self.low, self.high)):
-            raise ParameterError(
-                f"Bounded: low = {_shorten(self.low)}, high = {_shorten(self.high)} do not "
-                "satisfy low < high; pass wider bounds, or Fixed(value) to hold the value."
-            )
-        if not isinstance(self.value, str) and not self._contains(self.value):
-            raise ParameterError(
-                f"Bounded: value = {_shorten(self.value)} does not satisfy "
-                f"{_shorten(self.low)} <= value <= {_shorten(self.high)}; "
-                "pass a value inside the bounds, or wider bounds."
-            )
-
-    def _contains(self, value: Any) -> bool:
-        return bool(np.all((self.low <= value) & (value <= self.high)))
-
-
-# ------------------------------------------------------------------------------- declarations
 
 
 class Declaration(ABC):
@@ -337,15 +161,16 @@ class Continuous(Declaration):
         value = numeric(subject, given, remedy)
         dimensions = np.ndim(value)
         if dimensions > self.ndim:
+            rule = f"has at most {self.ndim} dimension(s)" if self.ndim else "is a single number"
             raise ParameterError(
-                f"{subject} has {dimensions} dimensions, more than the {self.ndim} allowed; "
-                f"{remedy}."
+                f"{subject} = {shorten(value)} is an array of {dimensions} dimension(s), but "
+                f"{self.name} {rule}; {remedy}."
             )
         if not self.allow_infinity and not np.all(np.isfinite(value)):
-            raise ParameterError(f"{subject} = {_shorten(value)} is not finite; {remedy}.")
+            raise ParameterError(f"{subject} = {shorten(value)} is not finite; {remedy}.")
         if not np.all(self._satisfied(value)):
             raise ParameterError(
-                f"{subject} = {_shorten(value)} does not satisfy {self._rule()}; {remedy}."
+                f"{subject} = {shorten(value)} does not satisfy {self._rule()}; {remedy}."
             )
         return value
 
@@ -363,10 +188,22 @@ class Continuous(Declaration):
         if self.per_column:
             forms.append("one per column")
         elif self.ndim:
-            forms.append(f"an array of them with at most {self.ndim} dimension(s)")
+            forms.append(
+                "a list of them"
+                if self.ndim == 1
+                else f"an array of at most {self.ndim} dimensions"
+            )
         forms += map(repr, self.heuristics)
-        example = self.default if isinstance(self.default, int | float) else 1.0
-        return f"pass {' or '.join(forms)} (for example {self.name}={show(float(example))})"
+        return f"pass {' or '.join(forms)} (for example {self.name}={show(self._example())})"
+
+    def _example(self) -> Any:
+        """A value that is allowed: the default, unless it is a heuristic or not allowed itself."""
+        default = plain(self.default)
+        value = None if self.required or isinstance(default, str) else to_float(default)
+        if value is None or not value.size or value.ndim > self.ndim:
+            return 1.0
+        allowed = np.isfinite(value) & self._satisfied(value)
+        return value.tolist() if np.all(allowed) else 1.0
 
     def is_unresolved(self, stored: object) -> bool:
         """Return whether the stored value is a heuristic that waits for data."""
@@ -507,6 +344,11 @@ class Integer(Declaration):
         self, default: Any = REQUIRED, low: int | None = None, high: int | None = None
     ) -> None:
         super().__init__(default)
+        if low is not None and high is not None and low > high:
+            raise ParameterError(
+                f"Integer: low = {low}, high = {high} do not satisfy low <= high; pass limits "
+                "with an integer between them."
+            )
         self.low = low
         self.high = high
 
@@ -520,12 +362,11 @@ class Integer(Declaration):
     def validate(self, owner: str, given: object) -> int:
         """Return the Python int to store."""
         self._refuse_wrapped(owner, given)
-        subject = f"{owner}: {self.name} = {_shorten(given)}"
+        subject = f"{owner}: {self.name} = {shorten(given)}"
         if isinstance(given, bool) or not isinstance(given, numbers.Integral):
             raise ParameterError(f"{subject} is not an integer; {self._remedy()}.")
         value = int(given)
-        too_low = self.low is not None and value < self.low
-        if too_low or (self.high is not None and value > self.high):
+        if not self._allows(value):
             raise ParameterError(f"{subject} does not satisfy {self._rule()}; {self._remedy()}.")
         return value
 
@@ -538,8 +379,12 @@ class Integer(Declaration):
 
     def _remedy(self) -> str:
         candidates = (self.default, self.low, self.high, 1)
-        example = next(c for c in candidates if isinstance(c, int))
+        example = next(c for c in candidates if isinstance(c, int) and self._allows(c))
         return f"pass an integer (for example {self.name}={example})"
+
+    def _allows(self, value: int) -> bool:
+        above = self.low is None or value >= self.low
+        return above and (self.high is None or value <= self.high)
 
 
 class Choice(Declaration):
@@ -562,6 +407,10 @@ class Choice(Declaration):
     def __init__(self, default: Any = REQUIRED, options: Sequence[Hashable] = ()) -> None:
         super().__init__(default)
         self.options = tuple(options)
+        if not self.options:
+            raise ParameterError(
+                "Choice: options = () holds nothing to choose from; pass the allowed values."
+            )
 
     def validate(self, owner: str, given: object) -> Any:
         """Return the option that equals ``given``."""
@@ -573,9 +422,9 @@ class Choice(Declaration):
             if alike and option == given:
                 return option
         listed = ", ".join(map(repr, self.options))
-        example = self.options[0] if self.required else self.default
+        example = self.default if self.default in self.options else self.options[0]
         raise ParameterError(
-            f"{owner}: {self.name} = {_shorten(given)} is not one of {listed}; "
+            f"{owner}: {self.name} = {shorten(given)} is not one of {listed}; "
             f"pass one of them (for example {self.name}={example!r})."
         )
 

@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mercer import _core
-from mercer.exceptions import DataError, NotDifferentiableError
+from mercer.exceptions import DataError, IndexingError, NotDifferentiableError
 from mercer.kernels.containers import Array, guarded, ingest, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
 
@@ -24,6 +24,8 @@ class Points:
     ----------
     data : array, sparse matrix, data frame or sequence
         The data, one row (object) each.
+    owner : str
+        On whose behalf the data are read; errors are in its name.
 
     Examples
     --------
@@ -35,8 +37,8 @@ class Points:
 
     __slots__ = ("_centres", "_columns", "_data", "_ids", "_length", "_parent", "_rows", "packs")
 
-    def __init__(self, data: Any) -> None:
-        self._data = ingest(data)
+    def __init__(self, data: Any, owner: str = "Points") -> None:
+        self._data = ingest(data, owner)
         self._length = len_of(self._data)
         self._reset()
         self._parent: Points | None = None
@@ -52,7 +54,7 @@ class Points:
         return {"data": self.data, "ids": self.ids}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._data, self._ids = ingest(state["data"]), state["ids"]
+        self._data, self._ids = ingest(state["data"], "Points"), state["ids"]
         self._length = len_of(self._data)
         self._parent = self._rows = None
         self._reset()
@@ -70,7 +72,13 @@ class Points:
 
     def __getitem__(self, rows: Any) -> Points:
         """Return a subset of the points; ``rows`` is a slice, a mask or an array of positions."""
-        positions_ = np.atleast_1d(np.arange(self._length)[rows])
+        try:
+            positions_ = np.atleast_1d(np.arange(self._length)[rows])
+        except IndexError:
+            raise IndexingError(
+                f"Points[{rows!r}]: there are {self._length} rows; select them by a slice, a mask "
+                "or positions among them."
+            ) from None
         part = Points.__new__(Points)
         part._reset()
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
@@ -115,7 +123,7 @@ class Points:
             if self._parent is not None:
                 found = self._parent.columns(view).take(self._rows)
             else:
-                found = view.reader.read(view.apply(self._data))
+                found = view.read(self._data)
             self._columns[view] = found
         return found
 
@@ -137,7 +145,7 @@ class Points:
         own, other = self.columns(view), reference.columns(view)
         if own.keys is None and own.width != other.width:
             raise DataError(
-                f"{view.reader.owner}: X has {own.width} columns but the points it is compared "
+                f"{view.owner}: X has {own.width} columns but the points it is compared "
                 f"with have {other.width}; pass data with the same columns on both sides."
             )
         return own.like(other)
@@ -172,21 +180,26 @@ class Points:
                 "it must return one number for each row."
             )
         if not np.isfinite(values).all():
-            raise DataError(f"scaled_by: {function!r} returned NaN or infinity.")
+            raise DataError(
+                f"scaled_by: {function!r} returned NaN or infinity; it must return finite numbers."
+            )
         return values
 
     def pull_back(self, view: Any, cotangent: Array) -> Array:
         """Carry a gradient in the columns of a view back to the columns of the data."""
         if not isinstance(view.reader, Numbers):
-            raise NotDifferentiableError("the gradient in the inputs needs numeric columns.")
-        stages = [tabular(self._frame())]
+            raise NotDifferentiableError(
+                f"{view.owner}: the gradient in the inputs needs numeric columns; use a kernel of "
+                "numbers."
+            )
+        stages = [tabular(self._frame(), view.owner)]
         for step in view.steps:
-            stages.append(step(stages[-1]))
+            stages.append(step(stages[-1], view.owner))
         for step, data in zip(reversed(view.steps), reversed(stages[:-1]), strict=True):
             cotangent = step.pull_back(data, cotangent)
         return cotangent
 
 
-def as_points(data: Any) -> Points:
-    """Return points as they are, and anything else as new points."""
-    return data if isinstance(data, Points) else Points(data)
+def as_points(data: Any, owner: str) -> Points:
+    """Return points as they are, and anything else as new points, in the name of the owner."""
+    return data if isinstance(data, Points) else Points(data, owner)

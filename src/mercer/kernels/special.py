@@ -171,14 +171,14 @@ class Block:
         if matrix.shape != shape:
             raise DataError(
                 f"{self} returned shape {matrix.shape} for {shape[0]} rows and {shape[1]} "
-                f"columns; it must return "
-                f"a matrix of shape {shape}, with a row for each x and a column for each z."
+                f"columns; it must return a matrix of shape {shape}, with a row for each x and a "
+                "column for each z."
             )
         if not np.isfinite(matrix).all():
             i, j = np.argwhere(~np.isfinite(matrix))[0]
             raise DataError(
                 f"{self} returned {matrix[i, j]} for row {i} and column {j}; it must return "
-                f"finite numbers."
+                "finite numbers."
             )
         return matrix
 
@@ -224,8 +224,11 @@ class PairKernel(Kernel):
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "sparse": False, "string": True, "two_d": False}
 
+    def _view(self, scope: Scope) -> View:
+        return scope.view.read_by(Objects(type(self).__name__))
+
     def _objects(self, points: Points, view: View) -> Any:
-        return as_objects(points.frame_of(view))
+        return as_objects(points.frame_of(view), type(self).__name__)
 
     def _is_single(self, points: Points, view: View) -> bool:
         return False
@@ -234,7 +237,7 @@ class PairKernel(Kernel):
         """Refuse points that have no kernel with each other: only given matrices can be such."""
 
     def _trace(self, scope: Scope) -> Expr:
-        return Expr("external", (), Block(self, scope.view.read_by(Objects()), learns(self)))
+        return Expr("external", (), Block(self, self._view(scope), learns(self)))
 
 
 class FunctionKernel(PairKernel):
@@ -294,7 +297,7 @@ class FunctionKernel(PairKernel):
         )
 
     def _for_pairs(self, points: Points, view: View, data: Any) -> Any:
-        return as_objects(points.frame_of(view)) if self.pairwise else data
+        return super()._objects(points, view) if self.pairwise else data
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "two_d": not self.pairwise}
@@ -329,10 +332,13 @@ class Precomputed(PairKernel):
             matrix = np.array(real_numbers(matrix, "Precomputed: matrix"))
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
                 raise DataError(
-                    f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square."
+                    f"Precomputed: matrix has shape {matrix.shape}; a kernel matrix is square, so "
+                    "pass the kernel values of all pairs."
                 )
             if not np.isfinite(matrix).all():
-                raise DataError("Precomputed: matrix contains NaN or infinity.")
+                raise DataError(
+                    "Precomputed: matrix contains NaN or infinity; pass finite kernel values."
+                )
             if not matrix.size:
                 raise DataError(
                     "Precomputed: matrix is empty; pass the kernel values of all pairs."
@@ -352,8 +358,7 @@ class Precomputed(PairKernel):
         if columns.max(initial=-1) >= A[0].shape[1]:
             raise DataError(
                 f"Precomputed: X has {A[0].shape[1]} columns but {columns.max() + 1} points were "
-                f"given as columns; "
-                "each row must hold the kernel values with all of them."
+                "given as columns; each row must hold the kernel values with all of them."
             )
         return A[0][:, columns]
 

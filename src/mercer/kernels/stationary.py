@@ -10,9 +10,10 @@ import numpy as np
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
 from mercer.kernels.interpolation import matern_table
-from mercer.kernels.parameters import Fixed, Integer, NonNegative, Positive, Real, plain
+from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, symbolic
+from mercer.kernels.values import Fixed, plain
 from mercer.kernels.vector import Stationary, VectorKernel
 from mercer.kernels.views import Columns, Select
 from mercer.program.expression import DIFFERENCE, Expr, Scale, X, Z, as_expression, parameter
@@ -227,8 +228,7 @@ class Wendland(Stationary):
         if columns.width > self.dimension:
             raise DataError(
                 f"Wendland: the data have {columns.width} columns but the kernel is positive "
-                f"definite in at most "
-                f"dimension = {self.dimension}; pass dimension={columns.width}."
+                f"definite in at most dimension = {self.dimension}; pass dimension={columns.width}."
             )
 
 
@@ -353,9 +353,9 @@ class SpectralMixture(VectorKernel):
         if len(sizes) != 1 or sizes == {()}:
             raise ParameterError(
                 "SpectralMixture: weights, frequencies and length_scale must have one entry (row) "
-                "for each "
-                f"component, got shapes {np.shape(self.weights)}, {np.shape(self.frequencies)} and "
-                f"{np.shape(self.length_scale)}."
+                f"for each component, got shapes {np.shape(self.weights)}, "
+                f"{np.shape(self.frequencies)} and {np.shape(self.length_scale)}; pass as many of "
+                "each."
             )
 
     def _trace(self, scope: Scope) -> Expr:

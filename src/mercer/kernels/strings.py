@@ -46,8 +46,7 @@ class Spectrum(FeatureKernel):
             if not isinstance(item, str):
                 raise DataTypeError(
                     f"Spectrum: row {i} is a {type(item).__name__}, not a string; pass a list (or "
-                    f"a column) of "
-                    "strings."
+                    "a column) of strings."
                 )
         words, owners = _substrings(objects, self.k)
         keys, columns = np.unique(words, return_inverse=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import plain
+from mercer.kernels.values import plain
 from mercer.kernels.views import View
 from mercer.program import engine, reference
 from mercer.program.expression import (
@@ -26,6 +26,7 @@ from mercer.program.expression import (
 )
 from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import floating_type
+from mercer.symmetry import asymmetry
 
 if TYPE_CHECKING:
     from mercer.kernels.vector import Coordinate as CoordinateKernel
@@ -89,9 +90,8 @@ def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
 
 def require_symmetry(matrix: Array, owner: str) -> None:
     """Refuse a matrix k(X) that is not its own transpose."""
-    gap = np.abs(matrix - matrix.T)
-    if gap.max() > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
-        i, j = np.unravel_index(np.argmax(gap), gap.shape)
+    gap, i, j = asymmetry(matrix)
+    if gap > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
         raise ValidityError(
             f"{owner} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = "
             f"{matrix[j, i]:g}; a kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, "
@@ -139,10 +139,8 @@ def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
         _announced.add(type(kernel))
         warn(
             f"{type(kernel).__name__}.{method} could not be traced ({error}) and runs unfused, in "
-            f"blocks of "
-            "NumPy: correct, but slower and without gradients for its parameters. Write it with "
-            "NumPy "
-            "functions of its arguments to have it fused.",
+            "blocks of NumPy: correct, but slower and without gradients for its parameters. Write "
+            "it with NumPy functions of its arguments to have it fused.",
             UnfusedWarning,
         )
 

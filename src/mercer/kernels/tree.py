@@ -11,7 +11,6 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -20,125 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.exceptions import ParameterError, UnresolvedParameterError
-from mercer.kernels.parameters import (
-    Array,
-    Bounded,
-    Continuous,
-    Declaration,
-    Fixed,
-    Mask,
-    Part,
-    digest,
-    plain,
-    read_only,
-    same,
-    show,
-)
+from mercer.kernels.entries import ParameterEntry
+from mercer.kernels.parameters import Declaration, Part
+from mercer.kernels.values import Array, Bounded, Fixed, digest, read_only, same, show
 
-__all__ = ["ParameterEntry", "Parameterised", "kind", "named_children"]
+__all__ = ["Parameterised", "kind", "named_children"]
 
-# How far, relative to 1 + |bound|, theta may leave its bounds by rounding.
-_ROUNDING = 1e-12
+# Compositions are walked recursively, with a handful of calls for each level: deeper ones would run
+# into Python's own limit somewhere inside a fit.
+_DEEPEST = 100
 
 T = TypeVar("T", bound="Parameterised")
-
-
-@dataclass(frozen=True, eq=False)
-class ParameterEntry:
-    """One parameter of a tree: where it is, what may be stored there, and what is.
-
-    Attributes
-    ----------
-    path : str
-        The path from the root, levels joined by two underscores.
-    declaration : Declaration
-        The declaration.
-    stored : object
-        The stored value, with its `Fixed` or `Bounded`.
-    owner : Parameterised
-        The node of the tree that declares the parameter.
-    """
-
-    path: str
-    declaration: Declaration
-    stored: Any
-    owner: Parameterised
-
-    @property
-    def value(self) -> Any:
-        """The plain value, without `Fixed` or `Bounded`."""
-        return plain(self.stored)
-
-    @property
-    def is_unresolved(self) -> bool:
-        """Whether the value is a heuristic that waits for data."""
-        return self.declaration.is_unresolved(self.stored)
-
-    @cached_property
-    def free(self) -> Mask:
-        """Which entries are learned: a boolean array in the shape of the value."""
-        return self.declaration.free(self.stored)
-
-    @property
-    def theta(self) -> Array:
-        """The free entries under the unconstrained transform, in row-major order."""
-        assert isinstance(self.declaration, Continuous)
-        value = np.asarray(self.value, dtype=np.float64)
-        return self.declaration.to_theta(value[self.free])
-
-    @property
-    def bounds(self) -> Array:
-        """The bounds of the free entries under the transform, one row (low, high) for each."""
-        assert isinstance(self.declaration, Continuous)
-        if not isinstance(self.stored, Bounded):
-            return np.tile([-np.inf, np.inf], (int(np.count_nonzero(self.free)), 1))
-        ends = (
-            np.broadcast_to(end, self.free.shape) for end in (self.stored.low, self.stored.high)
-        )
-        with np.errstate(divide="ignore"):
-            return np.column_stack([self.declaration.to_theta(end[self.free]) for end in ends])
-
-    @property
-    def names(self) -> list[str]:
-        """The path of each free entry: ``path`` for a number, ``path[i]`` in an array."""
-        if self.free.ndim == 0:
-            return [self.path] if self.free else []
-        indices = np.argwhere(self.free).tolist()
-        return [f"{self.path}[{', '.join(map(str, index))}]" for index in indices]
-
-    def at_theta(self, theta: Array) -> Any:
-        """Return the plain value with its free entries at ``theta``."""
-        assert isinstance(self.declaration, Continuous)
-        theta = self._within_bounds(theta)
-        value = np.array(self.value, dtype=np.float64)
-        with np.errstate(over="ignore", under="ignore"):
-            moved = self.declaration.from_theta(theta)
-        if isinstance(self.stored, Bounded):
-            ends = (self.stored.low, self.stored.high)
-            low, high = (np.broadcast_to(end, self.free.shape)[self.free] for end in ends)
-            moved = np.clip(moved, low, high)
-        # exp(log(x)) need not be x: what does not move keeps its value to the last bit.
-        value[self.free] = np.where(theta == self.theta, value[self.free], moved)
-        if not np.array_equal(self.declaration.free(value), self.free):
-            raise ParameterError(
-                f"{_owner(self.owner)}: theta = {theta.tolist()} takes {self.path} out of the "
-                "range of float64; pass theta closer to 0."
-            )
-        return value
-
-    def _within_bounds(self, theta: Array) -> Array:
-        if not isinstance(self.stored, Bounded):
-            return theta
-        low, high = self.bounds.T
-        slack_low, slack_high = (
-            _ROUNDING * (1 + np.abs(np.where(np.isfinite(end), end, 0))) for end in (low, high)
-        )
-        if np.any((theta < low - slack_low) | (theta > high + slack_high)):
-            raise ParameterError(
-                f"{_owner(self.owner)}: theta = {theta.tolist()} takes {self.path} out of its "
-                f"bounds {self.stored}; keep theta within theta_bounds."
-            )
-        return np.clip(theta, low, high)
 
 
 class Parameterised:
@@ -151,7 +42,8 @@ class Parameterised:
 
     Examples
     --------
-    >>> from mercer.kernels.parameters import Fixed, Positive
+    >>> from mercer.kernels.parameters import Positive
+    >>> from mercer.kernels.values import Fixed
     >>> from mercer.kernels.tree import Parameterised
     >>> class Cauchy(Parameterised):
     ...     length_scale = Positive(1.0, per_column=True)
@@ -203,7 +95,21 @@ class Parameterised:
                 )
             stored[name] = declaration.validate(_owner(self), given)
         object.__setattr__(self, "_values", stored)
+        self._check_depth()
         self._check()
+
+    def _check_depth(self) -> None:
+        if self._depth > _DEEPEST:
+            raise ParameterError(
+                f"{_owner(self)}: the composition is {self._depth} kernels deep, more than the "
+                f"{_DEEPEST} allowed; write Sum(*kernels) or Product(*kernels), which hold many "
+                "kernels side by side, or one function in place of a chain of them."
+            )
+
+    @cached_property
+    def _depth(self) -> int:
+        """How many objects are nested in each other, this one included."""
+        return 1 + max((child._depth for _, child in self._children()), default=0)
 
     def _check(self) -> None:
         """Check the rules that tie several parameters together; a subclass may override it."""
@@ -383,9 +289,12 @@ class Parameterised:
         children = tuple(_replaced(level, child, params) for level, child in self._levels)
         if any(a is not b for a, b in zip(children, old_children, strict=True)):
             new = new._with_children(children)
+            new._check_depth()
         values = {
-            name: self._declarations[name].validate(
-                _owner(self), _like(self._values[name], params[name])
+            name: _like(
+                self._values[name],
+                self._declarations[name].validate(_owner(self), params[name]),
+                f"{_owner(self)}: {name}",
             )
             for name in self._own_names
             if name in params
@@ -443,7 +352,15 @@ class Parameterised:
         """
         entries = self._free_entries
         sizes = [np.count_nonzero(entry.free) for entry in entries]
-        vector = np.asarray(theta, dtype=np.float64)
+        try:
+            vector = np.asarray(theta, dtype=np.float64)
+        except (TypeError, ValueError):
+            vector = np.asarray(np.nan)
+        if np.isnan(vector).any():
+            raise ParameterError(
+                f"{_owner(self)}: theta = {theta!r} is not a vector of numbers; "
+                f"pass one number for each of {_listed(self.theta_names)}."
+            )
         if vector.shape != (sum(sizes),):
             raise ParameterError(
                 f"{_owner(self)}: theta has shape {vector.shape} and not ({sum(sizes)},); "
@@ -476,7 +393,7 @@ class Parameterised:
         for path in gradients:
             if path not in self._entries:
                 raise _unknown(self, path, self._entries)
-        parts = [_chained(entry, gradients) for entry in self._free_entries]
+        parts = [entry.chained(gradients) for entry in self._free_entries]
         return np.concatenate([np.empty(0), *parts])
 
 
@@ -558,7 +475,7 @@ def _check_declaration(cls: type[Parameterised], name: str, declaration: Declara
             "write one declaration for each parameter."
         )
     if not declaration.required:
-        declaration.validate(cls.__name__, declaration.default)
+        declaration.validate(f"the default in class {cls.__name__}", declaration.default)
 
 
 def _signature(cls: type[Parameterised]) -> inspect.Signature:
@@ -612,30 +529,22 @@ def _replaced(level: str, child: Parameterised, params: Mapping[str, Any]) -> Pa
     return child._replace(within) if within else child
 
 
-def _like(old: Any, new: Any) -> Any:
+def _like(old: Any, new: Any, subject: str) -> Any:
     """Wrap a plain new value as the old one was: `Fixed` and `Bounded` are sticky."""
     if isinstance(new, Fixed | Bounded):
         return new
     if isinstance(old, Fixed):
         return Fixed(new)
-    return Bounded(new, old.low, old.high) if isinstance(old, Bounded) else new
-
-
-def _chained(entry: ParameterEntry, gradients: Mapping[str, npt.ArrayLike]) -> Array:
-    assert isinstance(entry.declaration, Continuous)
-    if entry.path not in gradients:
+    if not isinstance(old, Bounded):
+        return new
+    try:
+        return Bounded(new, old.low, old.high)
+    except ParameterError:
         raise ParameterError(
-            f"{_owner(entry.owner)}: the gradient in {entry.path} is missing and the parameter is "
-            "free; pass it, or hold the parameter with Fixed."
-        )
-    gradient = np.asarray(gradients[entry.path], dtype=np.float64)
-    if gradient.shape != entry.free.shape:
-        raise ParameterError(
-            f"{_owner(entry.owner)}: the gradient in {entry.path} has shape {gradient.shape} and "
-            f"the value has shape {entry.free.shape}; pass one number for each entry."
-        )
-    chained: Array = (gradient * entry.declaration.slope(entry.value))[entry.free]
-    return chained
+            f"{subject} = {show(new)} does not satisfy the bounds that it was given, "
+            f"{show(old.low)} <= value <= {show(old.high)}; pass a value inside them, or a Bounded "
+            "value with bounds of its own."
+        ) from None
 
 
 def _owner(instance: Parameterised) -> str:

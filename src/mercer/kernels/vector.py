@@ -11,7 +11,7 @@ import numpy as np
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import Continuous, Positive, plain
+from mercer.kernels.parameters import Continuous, Positive
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
     UnfusedCoordinate,
@@ -21,6 +21,7 @@ from mercer.kernels.tracing import (
     symbolic,
     traced,
 )
+from mercer.kernels.values import plain
 from mercer.kernels.views import Columns, View
 from mercer.program.expression import Expr, Scale, Slot, X, Z
 from mercer.program.pairs import Array
@@ -59,10 +60,8 @@ class VectorKernel(Kernel):
         if self.non_negative and columns.values.min() < 0:
             raise DataError(
                 f"Negative values in data passed to X: {type(self).__name__} compares histograms "
-                f"or counts, "
-                f"which are >= 0, got {columns.values.min():g}; shift or clip the data, or use "
-                f"another "
-                "kernel."
+                f"or counts, which are >= 0, got {columns.values.min():g}; shift or clip the data, "
+                "or use another kernel."
             )
 
     def _check_columns(self, columns: Columns) -> None:

@@ -22,6 +22,7 @@ from mercer.exceptions import DataError, DataTypeError, NotDifferentiableError
 from mercer.kernels.containers import (
     Array,
     as_objects,
+    column_labels,
     describe_nonfinite,
     encode,
     guarded,
@@ -47,6 +48,11 @@ class Columns:
     def width(self) -> int:
         """Number of columns."""
         return int(self.values.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names, or f0, f1, ... where there are none."""
+        return self.names or tuple(f"f{j}" for j in range(self.width))
 
     def take(self, rows: Any) -> Columns:
         """Some of the rows."""
@@ -115,8 +121,8 @@ def _recode(codes: Array, own: Array, other: Array) -> Array:
 class Reader(Protocol):
     """Turns selected data into columns (or hands them through)."""
 
-    def read(self, data: Any) -> Columns:
-        """Turn data into columns."""
+    def read(self, data: Any, label: Callable[[int], str]) -> Columns:
+        """Turn data into columns; ``label`` says which of the user's columns each of them is."""
 
 
 #: What the engine reads; other byte orders and widths are converted.
@@ -130,7 +136,7 @@ class Numbers:
     owner: str = "the kernel"
     sparse: bool = True
 
-    def read(self, data: Any) -> Columns:
+    def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Read numbers, and check that they are finite."""
         if type(data) is np.ndarray and data.ndim == 2 and data.dtype in _FLOATS and data.size:
             values, names = data, None
@@ -138,7 +144,7 @@ class Numbers:
             values, names = numeric_matrix(data, self.owner)
         stored = values if type(values) is np.ndarray else self._stored_values(values)
         if not _core.all_finite(stored):
-            raise DataError(describe_nonfinite(values, self.owner))
+            raise DataError(describe_nonfinite(values, self.owner, label))
         return Columns(values, names=names)
 
     def _stored_values(self, matrix: Any) -> Array:
@@ -157,12 +163,12 @@ class Codes:
 
     owner: str = "Categorical"
 
-    def read(self, data: Any) -> Columns:
+    def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Encode each column."""
         names, columns = object_columns(data, self.owner)
         codes, categories = [], []
-        for name, column in zip(names, columns, strict=True):
-            levels, code = encode(column, name, self.owner)
+        for j, column in enumerate(columns):
+            levels, code = encode(column, label(j), self.owner)
             codes.append(code.astype(float))
             categories.append(levels)
         return Coded(np.stack(codes, axis=1), names=tuple(names), categories=tuple(categories))
@@ -179,22 +185,27 @@ class Features:
         """Who reads."""
         return type(self.kernel).__name__
 
-    def read(self, data: Any) -> Columns:
+    def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Compute the features, and check their shape."""
-        objects = as_objects(data)
+        objects = as_objects(data, self.owner)
         found = self.kernel.features(objects)
         matrix, keys = found if isinstance(found, tuple) else (found, None)
         matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
         if matrix.ndim != 2 or matrix.shape[0] != len(objects):
             raise DataError(
-                f"{type(self.kernel).__name__}.features returned shape {matrix.shape} for "
-                f"{len(objects)} objects; it must return one row for each."
+                f"{self.owner}.features returned shape {matrix.shape} for {len(objects)} objects; "
+                "it must return one row for each."
             )
         if matrix.dtype.kind not in "fiub":
-            raise DataTypeError(f"{type(self.kernel).__name__}.features must return numbers.")
+            raise DataTypeError(
+                f"{self.owner}.features returned values of type {matrix.dtype}; it must return "
+                "real numbers."
+            )
         matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(float)
         if not np.isfinite(matrix.data if sp.issparse(matrix) else matrix).all():
-            raise DataError(f"{self.owner}.features returned NaN or infinity.")
+            raise DataError(
+                f"{self.owner}.features returned NaN or infinity; it must return finite numbers."
+            )
         if keys is not None:
             order = np.argsort(keys)
             matrix, keys = sp.csr_array(sp.csc_array(matrix)[:, order]), np.asarray(keys)[order]
@@ -205,9 +216,14 @@ class Features:
 class Objects:
     """The data as they are: for kernels that compare objects in Python."""
 
-    def read(self, data: Any) -> Columns:
+    owner: str = "the kernel"
+
+    def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Refuse: there are no columns."""
-        raise DataTypeError("objects have no numeric columns.")
+        raise DataTypeError(
+            f"{self.owner} compares objects, which have no numeric columns; use a kernel of "
+            "numbers."
+        )
 
 
 @dataclass(frozen=True)
@@ -216,19 +232,25 @@ class Select:
 
     columns: tuple[Hashable, ...]
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
-        data = tabular(data)
-        if isinstance(data, nw.DataFrame):
-            return select_columns(data, positions(self.columns, data.shape[1], data.columns))
-        return data[:, positions(self.columns, data.shape[1])]
+        data = tabular(data, owner)
+        chosen = self._positions(data, owner)
+        return select_columns(data, chosen) if isinstance(data, nw.DataFrame) else data[:, chosen]
+
+    def _positions(self, data: Any, owner: str) -> Array:
+        names = data.columns if isinstance(data, nw.DataFrame) else None
+        return positions(self.columns, data.shape[1], names, owner)
+
+    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
+        """What to call the columns after this step."""
+        return [before[j] for j in self._positions(tabular(data, owner), owner)]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         """Carry a gradient back through this step."""
-        names = data.columns if isinstance(data, nw.DataFrame) else None
         total = np.zeros((len(cotangent), data.shape[1]))
         # A column may be selected twice, so this has to add, not assign.
-        for j, position in enumerate(positions(self.columns, data.shape[1], names)):
+        for j, position in enumerate(self._positions(data, "the gradient in the inputs")):
             total[:, position] += cotangent[:, j]
         return total
 
@@ -242,23 +264,26 @@ class Warp:
 
     function: Callable[[Any], Any]
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
         native = guarded(data)
         warped = self.function(native)
         if len_of(warped) != len_of(native):
             raise DataError(
-                f"warp: {self.function!r} returned {len_of(warped)} rows for {len_of(native)}; "
-                "it must map each row to one row."
+                f"{owner}.warp: {self.function!r} returned {len_of(warped)} rows for "
+                f"{len_of(native)}; it must map each row to one row."
             )
-        return ingest(warped)
+        return ingest(warped, f"{owner}.warp")
+
+    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
+        """What to call the columns after this step."""
+        return [f"{label} of what warp(...) returned" for label in column_labels(after)]
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         """Carry a gradient back through this step."""
         raise NotDifferentiableError(
             "the gradient in the inputs stops at warp(...): the derivative of its function is not "
-            "known. "
-            "Warp the data before the kernel sees them."
+            "known. Warp the data before the kernel sees them."
         )
 
 
@@ -266,18 +291,29 @@ class Warp:
 class UnitRows:
     """Divide each row by its Euclidean length; a zero row stays zero."""
 
-    def __call__(self, data: Any) -> Any:
+    def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
-        values, _ = numeric_matrix(data, "the angle between rows")
+        values, _ = numeric_matrix(data, owner)
+        if sp.issparse(values):
+            raise DataTypeError(
+                f"{owner} needs dense columns, got a sparse matrix; call X.toarray() first."
+            )
         return values * self._inverse_length(values)
+
+    def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
+        """What to call the columns after this step."""
+        return before
 
     @staticmethod
     def _inverse_length(values: Array) -> Array:
         # Dividing by the largest entry first keeps huge and tiny rows representable.
         largest = np.abs(values).max(axis=1, keepdims=True)
-        scaled = values / np.where(largest > 0, largest, 1.0)
+        # A row with NaN or infinity goes on as it is, so that the reader finds it in its place.
+        finite = np.isfinite(largest)
+        scaled = np.where(finite, values, 1.0) / np.where(finite & (largest > 0), largest, 1.0)
         length = np.sqrt((scaled * scaled).sum(axis=1, keepdims=True)) * largest
-        return np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
+        inverse = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
+        return np.where(finite, inverse, 1.0)
 
     def pull_back(self, data: Any, cotangent: Array) -> Array:
         """Carry a gradient back through this step."""
@@ -300,20 +336,38 @@ class View:
     steps: tuple[Any, ...]
     reader: Any
 
+    @property
+    def owner(self) -> str:
+        """Who reads: errors are in its name."""
+        return str(self.reader.owner)
+
     def column_names(self, width: int) -> tuple[str, ...]:
         """Names of the columns of an array seen through this view: by position in the array."""
         names = [f"x{j}" for j in range(width)]
         for step in self.steps:
             if not isinstance(step, Select):
                 return ()
-            names = [names[j] for j in positions(step.columns, len(names))]
+            names = [names[j] for j in positions(step.columns, len(names), None, self.owner)]
         return tuple(names)
 
     def apply(self, data: Any) -> Any:
         """The data after all steps."""
         for step in self.steps:
-            data = step(data)
+            data = step(data, self.owner)
         return data
+
+    def read(self, data: Any) -> Columns:
+        """The columns that the reader finds in the data."""
+        columns: Columns = self.reader.read(self.apply(data), lambda j: self._label(data, j))
+        return columns
+
+    def _label(self, data: Any, column: int) -> str:
+        """What to call a column of this view in the user's own data."""
+        labels = column_labels(data)
+        for step in self.steps:
+            after = step(data, self.owner)
+            labels, data = step.labels(labels, data, after, self.owner), after
+        return labels[column]
 
     def then(self, step: Any) -> View:
         """The view with one more step."""

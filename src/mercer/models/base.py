@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.exceptions import DataError, MercerError, ParameterError
+from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
@@ -132,7 +132,7 @@ class KernelEstimator(BaseEstimator):
     def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
         points = kernel.validate(X, owner=self)
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             # The targets have their own check; the word says that they are not looked at here.
             data = X.data if isinstance(X, Points) else X
             validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
@@ -145,7 +145,7 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "call fit(X, y)."
             )
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             targets: Array = check_array(
                 y,
                 ensure_2d=False,
@@ -164,21 +164,11 @@ class KernelEstimator(BaseEstimator):
         """Weights as floats of shape (n,), or None if all rows count the same."""
         if sample_weight is None:
             return None
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             weights: Array = _check_sample_weight(
                 sample_weight, targets, dtype=np.float64, ensure_non_negative=True
             )
         return weights
-
-    @contextmanager
-    def _as_data_error(self) -> Iterator[None]:
-        """Turn scikit-learn's complaints about data into ours, word for word."""
-        try:
-            yield
-        except MercerError:
-            raise
-        except ValueError as error:
-            raise DataError(f"{type(self).__name__}: {error}") from error
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
         """Show in notebooks what is stored: a display must not start an eigendecomposition."""

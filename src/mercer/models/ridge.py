@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer import memory, validity
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import Fixed
+from mercer.kernels.values import Fixed
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
@@ -31,6 +31,12 @@ _N_ALPHAS = 25
 # In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
 _CHOLESKY_MATRICES = 1.1
 _SPECTRAL_MATRICES = 4.1
+
+# In matrices of float64, beside the Gram matrix: what `validity` needs to check and to repair one,
+# and the directions that a repair keeps.
+_CHECK_COPIES = 3.1
+_REPAIR_COPIES = 6.6
+_KEPT_COPIES = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,19 @@ class _Search:
 
     kernels: tuple[Kernel, ...]
     alphas: Array
-    errors: Array
+    relative: Array
+    exponent: int
+
+    @property
+    def errors(self) -> Array:
+        """The errors in the unit of the squared targets; infinite beyond float64."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.ldexp(self.relative, 2 * self.exponent)
 
     @property
     def best(self) -> tuple[Kernel, float]:
-        """The pair with the least error."""
-        row, column = np.unravel_index(np.argmin(self.errors), self.errors.shape)
+        """The pair with the least error, which does not depend on the unit."""
+        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
         return self.kernels[row], float(self.alphas[column])
 
 
@@ -112,7 +125,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
     search_kernels_ : tuple of Kernel
         The kernels compared. Only after a search.
     search_errors_ : ndarray of shape (n_kernels, n_alphas)
-        The criterion for every pair. Only after a search.
+        The criterion for every pair, infinite where it is not defined or exceeds float64. Only
+        after a search.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -358,7 +372,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         n = len(self.points_)
         itemsize = kernel.gram(self.points_).dtype.itemsize
         memory.require(
-            int(matrices * n * n * itemsize),
+            int(n * n * self._bytes_per_entry(kernel, matrices, itemsize)),
             f"{type(self).__name__} on {n} rows",
             "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
         )
@@ -371,6 +385,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         gram, repair = self._positive(kernel, gram)
         targets = self._targets.reshape(n, -1)
         return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
+
+    def _bytes_per_entry(self, kernel: Kernel, matrices: float, itemsize: int) -> float:
+        """Peak memory of a fit, for each entry of the Gram matrix."""
+        solving = matrices * itemsize
+        if kernel.is_psd is True:
+            return solving
+        if self._settings[1] == "raise":
+            return max(solving, itemsize + 8 * _CHECK_COPIES)
+        return max(solving + 8 * _KEPT_COPIES, itemsize + 8 * _REPAIR_COPIES)
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
@@ -393,13 +416,23 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         return gram, None
 
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:
-        if alpha > 0:
-            problem, repair = self._problem(kernel, _CHOLESKY_MATRICES)
-            return _Fit(kernel, alpha, _folded(problem.solve(alpha), repair))
-        problem, repair = self._problem(kernel)
-        spectrum = problem.spectrum()
-        solution = problem.expand(spectrum.solve(problem.targets, alpha))
-        return _Fit(kernel, alpha, _folded(solution, repair), spectrum.rank)
+        rank = None
+        problem, repair = self._problem(
+            kernel, _CHOLESKY_MATRICES if alpha > 0 else _SPECTRAL_MATRICES
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            if alpha > 0:
+                solution = problem.solve(alpha)
+            else:
+                spectrum = problem.spectrum()
+                solution = problem.expand(spectrum.solve(problem.targets, alpha))
+                rank = spectrum.rank
+        if not (np.isfinite(solution.dual).all() and np.isfinite(solution.intercept).all()):
+            raise DataError(
+                f"{type(self).__name__}: the coefficients exceed the range of "
+                f"{solution.dual.dtype}; divide y by a constant, or raise alpha."
+            )
+        return _Fit(kernel, alpha, _folded(solution, repair), rank)
 
     def _search(self) -> _Search:
         """Compare every length-scale with every alpha, from one reduction for each kernel."""
@@ -415,8 +448,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         for kernel in kernels:
             problem, _ = self._problem(kernel)
             alphas = alphas if alphas.size else self._grid(problem)
-            errors.append(problem.errors(alphas, criterion))
-        return _Search(kernels, alphas, np.stack(errors))
+            errors.append(problem.relative_errors(alphas, criterion))
+        search = _Search(kernels, alphas, np.stack(errors), problem.exponent)
+        if not np.isfinite(search.relative).any():
+            raise DataError(
+                f"{type(self).__name__}: no candidate has a finite {criterion} error, so that none "
+                "can be chosen; pass more rows of positive weight, or a number as alpha."
+            )
+        return search
 
     def _candidates(self) -> Iterator[Kernel]:
         """The kernels of the search, each resolved."""
@@ -481,6 +520,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ParameterError(
+                f"{owner}: fit_intercept = {self.fit_intercept!r} is neither True nor False; pass "
+                "one of them."
+            )
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "
@@ -529,12 +573,11 @@ def _length_scale_grid(
     if length_scales is None:
         return iter([{}])
     if isinstance(length_scales, Mapping):
-        if not length_scales or not all(len(values) for values in length_scales.values()):
-            raise _empty_grid(length_scales)
-        combinations = product(*length_scales.values())
-        return (dict(zip(length_scales, values, strict=True)) for values in combinations)
-    if isinstance(length_scales, str) or not len(length_scales):
-        raise _empty_grid(length_scales)
+        if not length_scales or not all(isinstance(path, str) for path in length_scales):
+            raise _bad_grid(length_scales)
+        columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
+        return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
+    candidates = _values_to_try(length_scales, length_scales)
     paths = [
         path
         for path, entry in kernel.parameters().items()
@@ -545,11 +588,22 @@ def _length_scale_grid(
             f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
             "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
         )
-    return (dict.fromkeys(paths, value) for value in length_scales)
+    return (dict.fromkeys(paths, value) for value in candidates)
 
 
-def _empty_grid(length_scales: object) -> ParameterError:
+def _values_to_try(values: Any, given: object) -> list[Any]:
+    """The values for one path, at least one."""
+    try:
+        listed = [] if isinstance(values, str | bytes) else list(values)
+    except TypeError:  # a single number
+        listed = []
+    if not listed:
+        raise _bad_grid(given)
+    return listed
+
+
+def _bad_grid(length_scales: object) -> ParameterError:
     return ParameterError(
         f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
-        'as [0.5, 1.0, 2.0], or a dictionary such as {"rbf__length_scale": [0.5, 1.0]}.'
+        'as [0.5, 1.0, 2.0], or a dictionary of lists such as {"rbf__length_scale": [0.5, 1.0]}.'
     )

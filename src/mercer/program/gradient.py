@@ -174,9 +174,8 @@ def _input_requests(leaf: Expr, tile: Expr) -> list[Request]:
         return [Request("row_sums", tile)]
     if leaf.op in ("row", "external", "sparse_dot"):
         raise NotDifferentiableError(
-            "the gradient in the inputs needs traced kernels on dense numeric columns; this "
-            "kernel holds "
-            "a Python function, a structured kernel or sparse data."
+            "the gradient in the inputs needs traced kernels on dense numeric columns; this kernel "
+            "holds a Python function, a structured kernel or sparse data."
         )
     return []
 

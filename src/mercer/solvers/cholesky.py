@@ -15,7 +15,6 @@ P = A^-1 - A^-1 s s' A^-1 / s' A^-1 s (and P = A^-1 without an intercept).
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
 
-from mercer.exceptions import NumericalWarning, ValidityError
+from mercer.exceptions import NumericalWarning, ValidityError, warn
 from mercer.solvers.centring import weigh
+from mercer.symmetry import asymmetry
 
 Array = NDArray[np.floating[Any]]
 
@@ -184,7 +184,7 @@ def is_positive_definite(gram: Array, shift: float) -> bool:
     False
     """
     a = _fortran(gram)
-    if _asymmetry(a) > shift:
+    if asymmetry(a).size > shift:
         return False
     diagonal = a.diagonal().copy()
     found = _factorise(a, diagonal + a.dtype.type(shift))
@@ -232,11 +232,10 @@ def _climb(a: Array, alpha: float) -> float:
     cause, remedy = _cause(a)
     for jitter in _rungs(diagonal):
         if _factorise(a, diagonal + a.dtype.type(alpha + jitter)):
-            warnings.warn(
+            warn(
                 f"the Gram matrix is numerically singular: {cause}; {jitter:.3g} was added to its "
                 f"diagonal (jitter_). To avoid this, {remedy}.",
                 NumericalWarning,
-                stacklevel=2,
             )
             return jitter
         _restore(a, diagonal)
@@ -271,12 +270,6 @@ def _restore(a: Array, diagonal: Array) -> None:
         upper = np.triu(a[start:stop, start:stop], 1)
         a[start:stop, start:stop] = upper + upper.T
     np.fill_diagonal(a, diagonal)
-
-
-def _asymmetry(a: Array) -> float:
-    """The largest difference between an entry and its mirror image."""
-    blocks = (slice(start, start + _BLOCK) for start in range(0, len(a), _BLOCK))
-    return max(float(np.abs(a[rows] - a[:, rows].T).max(initial=0.0)) for rows in blocks)
 
 
 def _fortran(gram: Array) -> Array:

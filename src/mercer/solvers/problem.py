@@ -134,7 +134,11 @@ class RidgeProblem:
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
-    @_threaded
+    @property
+    def exponent(self) -> int:
+        """The power of two next above the largest target: the unit of relative errors."""
+        return int(np.frexp(np.abs(self.targets).max(initial=0.0))[1])
+
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha.
 
@@ -150,6 +154,24 @@ class RidgeProblem:
         ndarray of shape (n_alphas,)
             Weighted mean squared errors, averaged over targets; infinite where undefined.
         """
+        with np.errstate(over="ignore", under="ignore"):
+            errors: Array = np.ldexp(self.relative_errors(alphas, criterion), 2 * self.exponent)
+        return errors
+
+    @_threaded
+    def relative_errors(self, alphas: Array, criterion: str) -> Array:
+        """The same in the unit 4 ** `exponent`, in which the squares of all targets are numbers.
+
+        Parameters
+        ----------
+        alphas, criterion
+            As in `errors`.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            The errors of the targets divided by 2 ** `exponent`, in float64.
+        """
         # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
         largest = self.mean_diagonal * self.n_rows
         form: Spectrum | Tridiagonal
@@ -161,7 +183,8 @@ class RidgeProblem:
         else:
             form = self.spectrum()
         measure = form.gcv_errors if criterion == "gcv" else form.loo_errors
-        errors: Array = measure(self.targets, alphas).mean(axis=1)
+        targets = np.ldexp(self.targets, -self.exponent)
+        errors: Array = measure(targets, alphas).mean(axis=1).astype(np.float64)
         return np.where(np.isnan(errors), np.inf, errors)
 
     @_threaded

@@ -1,0 +1,407 @@
+"""Operations on one kernel: scaling, powers, functions of it, and what it sees of the data."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
+from mercer.kernels import explicit
+from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.parameters import Integer, NonNegative, Part
+from mercer.kernels.points import Points
+from mercer.kernels.tracing import diagonal
+from mercer.kernels.values import plain, show
+from mercer.kernels.views import Columns
+from mercer.program.expression import Expr, PointFunction, parameter
+from mercer.program.operations import apply, inverse
+
+__all__ = [
+    "Exponential",
+    "Normalized",
+    "OnColumns",
+    "PolynomialOf",
+    "Power",
+    "Scaled",
+    "ScaledBy",
+    "Warped",
+]
+
+
+class _Wrapper(Kernel):
+    """One kernel, changed; its parameters keep their names."""
+
+    kernel = Part()
+
+    def __init__(self, kernel: Kernel, **values: Any) -> None:
+        if not isinstance(kernel, Kernel):
+            raise ParameterTypeError(
+                f"{type(self).__name__}: {kernel!r} is not a kernel; pass a kernel such as "
+                "mercer.RBF()."
+            )
+        self._initialise(kernel=kernel, **values)
+
+    def _children(self) -> tuple[tuple[str, Kernel], ...]:
+        return (("", self.kernel),)
+
+    def _with_children(self, children: tuple[Any, ...]) -> Self:
+        return self._with_values(kernel=children[0])
+
+    def _inside(self, scope: Scope) -> Scope:
+        return next(self._scoped_children(scope))[1]
+
+    def _inner(self, scope: Scope) -> Expr:
+        expression: Expr = self.kernel._trace(self._inside(scope))
+        return expression
+
+    def _inner_features(self, scope: Scope, points: Points) -> Columns:
+        columns: Columns = self.kernel._features(self._inside(scope), points)
+        return columns
+
+    def _operand(self) -> str:
+        """The kernel inside, in brackets where an operator follows."""
+        return repr(self.kernel) if self.kernel._precedence == 3 else f"({self.kernel!r})"
+
+
+class Scaled(_Wrapper):
+    """Multiple of a kernel, scale * k(x, z) with scale >= 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    scale : float
+        The factor, a variance; ``Fixed(2) * k`` holds it.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> (2.0 * mc.RBF()).get_params()
+    {'scale': 2.0, 'length_scale': 1.0}
+    """
+
+    scale = NonNegative(1.0)
+    _undoable = True
+    _precedence = 1
+
+    def __init__(self, kernel: Kernel, scale: Any = 1.0) -> None:
+        super().__init__(kernel, scale=scale)
+
+    @property
+    def is_psd(self) -> bool | None:
+        """What holds for the kernel inside; the zero kernel is a kernel."""
+        return True if self.scale == 0 else super().is_psd
+
+    def __repr__(self) -> str:
+        inside = f"({self.kernel!r})" if self.kernel._precedence < 2 else repr(self.kernel)
+        return f"{show(self.declared('scale'))} * {inside}"
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope) * parameter(scope.path("scale"))
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return explicit.times(self._inner_features(scope, points), np.sqrt(self.scale))
+
+
+class Power(_Wrapper):
+    """Power of a kernel, k(x, z) ** exponent for a whole number >= 1.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    exponent : int
+        The exponent.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear() ** 2**1
+    Linear() ** 2
+    """
+
+    exponent = Integer(1, low=1)
+    _precedence = 2
+
+    def __init__(self, kernel: Kernel, exponent: int = 1) -> None:
+        super().__init__(kernel, exponent=exponent)
+
+    def __repr__(self) -> str:
+        return f"{self._operand()} ** {self.exponent}"
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope) ** self.exponent
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return explicit.products([self._inner_features(scope, points)] * self.exponent)
+
+
+class Exponential(_Wrapper):
+    """Exponential of a kernel, exp(k(x, z)), bounded or not.
+
+    A kernel, because it is a limit of polynomials with positive coefficients.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear().exp()([[0.0]]).tolist()
+    [[1.0]]
+    """
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.exp()"
+
+    def _trace(self, scope: Scope) -> Expr:
+        return apply("exp", self._inner(scope))
+
+
+class PolynomialOf(_Wrapper):
+    """Polynomial of a kernel, c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    coefficients : sequence of float
+        ``[c0, c1, ...]``, each >= 0.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear().polynomial([1.0, 0.0, 2.0])([[1.0], [2.0]])[0].tolist()
+    [3.0, 9.0]
+    """
+
+    coefficients = NonNegative([0.0, 1.0], ndim=1)
+    _kind = "polynomial_of"
+
+    def __init__(self, kernel: Kernel, coefficients: Any = (0.0, 1.0)) -> None:
+        values = np.asarray(plain(coefficients), dtype=object)
+        if values.ndim != 1 or not values.size:
+            raise ParameterError(
+                f"polynomial({coefficients!r}): a polynomial of a kernel needs a list of at least "
+                "one coefficient; pass [c0, c1, ...] (for example [0.0, 1.0])."
+            )
+        if any(isinstance(c, int | float | np.number) and c < 0 for c in values):
+            raise ParameterError(
+                f"polynomial({list(values)}): the coefficients of a polynomial of a kernel must "
+                "be >= 0, because a negative one can make it indefinite; pass non-negative "
+                "numbers."
+            )
+        super().__init__(kernel, coefficients=coefficients)
+
+    def _check(self) -> None:
+        if np.ndim(self.coefficients) != 1:
+            raise ParameterError(
+                f"polynomial({self.coefficients!r}): pass a sequence [c0, c1, ...]."
+            )
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.polynomial({show(self.declared('coefficients'))})"
+
+    def _trace(self, scope: Scope) -> Expr:
+        inner = self._inner(scope)
+        count = len(self.coefficients)
+        leaves = [parameter(scope.path("coefficients"), i) for i in range(count)]
+        total = leaves[-1]
+        for leaf in reversed(leaves[:-1]):
+            total = total * inner + leaf
+        return total
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        inner = self._inner_features(scope, points)
+        power = Columns(np.ones((len(points), 1)), names=("1",))
+        parts: list[Columns] = []
+        for i, coefficient in enumerate(self.coefficients):
+            if i:
+                power = inner if i == 1 else explicit.products([power, inner])
+            if coefficient > 0:
+                parts.append(explicit.times(power, np.sqrt(coefficient)))
+        if not parts:
+            raise NoFeatureMapError(
+                "polynomial([0, ...]): the zero kernel has no features; pass a positive "
+                "coefficient."
+            )
+        return explicit.side_by_side(parts)
+
+
+class ScaledBy(_Wrapper):
+    """Kernel scaled by a function of the points, f(x) k(x, z) f(z).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    function : callable
+        Takes the data (all rows) and returns one number for each row.
+
+    Notes
+    -----
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
+    the function is.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Constant(1.0).scaled_by(lambda X: X[:, 0])([[2.0], [3.0]]).tolist()
+    [[4.0, 6.0], [6.0, 9.0]]
+    """
+
+    function = Part()
+
+    def __init__(self, kernel: Kernel, function: Any) -> None:
+        _check_callable("scaled_by", function)
+        super().__init__(kernel, function=function)
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.scaled_by({_name_of(self.function)})"
+
+    def _trace(self, scope: Scope) -> Expr:
+        source = PointFunction(scope.view, self.function)
+        return self._inner(scope) * Expr("row", (), source) * Expr("column", (), source)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        factor = points.function_values(scope.view, self.function)[:, None]
+        return explicit.times(self._inner_features(scope, points), factor)
+
+
+class Normalized(_Wrapper):
+    """Cosine in feature space, k(x, z) / sqrt(k(x, x) k(z, z)); 0 where k(x, x) = 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear().normalized()([[3.0], [-2.0]]).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+
+    def _check(self) -> None:
+        if self.kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                f"{self.kernel!r}.normalized(): a matrix of test rows does not hold k(x, x) of the "
+                "test points; normalise the matrix itself, or use Precomputed(K) and row numbers."
+            )
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.normalized()"
+
+    def _trace(self, scope: Scope) -> Expr:
+        inner = self._inner(scope)
+        factor = inverse(apply("sqrt", apply("maximum", inner, 0.0)))
+        return inner * diagonal(factor, "row") * diagonal(factor, "column")
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        inner = self._inner_features(scope, points)
+        length = explicit.lengths(inner)
+        factor = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
+        return explicit.times(inner, factor)
+
+
+class OnColumns(_Wrapper):
+    """The kernel on some of the columns.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    columns : tuple of int, slice or str
+        Positions, slices, or names of data-frame columns.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.Linear().on(1)([[5.0, 2.0]]).tolist()
+    [[4.0]]
+    """
+
+    columns = Part()
+    _undoable = True
+
+    def __init__(self, kernel: Kernel, columns: Any) -> None:
+        super().__init__(
+            kernel, columns=tuple(int(c) if isinstance(c, np.integer) else c for c in columns)
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.kernel, str(self.columns)))
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.on({', '.join(map(repr, self.columns))})"
+
+    def _child_scope(self, scope: Scope) -> Scope:
+        return scope.on(self.columns)
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return self._inner_features(scope, points)
+
+    def input_tags(self) -> dict[str, bool]:  # noqa: D102
+        # Whatever the kernel inside compares, the data themselves are a table.
+        return {**super().input_tags(), "two_d": True}
+
+
+class Warped(_Wrapper):
+    """Kernel of warped points, k(g(x), g(z)) for a function g of the data.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    function : callable
+        Takes the data (all rows) and returns as many rows.
+
+    Notes
+    -----
+    A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
+    the function is.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> mc.Linear().warp(np.log)([[np.e]]).tolist()
+    [[1.0]]
+    """
+
+    function = Part()
+    _undoable = True
+
+    def __init__(self, kernel: Kernel, function: Any) -> None:
+        _check_callable("warp", function)
+        super().__init__(kernel, function=function)
+
+    def __repr__(self) -> str:
+        return f"{self._operand()}.warp({_name_of(self.function)})"
+
+    def _child_scope(self, scope: Scope) -> Scope:
+        return scope.warped(self.function)
+
+    def _trace(self, scope: Scope) -> Expr:
+        return self._inner(scope)
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return self._inner_features(scope, points)
+
+
+def _check_callable(method: str, function: Any) -> None:
+    if not callable(function):
+        raise ParameterTypeError(
+            f"{method}({function!r}): pass a function of the data, which this is not."
+        )
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__name__", repr(function))

@@ -1,0 +1,533 @@
+"""Errors and warnings are typed, and name owner, value, rule and remedy, wherever they arise."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    IndexingError,
+    MemoryForecastError,
+    MercerError,
+    NotDifferentiableError,
+    NumericalWarning,
+    ParameterError,
+    ParameterTypeError,
+)
+from mercer.features import TaylorRBF
+from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive
+from mercer.kernels.tree import Parameterised
+from mercer.symmetry import asymmetry
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(6, 3))
+Y = X[:, 0]
+RBF = mc.RBF()
+
+
+def broken(value: float, dtype: Any = float) -> np.ndarray:
+    data = X.astype(dtype)
+    data[4, 2] = value
+    return data
+
+
+# The place of a value that is not finite -------------------------------------------------------
+
+PLACES: list[tuple[Any, str]] = [
+    (lambda: RBF.on(2)(broken(np.nan)), r"NaN \(first in row 4, column 2\); RBF needs"),
+    (lambda: RBF.on(-1, 0)(broken(np.inf)), r"infinity \(first in row 4, column 2\)"),
+    (lambda: RBF.on(slice(1, None))(broken(np.nan)), r"row 4, column 2\)"),
+    (lambda: RBF.on(0).on(1)(broken(np.nan)[:, [0, 2]]), r"row 4, column 1\)"),
+    (lambda: RBF.on(2)(sp.csr_array(broken(np.nan))), r"row 4, column 2\)"),
+    (lambda: RBF.on(2)(broken(np.nan).tolist()), r"row 4, column 2\)"),
+    (lambda: RBF.on(2)(broken(np.nan, object)), r"row 4, column 2\)"),
+    (lambda: mc.ArcCosine(0).on(1, 2)(broken(np.nan)), r"NaN .*column 2\); ArcCosine"),
+    (lambda: mc.ArcCosine(0).on(1, 2)(broken(np.inf)), r"infinity .*column 2\); ArcCosine"),
+    (lambda: RBF.on("c")(frame(np.nan)), r"row 4, column 'c'\)"),
+    (lambda: RBF.on(1, 2)(frame(np.inf)), r"row 4, column 'c'\)"),
+    (lambda: RBF(frame(np.nan)), r"row 4, column 'c'\)"),
+    (lambda: RBF.on(0).warp(np.sqrt)(np.full((2, 1), np.inf)), r"column 0 of what warp"),
+    (lambda: (RBF.on(0) + RBF.on(2)).gram(broken(np.nan)), r"row 4, column 2\)"),
+    (lambda: mc.KernelRidge(RBF.on("c")).fit(frame(np.nan), Y), r"KernelRidge: .*column 'c'\)"),
+]
+
+
+def frame(value: float) -> pd.DataFrame:
+    return pd.DataFrame(broken(value), columns=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("act", "words"), PLACES, ids=[words for _, words in PLACES])
+def test_a_value_that_is_not_finite_is_placed_in_the_users_data(act: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        act()
+
+
+# One row for each kind of bad input ------------------------------------------------------------
+
+
+def ridge(**params: Any) -> Any:
+    return mc.KernelRidge(RBF, **params).fit(X, Y)
+
+
+CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
+    (lambda: RBF.with_theta("a"), ParameterError, ValueError, r"RBF: theta = 'a'.*; pass one"),
+    (lambda: RBF.with_theta([[1], [2, 3]]), ParameterError, ValueError, r"RBF: theta = \[\[1\]"),
+    (lambda: RBF.with_theta([np.nan]), ParameterError, ValueError, r"RBF: theta = \[nan\].*; pass"),
+    (lambda: RBF.with_theta([1, 2]), ParameterError, ValueError, r"RBF: theta has shape \(2,\)"),
+    (
+        lambda: ridge(length_scales=5),
+        ParameterError,
+        ValueError,
+        r"KernelRidge: length_scales = 5 .*; pass a list",
+    ),
+    (
+        lambda: ridge(length_scales={"length_scale": 1.0}),
+        ParameterError,
+        ValueError,
+        r"KernelRidge: length_scales = \{'length_scale': 1.0\} .*; pass a list",
+    ),
+    (
+        lambda: ridge(length_scales={"length_scale": "median"}),
+        ParameterError,
+        ValueError,
+        r"'median'\} holds no values to try; pass a list",
+    ),
+    (lambda: ridge(length_scales={3: [1.0]}), ParameterError, ValueError, r"\{3: \[1.0\]\} holds"),
+    (
+        lambda: ridge(fit_intercept="no"),
+        ParameterError,
+        ValueError,
+        r"KernelRidge: fit_intercept = 'no' is neither True nor False; pass",
+    ),
+    (lambda: ridge(fit_intercept=1), ParameterError, ValueError, r"fit_intercept = 1 is neither"),
+    (
+        lambda: mc.threads(True).__enter__(),
+        ParameterError,
+        ValueError,
+        r"threads\(n\): True is not a whole number of threads >= 1; pass",
+    ),
+    (
+        lambda: mc.threads(np.inf).__enter__(),
+        ParameterError,
+        ValueError,
+        r"threads\(n\): inf is not a whole",
+    ),
+    # The lazy matrix
+    (
+        lambda: RBF.gram(X)[0, 0, 0],
+        IndexingError,
+        IndexError,
+        r"Gram\[\(0, 0, 0\)\]: the matrix has shape \(6, 6\); select rows and columns",
+    ),
+    (lambda: RBF.gram(X)[6], IndexingError, IndexError, r"Gram\[6\]: .*shape \(6, 6\); select"),
+    (lambda: RBF.gram(X)["a"], IndexingError, IndexError, r"Gram\['a'\]: .*; select"),
+    (lambda: RBF.gram(X).ridge(1.0)[0, 0, 0], IndexingError, IndexError, r"RidgedGram\[\(0, 0,"),
+    (
+        lambda: RBF.prepare(X)[7],
+        IndexingError,
+        IndexError,
+        r"Points\[7\]: there are 6 rows; select",
+    ),
+    (
+        lambda: RBF.gram(X) @ np.ones(4),
+        DataError,
+        ValueError,
+        r"Gram @ V: V has shape \(4,\), but K has 6 columns; pass shape \(6,\)",
+    ),
+    (lambda: np.ones(4) @ RBF.gram(X), DataError, ValueError, r"Gram @ V: V has shape \(4,\)"),
+    (lambda: RBF.gram(X).matvec(np.ones(4)), DataError, ValueError, r"Gram @ V: V has shape"),
+    (lambda: RBF.gram(X).matmat(np.ones((4, 2))), DataError, ValueError, r"Gram @ V: V has"),
+    (lambda: RBF.gram(X) @ np.ones((6, 1, 1)), DataError, ValueError, r"V has shape \(6, 1, 1\)"),
+    (lambda: RBF.gram(X).ridge(1.0) @ np.ones(4), DataError, ValueError, r"RidgedGram @ V: V has"),
+    (lambda: RBF.gram(X) @ "a", DataTypeError, TypeError, r"Gram: cannot multiply.*; pass real"),
+    (lambda: RBF.gram(X) @ [[1], [1, 2]], DataTypeError, TypeError, r"Gram: cannot multiply"),
+    (
+        lambda: RBF.gram(X).against(np.ones(4)),
+        DataError,
+        ValueError,
+        r"Gram.against: u and v have shapes \(4,\) and \(4,\), but the matrix.*; pass one target",
+    ),
+    (
+        lambda: RBF.gram(X).ridge("a"),
+        ParameterError,
+        ValueError,
+        r"Gram.ridge: alpha = 'a' .*; pas",
+    ),
+    (
+        lambda: spectrum_and_numbers().input_gradient(),
+        NotDifferentiableError,
+        TypeError,
+        r"Spectrum: it compares objects .*; use gradient\(\), which is in the parameters",
+    ),
+    (
+        lambda: mc.Constant().gram([[1.0, 2.0], [3.0]]).input_gradient(),
+        NotDifferentiableError,
+        TypeError,
+        r"Constant: the rows are not rows of numbers.*; pass a table",
+    ),
+    # Explicit maps
+    (
+        lambda: TaylorRBF(length_scale="scale").fit(X),
+        ParameterError,
+        ValueError,
+        r"TaylorRBF: length_scale = 'scale' is not one positive number.*; pass one",
+    ),
+    (lambda: TaylorRBF().fit(broken(np.nan)), DataError, ValueError, r"TaylorRBF: .*NaN"),
+    # The algebra
+    (
+        lambda: RBF + "a",
+        ParameterTypeError,
+        TypeError,
+        r"kernel \+ str: .*must be a kernel or.*; w",
+    ),
+    (lambda: RBF * np.ones(2), ParameterTypeError, TypeError, r"kernel \* ndarray: .*; write"),
+    (lambda: np.ones(2) * RBF, ParameterTypeError, TypeError, r"kernel \* ndarray: .*; write"),
+    (lambda: True * RBF, ParameterTypeError, TypeError, r"kernel \* bool: .*; write"),
+    (lambda: RBF + np.True_, ParameterTypeError, TypeError, r"kernel \+ bool"),
+    (lambda: mc.Fixed("median") * RBF, ParameterTypeError, TypeError, r"kernel \* Fixed"),
+    (lambda: RBF.on(1.5), ParameterTypeError, TypeError, r"on\(1.5\): a column is .*; pass"),
+    (lambda: RBF.warp(3), ParameterTypeError, TypeError, r"warp\(3\): pass a function"),
+    (
+        lambda: RBF.polynomial([]),
+        ParameterError,
+        ValueError,
+        r"polynomial\(\[\]\): .*at least one coefficient; pass \[c0, c1, ...\]",
+    ),
+    (lambda: RBF.polynomial(2.0), ParameterError, ValueError, r"polynomial\(2.0\): .*; pass \[c0"),
+    (
+        lambda: np.inf * RBF,
+        ParameterError,
+        ValueError,
+        r"inf \* RBF\(\): the scale of a kernel must be finite.*; pass",
+    ),
+    (lambda: np.nan * RBF, ParameterError, ValueError, r"nan \* RBF\(\): .*must be >= 0.*; pass"),
+    (
+        lambda: 1e200 * (1e200 * RBF),
+        ParameterError,
+        ValueError,
+        r"must be finite.*; pass a smaller",
+    ),
+    (
+        lambda: RBF + np.nan,
+        ParameterError,
+        ValueError,
+        r"kernel \+ nan: .*finite and >= 0.*; write",
+    ),
+    (
+        lambda: mc.Periodic(period=[1, 2]),
+        ParameterError,
+        ValueError,
+        r"Periodic: period = \[1.0, 2.0\] .*but period is a single number; pass a positive number",
+    ),
+    (
+        lambda: mc.RBF(mc.Bounded(1, 0.5, 2)).replace(length_scale=5),
+        ParameterError,
+        ValueError,
+        r"RBF: length_scale = 5.0 does not satisfy .* 0.5 <= value <= 2.0; pass a value inside",
+    ),
+    (
+        lambda: mc.KernelRidge(mc.RBF(mc.Bounded(1, 0.5, 2)), length_scales=[1, 5]).fit(X, Y),
+        ParameterError,
+        ValueError,
+        r"RBF: length_scale = 5.0 does not satisfy .* 0.5 <= value <= 2.0; pass",
+    ),
+    (
+        lambda: mc.RBF(mc.Bounded([1, 1], [0, 0], [2, 2])).replace(length_scale=[1, 1, 1]),
+        ParameterError,
+        ValueError,
+        r"RBF: length_scale = \[1.0, 1.0, 1.0\] does not satisfy",
+    ),
+    (
+        lambda: mc.RBF(mc.Fixed(1.0)).replace(length_scale=None),
+        ParameterError,
+        ValueError,
+        r"RBF: length_scale = None is not a number; pass",
+    ),
+    # Owners
+    (lambda: RBF(None), DataTypeError, TypeError, r"RBF: a NoneType is not a collection.*; pass"),
+    (
+        lambda: RBF.on(7)(X),
+        DataError,
+        ValueError,
+        r"RBF: column 7 .* 3 columns; select among 0 to 2",
+    ),
+    (lambda: RBF.on("z")(X), DataError, ValueError, r"RBF: column 'z' .*; pass a data frame"),
+    (lambda: RBF.on("z")(frame(0.0)), DataError, ValueError, r"RBF: column 'z' is not in the data"),
+    (
+        lambda: RBF.on(0)([[1.0, 2.0], [3.0]]),
+        DataError,
+        ValueError,
+        r"RBF: the rows have different lengths \(from 1 to 2\), .*; pass rows of one length",
+    ),
+    (lambda: RBF.on(0)([1.0, 2.0]), DataError, ValueError, r"RBF: columns were selected.*; .*pass"),
+    (lambda: RBF(shapes()), DataError, ValueError, r"RBF: .*different shapes; pass rows"),
+    (lambda: RBF.on(0)(shapes()), DataError, ValueError, r"RBF: .*different shapes; pass rows"),
+    (
+        lambda: mc.Categorical()([["x"], ["y", "z"]]),
+        DataError,
+        ValueError,
+        r"Categorical: the rows have different lengths",
+    ),
+    (
+        lambda: mc.FunctionKernel(lambda a, b: 1.0, pairwise=True).on(9)(X),
+        DataError,
+        ValueError,
+        r"FunctionKernel: column 9",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(None, Y),
+        DataTypeError,
+        TypeError,
+        r"KernelRidge: RBF: a None",
+    ),
+    (lambda: RBF(bytearray(b"abc")), DataTypeError, TypeError, r"RBF: a single string"),
+]
+
+
+def shapes() -> list[np.ndarray]:
+    return [np.ones((2, 2)), np.ones((2, 2, 1))]
+
+
+def spectrum_and_numbers() -> Any:
+    data = pd.DataFrame({"s": ["abc", "abd"], "a": [1.0, 2.0]})
+    return (mc.Spectrum(2).on("s") * mc.RBF().on("a")).gram(data)
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "builtin", "words"), CASES, ids=[words for *_, words in CASES]
+)
+def test_bad_input_is_explained(
+    act: Any, error: type[MercerError], builtin: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        act()
+    assert isinstance(caught.value, builtin)
+
+
+def test_bounds_out_of_order_are_refused_where_they_are_written() -> None:
+    with pytest.raises(ParameterError, match=r"Bounded: value = 5.0 does not satisfy 1.0 <= value"):
+        mc.Bounded(5, 1, 2)
+
+
+# Missing values -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["x", None],
+        ["x", np.nan],
+        ["x", pd.NA],
+        pd.array([1, None], dtype="Int64"),
+        pd.to_datetime(["2020-01-01", None]),
+    ],
+    ids=["None", "NaN", "NA", "Int64", "NaT"],
+)
+def test_missing_categories(column: Any) -> None:
+    data = pd.DataFrame({"other": [1, 2], "colour": column})
+    with pytest.raises(DataError, match=r"Categorical: column 'colour' has a missing.*row 1; fill"):
+        mc.Categorical().on("colour")(data)
+
+
+def test_a_missing_category_of_an_array_is_placed_by_its_column() -> None:
+    data = np.array([["a", "b"], ["c", pd.NA]], dtype=object)
+    with pytest.raises(
+        DataError, match=r"Categorical: column 1 has a missing value in row 1; fill"
+    ):
+        mc.Categorical().on(1)(data)
+    with pytest.raises(DataError, match=r"NaN \(first in row 1, column 1\); RBF"):
+        RBF.on(1)(np.array([[1.0, 2.0], [3.0, pd.NA]], dtype=object))
+
+
+def test_rows_of_any_kind_for_kernels_that_do_not_look_at_them() -> None:
+    ragged = [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
+    for kernel, wanted in ((mc.Constant(2.0), np.full((3, 3), 2.0)), (mc.White(), np.eye(3))):
+        assert_allclose(kernel(ragged), wanted)
+        assert_allclose(kernel.diag(ragged), wanted.diagonal())
+        assert_allclose(kernel.gram(ragged) @ np.ones(3), wanted.sum(axis=1))
+        assert_allclose(mc.KernelRidge(kernel).fit(ragged, [1.0, 2.0, 3.0]).intercept_, 2.0)
+
+
+# Data that were refused and are welcome --------------------------------------------------------
+
+
+def test_a_memoryview_is_an_array() -> None:
+    assert_allclose(RBF(memoryview(X)), RBF(X))
+
+
+def test_taylor_features_of_points() -> None:
+    data = pd.DataFrame(X, columns=["a", "b", "c"])
+    taylor = TaylorRBF(3).fit(RBF.prepare(data))
+    assert_array_equal(taylor.feature_names_in_, ["a", "b", "c"])
+    assert_allclose(taylor.transform(RBF.prepare(data)), TaylorRBF(3).fit(X).transform(X))
+    assert_allclose(taylor.error_bound(RBF.prepare(data)), TaylorRBF(3).fit(X).error_bound(X))
+
+
+# Declarations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("declaration", "words"),
+    [
+        (lambda: Positive(-1.0), r"alpha = -1.0 does not satisfy alpha > 0; .*alpha=1.0"),
+        (lambda: NonNegative(np.inf), r"alpha = .*inf.* is not finite; .*alpha=1.0"),
+        (lambda: Positive([1.0, 2.0]), r"alpha = \[1.0, 2.0\] .*single number; .*alpha=1.0"),
+        (lambda: Integer(9, low=1, high=3), r"alpha = 9 does not satisfy 1 <= alpha.*alpha=1\)"),
+        (lambda: Choice("c", ("a", "b")), r"alpha = 'c' is not one of 'a', 'b'; .*alpha='a'"),
+    ],
+)
+def test_a_default_that_is_not_allowed(declaration: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=rf"the default in class Wrong: {words}"):
+        type("Wrong", (Parameterised,), {"alpha": declaration()})
+
+
+def test_declarations_that_allow_nothing() -> None:
+    with pytest.raises(ParameterError, match=r"Integer: low = 3, high = 1 .*; pass"):
+        Integer(low=3, high=1)
+    with pytest.raises(ParameterError, match=r"Choice: options = \(\) .*; pass"):
+        Choice()
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [Positive(3.0), Positive(mc.Bounded(2.0, 1.5, 3.0)), NonNegative([0.0, 2.0], ndim=1)],
+)
+def test_the_example_in_a_remedy_is_allowed(declaration: Any) -> None:
+    with pytest.raises(ParameterError) as caught:
+        declaration.validate("K", "bad")
+    quoted = re.search(r"for example parameter=(.*)\)", str(caught.value))
+    assert quoted is not None
+    declaration.validate("K", eval(quoted[1]))
+    assert quoted[1] != "1.0"
+
+
+# Depth ----------------------------------------------------------------------------------------
+
+
+def test_compositions_that_are_too_deep() -> None:
+    kernel: Any = RBF
+    for _ in range(99):
+        kernel = kernel.polynomial([0.0, 1.0])
+    assert_allclose(kernel(X), RBF(X))
+    with pytest.raises(ParameterError, match=r"PolynomialOf: .* 101 kernels deep.*; write Sum\("):
+        kernel.polynomial([0.0, 1.0])
+    with pytest.raises(ParameterError, match=r"Sum: .* 101 kernels deep"):
+        (mc.RBF() + mc.Linear()).replace(rbf=kernel)
+
+
+def test_wide_compositions_are_not_deep() -> None:
+    kernel = sum((mc.RBF(1.0 + i) for i in range(300)), mc.Linear())
+    assert_allclose(kernel(X).diagonal(), 300 + (X * X).sum(axis=1))
+
+
+def test_normalising_twice_is_normalising_once() -> None:
+    once = mc.Linear().normalized()
+    assert once.normalized() is once
+
+
+# Targets of any size --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("unit", [2.0**-1000, 1e-200, 1e200, 2.0**1000])
+def test_the_choice_of_alpha_does_not_depend_on_the_unit_of_y(criterion: str, unit: float) -> None:
+    rows = RNG.normal(size=(40, 2))
+    y = np.sin(rows[:, 0]) + 0.5 * RNG.normal(size=40)
+    params = {"alpha": criterion, "length_scales": [0.3, 1.0, 3.0]}
+    plain = mc.KernelRidge(RBF, **params).fit(rows, y)
+    assert plain.alphas_[0] < plain.alpha_ < plain.alphas_[-1]
+    scaled = mc.KernelRidge(RBF, **params).fit(rows, y * unit)
+    assert (scaled.alpha_, scaled.kernel_) == (plain.alpha_, plain.kernel_)
+    assert_allclose(scaled.predict(rows) / unit, plain.predict(rows), rtol=1e-9)
+
+
+def test_single_precision_targets_whose_squares_overflow() -> None:
+    rows = RNG.normal(size=(40, 2)).astype(np.float32)
+    y = (np.sin(rows[:, 0]) + 0.5 * RNG.normal(size=40)).astype(np.float32)
+    plain = mc.KernelRidge(RBF, "loo").fit(rows, y)
+    scaled = mc.KernelRidge(RBF, "loo").fit(rows, y * np.float32(2.0**100))
+    assert scaled.alpha_ == plain.alpha_
+    assert_allclose(scaled.search_errors_, plain.search_errors_ * 2.0**200, rtol=1e-6)
+
+
+def test_coefficients_that_overflow() -> None:
+    with pytest.raises(DataError, match=r"KernelRidge: the coefficients exceed .*; divide y by"):
+        mc.KernelRidge(RBF, alpha=1e-3).fit(X, np.full(6, 1.7e308))
+    with pytest.raises(DataError, match=r"exceed the range of float32; divide y by"):
+        mc.KernelRidge(RBF).fit(X.astype(np.float32), 1e200 * Y)
+
+
+def test_a_search_without_a_defined_error() -> None:
+    with pytest.raises(DataError, match=r"KernelRidge: no candidate has a finite loo.*; pass more"):
+        mc.KernelRidge(RBF, "loo").fit(X, Y, sample_weight=[1.0, 0, 0, 0, 0, 0])
+
+
+# Memory ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("psd", "matrices"), [("raise", 4.1), ("clip", 7.6)])
+def test_copies_made_by_checks_and_repairs_are_forecast(
+    monkeypatch: pytest.MonkeyPatch, psd: Any, matrices: float
+) -> None:
+    rows = RNG.normal(size=(30, 2))
+    size = 30 * 30 * 8
+    sigmoid = mc.KernelRidge(mc.Sigmoid(gain=0.01, offset=1.0), psd=psd, alpha=10.0)
+    monkeypatch.setattr(memory, "available", lambda: int(matrices * size) - 1)
+    with pytest.raises(MemoryForecastError, match=r"KernelRidge on 30 rows needs .*; fit on fewer"):
+        sigmoid.fit(rows, rows[:, 0])
+    mc.KernelRidge(RBF).fit(rows, rows[:, 0])
+    monkeypatch.setattr(memory, "available", lambda: int(matrices * size) + 1)
+    try:
+        sigmoid.fit(rows, rows[:, 0])
+    except mc.exceptions.ValidityError:
+        assert psd == "raise"
+
+
+def test_the_forecast_of_a_repair_is_not_exceeded() -> None:
+    import tracemalloc
+
+    from mercer.models import ridge
+
+    n = 600
+    A = RNG.normal(size=(n, n))
+    for K, copies, act in (
+        (A + A.T, ridge._CHECK_COPIES, mc.validity.check),
+        (-A @ A.T, ridge._REPAIR_COPIES, mc.validity.repair),
+    ):
+        tracemalloc.start()
+        act(K)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak <= copies * 8 * n * n
+
+
+# Warnings and symmetry ------------------------------------------------------------------------
+
+
+def test_the_warning_of_jitter_points_at_the_callers_line() -> None:
+    rows = np.repeat(X, 2, axis=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mc.KernelRidge(RBF, alpha=1e-300).fit(rows, np.repeat(Y, 2))
+    (warning,) = [w for w in caught if issubclass(w.category, NumericalWarning)]
+    assert warning.filename == __file__
+
+
+def test_asymmetry_against_the_whole_matrix() -> None:
+    K = RNG.normal(size=(600, 600))
+    gap = np.abs(K - K.T)
+    found = asymmetry(K)
+    assert found.size == gap.max() == gap[found.row, found.column]
+    assert asymmetry(np.empty((0, 0))).size == 0.0
+    assert asymmetry(K + K.T).size == 0.0
