@@ -12,7 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, testing, validity
+from mercer import features, plot, testing, validity
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -98,6 +98,7 @@ __all__ = [
     "Wendland",
     "White",
     "features",
+    "plot",
     "testing",
     "thread_count",
     "threads",

@@ -11,6 +11,7 @@ __all__ = [
     "MemoryForecastError",
     "MercerError",
     "MercerWarning",
+    "MissingDependencyError",
     "NoFeatureMapError",
     "NotDifferentiableError",
     "NumericalWarning",
@@ -56,6 +57,10 @@ class NotDifferentiableError(MercerError, TypeError):
 
 class NoFeatureMapError(MercerError, TypeError):
     """An explicit feature map was asked of a kernel whose feature space is not finite."""
+
+
+class MissingDependencyError(MercerError, ImportError):
+    """A package that mercer does not always need is needed, and is not installed."""
 
 
 class MercerWarning(UserWarning):
