@@ -14,6 +14,7 @@ from mercer.exceptions import DataError, ParameterError
 from mercer.models.representer import RepresenterModel
 from mercer.plot.canvas import (
     COLOURS,
+    GREY,
     Array,
     Display,
     Numbers,
@@ -144,12 +145,12 @@ class BoundaryDisplay(Display):
         table = Numbers.read(X, 2, _OWNER)
         size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
         method = _method(estimator, response_method)
-        classes = None if is_regressor(estimator) else getattr(estimator, "classes_", None)
+        classes = None if is_regressor(estimator) else estimator.classes_
         target = None if y is None else numbers_of(y, len(table.values), _OWNER)
         if classes is not None and target is not None and not np.isin(target, classes).all():
             raise DataError(
                 f"{_OWNER}: y has labels that {type(estimator).__name__} was not fitted with; pass "
-                f"labels among {list(classes)}."
+                f"labels among {', '.join(map(str, classes))}."
             )
         carriers, weights = _carriers(estimator)
         display = cls(
@@ -204,8 +205,11 @@ class BoundaryDisplay(Display):
         self.points_ = list(self._draw_points(ax))
         self.rings_ = self._draw_rings(ax) if coefficients else None
         ax.set(xlabel=self.surface.xlabel, ylabel=self.surface.ylabel)
-        if ax.get_legend_handles_labels()[0]:
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        entries = len(ax.get_legend_handles_labels()[0])
+        if entries:
+            ax.legend(
+                loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(entries, 4), frameon=False
+            )
         return self
 
     @property
@@ -222,27 +226,30 @@ class BoundaryDisplay(Display):
             self.surface.plot(ax=ax, plot_method="pcolormesh", alpha=0.55, rasterized=True)
         elif self.threshold is None:
             self.surface.plot(ax=ax, levels=20, cmap="viridis")
-            self.figure_.colorbar(self.surface.surface_, ax=ax, label="f(x)")
+            self._draw_colour_bar(ax, "f(x)")
         else:
             self._draw_two_classes(ax, self.threshold)
 
     def _draw_two_classes(self, ax: Axes, threshold: float) -> None:
         """White at the boundary, deeper in the colour of a class the surer it is."""
-        from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-        first, second = COLOURS[:2]
+        # Mixed with white and not translucent, which would show the seams between levels.
+        pale = [tuple(0.3 + 0.7 * np.array(to_rgb(colour))) for colour in COLOURS[:2]]
         reach = float(np.abs(self.surface.response - threshold).max()) or 1.0
         self.surface.plot(
             ax=ax,
             levels=np.linspace(threshold - reach, threshold + reach, 22),
-            cmap=LinearSegmentedColormap.from_list("classes", [first, "white", second]),
-            alpha=0.7,
+            cmap=LinearSegmentedColormap.from_list("classes", [pale[0], "white", pale[1]]),
         )
         label = {"decision_function": "decision function", "predict_proba": "probability"}
         if self.method in label:
-            self.figure_.colorbar(
-                self.surface.surface_, ax=ax, label=label[self.method], format="%.3g"
-            )
+            self._draw_colour_bar(ax, label[self.method])
+
+    def _draw_colour_bar(self, ax: Axes, label: str) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=MaxNLocator(8))
 
     def _gaps(self) -> list[Array]:
         """Functions that are zero on the boundary of a class."""
@@ -260,9 +267,9 @@ class BoundaryDisplay(Display):
         return ax.contour(*self._grid, gap, levels=[0.0], colors="black", linewidths=1.4)
 
     def _draw_points(self, ax: Axes) -> list[PathCollection]:
-        style: dict[str, Any] = {"s": 22, "edgecolors": "black", "linewidths": 0.6, "zorder": 3}
+        style: dict[str, Any] = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
         if self.target is None:
-            return [ax.scatter(self.data[:, 0], self.data[:, 1], color="white", **style)]
+            return [ax.scatter(self.data[:, 0], self.data[:, 1], color=GREY, **style)]
         if self.classes is None:
             drawn = self.surface.surface_
             style |= {"cmap": drawn.cmap, "norm": drawn.norm}
@@ -305,12 +312,17 @@ def _method(estimator: Any, wanted: str) -> str:
         )
     if is_regressor(estimator):
         return "predict"
+    if not hasattr(estimator, "classes_"):
+        raise ParameterError(
+            f"{_OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor; pass "
+            "one of these, or draw it with sklearn.inspection.DecisionBoundaryDisplay."
+        )
     candidates = _METHODS if wanted == "auto" else (wanted,)
     found = next((name for name in candidates if hasattr(estimator, name)), None)
     if found is None:
         raise ParameterError(
-            f"{_OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass a "
-            'classifier or a regressor, or response_method="auto".'
+            f"{_OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass "
+            'response_method="auto", or a classifier that has one.'
         )
     return found
 
@@ -330,7 +342,7 @@ def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: flo
     try:
         return DecisionBoundaryDisplay.from_estimator(
             estimator,
-            table.like(table.limits(margin)),
+            table.like(table.limits(margin, _OWNER)),
             grid_resolution=size,
             eps=0.0,
             plot_method="pcolormesh",

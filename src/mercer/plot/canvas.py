@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -122,8 +123,12 @@ class Numbers:
         columns = dict(zip(self.frame.columns, values.T, strict=True))
         return nw.from_dict(columns, backend=self.frame.implementation).to_native()
 
-    def limits(self, margin: float) -> Array:
+    def limits(self, margin: float, owner: str) -> Array:
         """Least and greatest value of each column, moved apart by a share of their distance."""
+        if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= margin < np.inf:
+            raise ParameterError(
+                f"{owner}: margin = {margin!r} is not a finite number >= 0; pass for example 0.1."
+            )
         low, high = self.values.min(axis=0), self.values.max(axis=0)
         width = np.where(high > low, high - low, 1.0)
         return np.stack([low - margin * width, high + margin * width])

@@ -137,7 +137,7 @@ class GaussianProcessDisplay(Display):
         options = _options(estimator, include_noise)
         table = Numbers.read(X, 1, _OWNER)
         size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
-        low, high = table.limits(margin).ravel()
+        low, high = table.limits(margin, _OWNER).ravel()
         x = np.linspace(low, high, size)
         grid = table.like(x[:, None])
         mean, std = estimator.predict(grid, **options)
@@ -184,7 +184,11 @@ class GaussianProcessDisplay(Display):
         """
         levels = sorted(_checked_coverage(coverage), reverse=True)
         ax = self._draw_on(ax)
-        self.bands_ = [self._band(ax, level, color) for level in levels]
+        shades = np.linspace(0.15, 0.35, len(levels)) if len(levels) > 1 else [0.25]
+        self.bands_ = [
+            self._band(ax, level, color=color, alpha=float(shade))
+            for level, shade in zip(levels, shades, strict=True)
+        ]
         self.sample_lines_ = []
         if self.samples is not None:
             self.sample_lines_ = ax.plot(
@@ -202,16 +206,15 @@ class GaussianProcessDisplay(Display):
         ax.legend(loc="best", frameon=False)
         return self
 
-    def _band(self, ax: Axes, level: float, color: str) -> Any:
+    def _band(self, ax: Axes, level: float, **shade: Any) -> Any:
         half = ndtri((1 + level) / 2) * self.std
         return ax.fill_between(
             self.x,
             self.mean - half,
             self.mean + half,
-            color=color,
-            alpha=0.2,
             linewidth=0,
             label=f"{100 * level:g}% band",
+            **shade,
         )
 
 

@@ -72,7 +72,7 @@ class SearchDisplay(Display):
     def from_estimator(
         cls, estimator: KernelRidge, *, ax: Axes | None = None, **mesh_kwargs: Any
     ) -> Self:
-        """Draw the search that a fitted model made.
+        """Draw the search that a fitted model made; an alpha of 0 is left out.
 
         Parameters
         ----------
@@ -95,7 +95,13 @@ class SearchDisplay(Display):
                 "SearchDisplay: the search compared alphas of one kernel, which is no map; draw it "
                 "with RidgePathDisplay, or fit with length_scales=[...]."
             )
-        order = np.argsort(estimator.alphas_)
+        # An alpha of 0 has no place on a logarithmic axis.
+        order = np.argsort(estimator.alphas_)[np.count_nonzero(estimator.alphas_ == 0) :]
+        if not order.size:
+            raise ParameterError(
+                "SearchDisplay: the search compared no alpha > 0, as a logarithmic axis needs; "
+                'fit with alpha="loo" or another positive alpha.'
+            )
         parameter, labels = _labels(estimator.search_kernels_)
         display = cls(
             alphas=estimator.alphas_[order],
@@ -128,27 +134,31 @@ class SearchDisplay(Display):
         settings: dict[str, Any] = {"cmap": "viridis", "rasterized": True}
         if drawn.min() > 0:  # the error of an exact interpolant may be 0
             settings["norm"] = LogNorm(float(drawn.min()), float(drawn.max()))
-        self.image_ = ax.pcolormesh(drawn, **(settings | mesh_kwargs))
+        edges = np.arange(len(self.errors) + 1) - 0.5
+        self.image_ = ax.pcolormesh(_edges(self.alphas), edges, drawn, **(settings | mesh_kwargs))
         row, column = np.unravel_index(np.argmin(self.errors), self.errors.shape)
         (self.best_,) = ax.plot(
-            column + 0.5, row + 0.5, "*", color=VERMILION, markersize=14, markeredgecolor="white"
+            self.alphas[column], row, "*", color=VERMILION, markersize=14, markeredgecolor="white"
         )
         self.figure_.colorbar(self.image_, ax=ax, label=self.criterion)
-        _ticks(ax, "x", [f"{alpha:.2g}" for alpha in self.alphas])
-        _ticks(ax, "y", self.kernel_labels)
-        ax.set(xlabel=r"$\alpha$", ylabel=self.parameter)
+        ticks = range(0, len(self.kernel_labels), -(-len(self.kernel_labels) // _MAX_TICKS))
+        ax.set(
+            xscale="log",
+            yticks=list(ticks),
+            yticklabels=[self.kernel_labels[tick] for tick in ticks],
+            xlabel=r"$\alpha$",
+            ylabel=self.parameter,
+        )
         return self
 
 
-def _ticks(ax: Axes, axis: str, labels: list[str]) -> None:
-    """Name the cells, or as many of them as there is room for."""
-    cells = range(0, len(labels), -(-len(labels) // _MAX_TICKS))
-    ax.set(
-        **{
-            f"{axis}ticks": [cell + 0.5 for cell in cells],
-            f"{axis}ticklabels": [labels[cell] for cell in cells],
-        }
-    )
+def _edges(alphas: Array) -> Array:
+    """Borders of cells around ascending values, in the middle between them in logarithm."""
+    if len(alphas) == 1:
+        return np.array([0.5 * alphas[0], 2.0 * alphas[0]])
+    middles = np.sqrt(alphas[1:]) * np.sqrt(alphas[:-1])
+    ends = alphas[[0, -1]] ** 2 / middles[[0, -1]]
+    return np.concatenate([ends[:1], middles, ends[1:]])
 
 
 def _labels(kernels: tuple[Kernel, ...]) -> tuple[str, list[str]]:

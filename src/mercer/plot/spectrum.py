@@ -255,10 +255,7 @@ class RidgePathDisplay(Display):
             The display.
         """
         ax = self._draw_on(ax)
-        from mpl_toolkits.axes_grid1 import make_axes_locatable
-
-        below = make_axes_locatable(ax).append_axes("bottom", "45%", pad=0.12, sharex=ax)
-        self.dof_ax_: Axes = below
+        self.dof_ax_ = below = self._split(ax)
         self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", color=BLUE)
         self.gcv_line_ = self._errors(self.gcv_errors, "GCV", color=VERMILION, linestyle="--")
         (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
@@ -270,7 +267,20 @@ class RidgePathDisplay(Display):
             ax.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":", label=label)
             below.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":")
         ax.legend(loc="best", frameon=False)
+        self.figure_.align_ylabels([ax, below])
         return self
+
+    def _split(self, ax: Axes) -> Axes:
+        """Give the lower third of a subplot to new axes."""
+        place = ax.get_subplotspec()
+        if place is None:
+            raise ParameterError(
+                "RidgePathDisplay: ax is not part of a grid of subplots, and cannot be divided; "
+                "pass axes made by plt.subplots(), or leave ax out."
+            )
+        halves = place.subgridspec(2, 1, height_ratios=[2, 1], hspace=0.05)
+        ax.set_subplotspec(halves[0])
+        return self.figure_.add_subplot(halves[1], sharex=ax)
 
     def _errors(self, errors: Array, name: str, **settings: Any) -> Line2D:
         """One curve with a dot at its least value."""
