@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from mercer.exceptions import DataError, ParameterError, ValidityError
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
 Report = Callable[[Array, float], bool]
 
@@ -58,6 +58,23 @@ class Optimum:
     converged: bool
     at_low: NDArray[np.bool_]
     at_high: NDArray[np.bool_]
+
+    @classmethod
+    def held(cls, theta: Array) -> Optimum:
+        """What there is without a search.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            The hyper-parameters.
+
+        Returns
+        -------
+        Optimum
+            Converged, with no value.
+        """
+        nowhere = np.zeros(len(theta), dtype=bool)
+        return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
 
 
 def maximise(

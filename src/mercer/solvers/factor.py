@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from mercer.exceptions import NumericalWarning, ValidityError, warn
+from mercer.exceptions import ValidityError
 
 Array = NDArray[np.floating[Any]]
 
@@ -89,6 +89,23 @@ class Factor:
         solved: Array = trsm(1.0, self.lower, right, lower=True, overwrite_b=True)
         return solved
 
+    def multiply(self, vectors: Array) -> Array:
+        """The product L v: for standard normal v, draws with covariance A.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, r)
+            The vectors.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The products.
+        """
+        trmm = get_blas_funcs("trmm", (self.lower, vectors))
+        product: Array = trmm(1.0, self.lower, vectors, lower=True)
+        return product
+
     def log_determinant(self) -> float:
         """The logarithm of the determinant of A.
 
@@ -149,20 +166,20 @@ class Factor:
         grown[n:, n:] = rest
         return replace(self, lower=grown)
 
-    def warn(self, name: str = "jitter_") -> None:
-        """Give a warning if jitter was needed.
+    def complaint(self) -> str:
+        """Why jitter was needed, in a sentence; empty if it was not.
 
-        Parameters
-        ----------
-        name : str
-            The attribute in which the user finds it.
+        Returns
+        -------
+        str
+            Cause, jitter and remedy.
         """
-        if self.jitter:
-            warn(
-                f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was "
-                f"added to its diagonal ({name}). To avoid this, {self.remedy}.",
-                NumericalWarning,
-            )
+        if not self.jitter:
+            return ""
+        return (
+            f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was added "
+            f"to its diagonal (jitter_). To avoid this, {self.remedy}"
+        )
 
 
 def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
