@@ -128,9 +128,7 @@ def test_several_targets_cannot_be_drawn() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(
-        DataError, match="SVC was not fitted with; pass labels among 0, 1"
-    ):
+    with pytest.raises(DataError, match="SVC was not fitted with; pass labels among 0, 1"):
         draw(CLASSIFIER, X, LABELS + 1)
     with pytest.raises(ParameterError, match="response_method = 'guess' is unknown"):
         draw(CLASSIFIER, X, response_method="guess")  # type: ignore[arg-type]
@@ -141,7 +139,5 @@ def test_bad_input_is_refused() -> None:
 
 
 def test_other_models_are_refused() -> None:
-    with pytest.raises(
-        ParameterError, match="KMeans is neither a classifier nor a"
-    ):
+    with pytest.raises(ParameterError, match="KMeans is neither a classifier nor a"):
         draw(KMeans(3, n_init=1, random_state=0).fit(X), X)
