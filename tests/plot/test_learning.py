@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 import mercer as mc
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 
 RNG = np.random.default_rng(0)
 ERRORS = RNG.normal(size=60) / np.sqrt(np.arange(1, 61))
@@ -77,6 +77,12 @@ def test_steps_of_a_batch_are_drawn_as_they_are() -> None:
 def test_a_window_is_a_positive_whole_number(window: Any) -> None:
     with pytest.raises(ParameterError, match=r"window = .* at least 1; pass"):
         draw(Regressor(ERRORS).fit(), window=window)
+
+
+@pytest.mark.parametrize("errors", [[], [1.0, np.nan]])
+def test_errors_are_finite_numbers(errors: Any) -> None:
+    with pytest.raises(DataError, match="errors are empty, or have NaN or infinity; pass"):
+        mc.plot.LearningCurveDisplay.from_errors(errors)
 
 
 def test_one_row() -> None:

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
+from mercer.exceptions import DataError
 from mercer.plot.canvas import BLUE, VERMILION, Array, Display, positive_integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_OWNER = "LearningCurveDisplay"
 _LEAST_WINDOW = 10
 _WINDOWS = 40
 
@@ -55,10 +58,10 @@ class LearningCurveDisplay(Display):
     --------
     >>> import numpy as np
     >>> import mercer as mc
-    >>> errors = np.array([0.4, 0.2, 0.1])
-    >>> display = mc.plot.LearningCurveDisplay(recent=errors, ylabel="error").plot()
-    >>> display.ax_.get_ylabel()
-    'error'
+    >>> errors = 1 / np.arange(1.0, 101.0)
+    >>> display = mc.plot.LearningCurveDisplay.from_errors(errors, window=2)
+    >>> display.recent[:2].round(3)
+    array([1. , 0.791])
     """
 
     recent: Array
@@ -94,28 +97,52 @@ class LearningCurveDisplay(Display):
         remedy = "pass an online model, such as KernelLMS or KernelPerceptron"
         cls._require_fitted(estimator, "learning_curve_", remedy=remedy)
         curve = np.asarray(estimator.learning_curve_, dtype=np.float64)
-        if window is None:
-            window = max(_LEAST_WINDOW, len(curve) // _WINDOWS)
-        width = positive_integer(window, "window", cls.__name__)
         if is_classifier(estimator):
+            width = _width(window, len(curve))
             mistakes = np.diff(curve, prepend=0.0)
-            display = cls(
+            return cls(
                 recent=_moving_mean(mistakes, width),
                 overall=_moving_mean(mistakes, len(curve)),
                 window=width,
                 ylabel="share of mistakes",
-            )
-        elif getattr(estimator, "method", None) == "batch":
-            display = cls(recent=curve, xlabel="step", ylabel="root mean square error")
-        else:
-            squares = np.square(curve).reshape(len(curve), -1).mean(axis=1)
-            display = cls(
-                recent=np.sqrt(_moving_mean(squares, width)),
-                overall=np.sqrt(_moving_mean(squares, len(curve))),
-                window=width,
-                ylabel="root mean square error",
-            )
-        return display.plot(ax)
+            ).plot(ax)
+        if getattr(estimator, "method", None) == "batch":
+            return cls(recent=curve, xlabel="step", ylabel="root mean square error").plot(ax)
+        return cls.from_errors(curve, window=window, ax=ax)
+
+    @classmethod
+    def from_errors(
+        cls, errors: ArrayLike, *, window: int | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draw the root mean square of errors that were made one after another.
+
+        Parameters
+        ----------
+        errors : array-like of shape (n,) or (n, n_targets)
+            The error of each row before it was learned, y_i - f(x_i).
+        window : int, optional
+            Over how many rows the recent error is averaged; by default a fortieth of them, and at
+            least 10.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+
+        Returns
+        -------
+        LearningCurveDisplay
+            The display.
+        """
+        cls._require_matplotlib()
+        made = np.atleast_1d(np.asarray(errors, dtype=np.float64))
+        if not made.size or not np.isfinite(made).all():
+            raise DataError(f"{_OWNER}: errors are empty, or have NaN or infinity; pass numbers.")
+        width = _width(window, len(made))
+        squares = np.square(made).reshape(len(made), -1).mean(axis=1)
+        return cls(
+            recent=np.sqrt(_moving_mean(squares, width)),
+            overall=np.sqrt(_moving_mean(squares, len(made))),
+            window=width,
+            ylabel="root mean square error",
+        ).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the display.
@@ -147,6 +174,12 @@ class LearningCurveDisplay(Display):
         ax.margins(x=0.01)
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         return self
+
+
+def _width(window: int | None, n: int) -> int:
+    if window is None:
+        return max(_LEAST_WINDOW, n // _WINDOWS)
+    return positive_integer(window, "window", _OWNER)
 
 
 def _moving_mean(values: Array, window: int) -> Array:
