@@ -52,12 +52,23 @@ def test_points_are_drawn_by_class() -> None:
     np.testing.assert_array_equal(unlabelled.get_offsets(), X)
 
 
+def test_a_surface_without_a_boundary() -> None:
+    rare = LogisticRegression(C=1e-6).fit(X, np.arange(40) == 0)
+    display = draw(rare, X)
+    assert display.boundary_ == []
+    flat = draw(LogisticRegression(C=1e-6).fit(X, LABELS), X)
+    assert len(flat.boundary_) == 1
+    assert flat.margin_ is None
+
+
 @pytest.mark.parametrize("method", ["predict_proba", "predict"])
 def test_other_responses_have_their_boundary_at_a_half(method: Any) -> None:
     model = LogisticRegression().fit(X, LABELS)
     display = draw(model, X, LABELS, response_method=method)
     assert display.threshold == 0.5
     assert display.margin_ is None
+    drawn = [ax.get_ylabel() for ax in display.figure_.axes[1:]]
+    assert drawn == (["probability of 1"] if method == "predict_proba" else [])
 
 
 @pytest.mark.parametrize("method", ["decision_function", "predict_proba", "predict"])

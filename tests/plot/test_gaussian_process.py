@@ -91,6 +91,20 @@ def test_noise_is_included_on_demand() -> None:
         draw(MODEL, X, include_noise=True)
 
 
+@pytest.mark.parametrize("targets", [Y, np.column_stack([Y, X[:, 0]])])
+def test_the_models_of_mercer(targets: Any) -> None:
+    model = mc.GaussianProcessRegressor(mc.RBF(length_scale=1.0), noise=0.01, learn=False)
+    model.fit(X, targets)
+    display = draw(model, X, Y, output=0, n_samples=2, grid_resolution=20)
+    noisy = draw(model, X, output=0, include_noise=True, grid_resolution=20)
+    mean, std = model.predict(display.x[:, None], return_std=True)
+    np.testing.assert_allclose(display.mean, mean.reshape(20, -1)[:, 0])
+    np.testing.assert_allclose(display.std, std.reshape(20, -1)[:, 0])
+    assert np.all(noisy.std > display.std)
+    assert display.samples is not None
+    assert display.samples.shape == (20, 2)
+
+
 def test_a_model_without_standard_deviations_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"KernelRidge\.predict takes no return_std; pass"):
         draw(mc.KernelRidge(mc.RBF()).fit(X, Y), X)

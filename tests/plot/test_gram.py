@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 
 RNG = np.random.default_rng(0)
 LINE = RNG.permutation(np.linspace(0, 10, 30))[:, None]
@@ -110,3 +110,7 @@ def test_bad_input_is_refused() -> None:
         draw(RBF, LINE, CLASSES[:4])
     with pytest.raises(DataError):
         draw(RBF, [[np.nan]])
+    with pytest.raises(DataError, match="NaN or infinity; scale the data"):
+        draw(mc.Linear(), np.full((3, 1), 1e300))
+    with pytest.raises(DataTypeError, match="y cannot be sorted"):
+        draw(RBF, LINE[:4], [None, "a", None, "b"])

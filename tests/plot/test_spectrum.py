@@ -75,6 +75,14 @@ def test_the_default_alphas_are_those_of_the_search_or_around_the_model() -> Non
     np.testing.assert_allclose(grid[[0, -1]], [1e-3, 1e3])
 
 
+def test_degenerate_problems_are_drawn() -> None:
+    constant = mc.KernelRidge(RBF).fit(X, np.full(40, 3.0))
+    mc.plot.RidgePathDisplay.from_estimator(constant).figure_.canvas.draw()
+    single = mc.KernelRidge(RBF).fit(X[:1], Y[:1])
+    mc.plot.RidgePathDisplay.from_estimator(single).figure_.canvas.draw()
+    assert mc.plot.ShrinkageDisplay.from_estimator(single).shrinkage.size == 0
+
+
 def test_a_path_is_drawn_without_its_interpolant() -> None:
     path = mc.KernelRidge(RBF).path(X, Y, alphas=[1.0, 0.0, 0.01])
     display = mc.plot.RidgePathDisplay.from_path(path)

@@ -65,7 +65,7 @@ class BoundaryDisplay(Display):
     Attributes
     ----------
     boundary_ : list of matplotlib QuadContourSet
-        The lines between classes.
+        The lines between classes, as far as the surface crosses them.
     margin_ : matplotlib QuadContourSet or None
         The lines where the decision function is -1 and 1.
     points_ : list of matplotlib PathCollection
@@ -191,17 +191,13 @@ class BoundaryDisplay(Display):
         """
         ax = self._draw_on(ax)
         self._draw_surface(ax)
-        self.boundary_ = [self._line(ax, gap) for gap in self._gaps()]
-        self.margin_ = None
-        if margins and self.method == "decision_function" and self.threshold is not None:
-            self.margin_ = ax.contour(
-                *self._grid,
-                self.surface.response,
-                levels=[-1.0, 1.0],
-                colors="black",
-                linewidths=0.8,
-                linestyles="--",
-            )
+        style: dict[str, Any] = {"colors": "black", "linewidths": 1.4}
+        self.boundary_ = [
+            ax.contour(*self._grid, gap, levels=[0.0], **style)
+            for gap in self._gaps()
+            if gap.min() < 0 < gap.max()
+        ]
+        self.margin_ = self._draw_margins(ax) if margins else None
         self.points_ = list(self._draw_points(ax))
         self.rings_ = self._draw_rings(ax) if coefficients else None
         ax.set(xlabel=self.surface.xlabel, ylabel=self.surface.ylabel)
@@ -242,9 +238,10 @@ class BoundaryDisplay(Display):
             levels=np.linspace(threshold - reach, threshold + reach, 22),
             cmap=LinearSegmentedColormap.from_list("classes", [pale[0], "white", pale[1]]),
         )
-        label = {"decision_function": "decision function", "predict_proba": "probability"}
-        if self.method in label:
-            self._draw_colour_bar(ax, label[self.method])
+        if self.method == "decision_function":
+            self._draw_colour_bar(ax, "decision function")
+        elif self.method == "predict_proba" and self.classes is not None:
+            self._draw_colour_bar(ax, f"probability of {self.classes[1]}")
 
     def _draw_colour_bar(self, ax: Axes, label: str) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -263,8 +260,15 @@ class BoundaryDisplay(Display):
         others = [np.delete(response, k, axis=2).max(axis=2) for k in range(response.shape[2])]
         return [response[:, :, k] - other for k, other in enumerate(others)]
 
-    def _line(self, ax: Axes, gap: Array) -> Any:
-        return ax.contour(*self._grid, gap, levels=[0.0], colors="black", linewidths=1.4)
+    def _draw_margins(self, ax: Axes) -> Any:
+        if self.method != "decision_function" or self.threshold is None:
+            return None
+        response = self.surface.response
+        levels = [level for level in (-1.0, 1.0) if response.min() < level < response.max()]
+        if not levels:
+            return None
+        style: dict[str, Any] = {"colors": "black", "linewidths": 0.8, "linestyles": "--"}
+        return ax.contour(*self._grid, response, levels=levels, **style)
 
     def _draw_points(self, ax: Axes) -> list[PathCollection]:
         style: dict[str, Any] = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.plot.canvas import Array, Display, numbers_of, positive_integer
@@ -132,6 +132,10 @@ class GramDisplay(Display):
         targets = None if y is None else numbers_of(y, len(points), _OWNER)
         chosen = _sample(len(points), most, random_state)
         matrix = kernel.resolve(points).gram(points)[chosen, chosen]
+        if not np.isfinite(matrix).all():
+            raise DataError(
+                f"{_OWNER}: {kernel!r} gives a Gram matrix with NaN or infinity; scale the data."
+            )
         labels = None if targets is None else targets[chosen]
         arranged = _arranged(matrix, labels, rule)
         display = cls(
@@ -254,8 +258,13 @@ def _arranged(matrix: Array, labels: NDArray[Any] | None, rule: str) -> NDArray[
     seriation = _fiedler_order(matrix)
     if rule == "spectral" or labels is None:
         return seriation
-    # A stable sort, so that the spectral order remains within a label.
-    return seriation[np.argsort(labels[seriation], kind="stable")]
+    try:
+        # A stable sort, so that the spectral order remains within a label.
+        return seriation[np.argsort(labels[seriation], kind="stable")]
+    except TypeError as error:
+        raise DataTypeError(
+            f'{_OWNER}: y cannot be sorted ({error}); pass labels of one type, or order="spectral".'
+        ) from None
 
 
 def _fiedler_order(matrix: Array) -> NDArray[np.intp]:

@@ -158,6 +158,8 @@ class LearningCurveDisplay(Display):
             The display.
         """
         ax = self._draw_on(ax)
+        from matplotlib.ticker import MaxNLocator
+
         steps = np.arange(1, len(self.recent) + 1)
         (self.line_,) = ax.plot(steps, self.recent, color=BLUE, label=f"last {self.window} rows")
         self.overall_line_ = None
@@ -172,6 +174,7 @@ class LearningCurveDisplay(Display):
         else:
             ax.set_ylim(bottom=0)
         ax.margins(x=0.01)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
         return self
 

@@ -259,7 +259,7 @@ class RidgePathDisplay(Display):
         self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", color=BLUE)
         self.gcv_line_ = self._errors(self.gcv_errors, "GCV", color=VERMILION, linestyle="--")
         (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
-        ax.set(xscale="log", yscale="log", ylabel="mean squared error")
+        ax.set(xscale="log", yscale=self._error_scale(), ylabel="mean squared error")
         ax.tick_params(axis="x", which="both", labelbottom=False)
         below.set(xlabel=r"$\alpha$", ylabel="degrees of freedom", ylim=(0, None))
         if self.alpha is not None and self.alpha > 0:
@@ -269,6 +269,14 @@ class RidgePathDisplay(Display):
         ax.legend(loc="best", frameon=False)
         self.figure_.align_ylabels([ax, below])
         return self
+
+    def _error_scale(self) -> str:
+        """Linear for errors that a logarithmic axis does not have.
+
+        They are 0 for a constant target, and infinite if there is one row, which cannot be left out.
+        """
+        drawn = np.concatenate([self.loo_errors, self.gcv_errors])
+        return "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
 
     def _split(self, ax: Axes) -> Axes:
         """Give the lower third of a subplot to new axes."""
