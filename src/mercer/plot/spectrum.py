@@ -273,7 +273,7 @@ class RidgePathDisplay(Display):
     def _error_scale(self) -> str:
         """Linear for errors that a logarithmic axis does not have.
 
-        They are 0 for a constant target, and infinite if there is one row, which cannot be left out.
+        They are 0 for a constant target, and infinite for one row, which cannot be left out.
         """
         drawn = np.concatenate([self.loo_errors, self.gcv_errors])
         return "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
