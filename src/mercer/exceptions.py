@@ -92,4 +92,7 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 
 def _is_inner(module: str) -> bool:
-    return module.partition(".")[0] in ("mercer", "functools")
+    # fit may be wrapped by scikit-learn's callbacks.
+    return module.partition(".")[0] in ("mercer", "functools") or module.startswith(
+        "sklearn.callback"
+    )

@@ -416,7 +416,7 @@ class GaussianProcessRegressor(
         self._check_units(noise, scaling)
         if weights is not None:
             rows = np.flatnonzero(weights)
-            self._check_weights(noise, rows)
+            self._check_weights(noise)
             if len(rows) < len(points):
                 points, targets = points[rows], targets[rows]
             noise = noise.of_subset(rows, weights[rows])
@@ -477,6 +477,7 @@ class GaussianProcessRegressor(
             "_posterior": posterior,
             "_scaling": scaling,
             "_log_volume": volume,
+            "_single": self._single,
         }
 
     # Shapes and units ---------------------------------------------------------------------------
@@ -555,14 +556,11 @@ class GaussianProcessRegressor(
                 'pass normalize_y=False, or let noise="learn".'
             )
 
-    def _check_weights(self, noise: Noise, rows: NDArray[np.intp]) -> None:
-        owner = type(self).__name__
-        if not len(rows):
-            raise DataError(f"{owner}: every sample_weight is zero; give some rows a weight.")
+    def _check_weights(self, noise: Noise) -> None:
         if noise.is_none:
             raise ParameterError(
-                f"{owner}: sample_weight has no meaning without noise, because a row repeated says "
-                "nothing new; pass a positive noise, or no weights."
+                f"{type(self).__name__}: sample_weight has no meaning without noise, because a row "
+                "repeated says nothing new; pass a positive noise, or no weights."
             )
 
     def _check_validity(self, kernel: Kernel) -> None:

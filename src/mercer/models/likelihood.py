@@ -92,13 +92,17 @@ class GaussianEvidence:
     ) -> tuple[float, Array]:
         """A function of G and its gradient: one factor, one contraction over all pairs."""
         kernel, variance = self.at(theta)
-        value, slope = measure(self.gaussian(kernel, variance))
+        gaussian = self.gaussian(kernel, variance)
+        value, slope = measure(gaussian)
+        traces = slope.diagonal().copy()
+        # Jitter is a fraction of the mean diagonal, and moves with it.
+        np.fill_diagonal(slope, traces + gaussian.factor.fraction * traces.mean())
         gradient = np.zeros(len(theta))
         size = len(theta) - self.noise.learned
         if size:
             gradient[:size] = kernel.gram(self.points).gradient(slope)
         copies, copies_slope = self.noise.copies(variance)
         if self.noise.learned:
-            gradient[-1] = np.sum(slope.diagonal() * self.noise.diagonal(variance))
+            gradient[-1] = np.sum(traces * self.noise.diagonal(variance))
             gradient[-1] += self.targets.shape[1] * copies_slope
         return value + self.targets.shape[1] * copies, gradient

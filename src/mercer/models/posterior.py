@@ -163,16 +163,16 @@ class Posterior:
             Of all rows.
         """
         known = self.evidence
-        corner = self.kernel(points).astype(np.float64)
-        noise = known.noise.variance * (1.0 if factors is None else factors)
-        corner[np.diag_indices_from(corner)] += noise
-        factor = self.gaussian.factor.extended(self.kernel(self.points, points), corner)
         evidence = replace(
             known,
             points=known.points.followed_by(points),
             targets=np.vstack([known.targets, targets]),
             noise=known.noise.followed_by(factors, len(points)),
         )
+        corner = self.kernel(points).astype(np.float64)
+        noise = known.noise.variance * (1.0 if factors is None else factors)
+        corner[np.diag_indices_from(corner)] += noise
+        factor = self.gaussian.factor.extended(self.kernel(self.points, points), corner)
         dual = factor.solve(evidence.targets)
         return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
 

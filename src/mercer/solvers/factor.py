@@ -46,12 +46,15 @@ class Factor:
         L in the lower triangle, in Fortran order; what is above the diagonal is not part of it.
     jitter : float
         What was added to the diagonal to make the factor exist.
+    fraction : float
+        The jitter as a fraction of the mean diagonal of the Gram matrix.
     cause, remedy : str
         Why jitter was needed and what would avoid it; empty if it was not.
     """
 
     lower: Array
     jitter: float = 0.0
+    fraction: float = 0.0
     cause: str = ""
     remedy: str = ""
 
@@ -221,9 +224,11 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
         return Factor(a)
     _restore(a, diagonal)
     cause, remedy = _cause(a, advice)
-    for jitter in _rungs(diagonal):
+    mean = float(diagonal.mean())
+    for fraction in _rungs(a.dtype) if mean > 0 else ():
+        jitter = fraction * mean
         if _factorise(a, diagonal + (added + a.dtype.type(jitter))):
-            return Factor(a, jitter, cause, remedy)
+            return Factor(a, jitter, fraction, cause, remedy)
         _restore(a, diagonal)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
@@ -308,11 +313,9 @@ def mirror(a: Array) -> None:
         corner[:] = below + below.T + np.diag(corner.diagonal())
 
 
-def _rungs(diagonal: Array) -> list[float]:
-    """The jitters to try: those that change a digit in the type of the matrix."""
-    mean = float(diagonal.mean())
-    eps = float(np.finfo(diagonal.dtype).eps)
-    return [fraction * mean for fraction in LADDER if fraction > eps and mean > 0]
+def _rungs(dtype: np.dtype[Any]) -> list[float]:
+    """The fractions to try: those that change a digit in the type of the matrix."""
+    return [fraction for fraction in LADDER if fraction > np.finfo(dtype).eps]
 
 
 def _factorise(a: Array, diagonal: Array) -> bool:
