@@ -10,6 +10,7 @@ copyright = "2026, mercer developers"
 version = release = mercer.__version__
 
 extensions = [
+    "matplotlib.sphinxext.plot_directive",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -25,6 +26,11 @@ myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc states the types
 numpydoc_show_class_members = False  # the autosummary template lists them
+
+# The gallery: examples/ is run when the pages are built.
+plot_formats = [("png", 120)]
+plot_html_show_formats = False
+plot_html_show_source_link = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "mercer"

@@ -497,13 +497,13 @@ def test_copies_made_by_checks_and_repairs_are_forecast(
 def test_the_forecast_of_a_repair_is_not_exceeded() -> None:
     import tracemalloc
 
-    from mercer.models import ridge
+    from mercer.models import grams
 
     n = 600
     A = RNG.normal(size=(n, n))
     for K, copies, act in (
-        (A + A.T, ridge._CHECK_COPIES, mc.validity.check),
-        (-A @ A.T, ridge._REPAIR_COPIES, mc.validity.repair),
+        (A + A.T, grams._CHECK_COPIES, mc.validity.check),
+        (-A @ A.T, grams._REPAIR_COPIES, mc.validity.repair),
     ):
         tracemalloc.start()
         act(K)

@@ -54,6 +54,7 @@ REQUIRED = [
     "threads",
     "validity",
     "features",
+    "plot",
     "testing",
 ]
 

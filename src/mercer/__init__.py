@@ -12,7 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, testing, validity
+from mercer import features, plot, testing, validity
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -42,6 +42,7 @@ from mercer.kernels.stationary import (
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -63,6 +64,7 @@ __all__ = [
     "FeatureKernel",
     "Fixed",
     "FunctionKernel",
+    "GaussianProcessRegressor",
     "Gram",
     "HistogramIntersection",
     "Integer",
@@ -91,6 +93,7 @@ __all__ = [
     "Wendland",
     "White",
     "features",
+    "plot",
     "testing",
     "thread_count",
     "threads",

@@ -14,6 +14,7 @@ __all__ = [
     "MemoryForecastError",
     "MercerError",
     "MercerWarning",
+    "MissingDependencyError",
     "NoFeatureMapError",
     "NotDifferentiableError",
     "NumericalWarning",
@@ -71,6 +72,10 @@ class NoFeatureMapError(MercerError, TypeError):
     """An explicit feature map was asked of a kernel whose feature space is not finite."""
 
 
+class MissingDependencyError(MercerError, ImportError):
+    """A package that mercer does not always need is needed, and is not installed."""
+
+
 class MercerWarning(UserWarning):
     """Base of every warning that mercer gives."""
 
@@ -117,4 +122,7 @@ def as_data_errors(owner: str) -> Iterator[None]:
 
 
 def _is_inner(module: str) -> bool:
-    return module.partition(".")[0] in ("mercer", "functools")
+    # fit may be wrapped by scikit-learn's callbacks.
+    return module.partition(".")[0] in ("mercer", "functools") or module.startswith(
+        "sklearn.callback"
+    )

@@ -14,6 +14,8 @@ from mercer.kernels.points import Points
 
 Array = NDArray[np.floating[Any]]
 
+_ROWS_SHOWN = 5
+
 
 @dataclass(frozen=True, eq=False)
 class PrimalCoefficients:
@@ -54,6 +56,30 @@ class PrimalCoefficients:
         if name not in self.names:
             raise KeyError(f"{name!r} is not a feature; the features are {', '.join(self.names)}.")
         return self.values[self.names.index(name)]
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPredictions:
+    """Normal distributions of targets, each described by its mean and variance.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n,) or (n, n_targets)
+        The means.
+    variance : ndarray of shape (n,) or (n, n_targets)
+        The variances.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> gp = mc.GaussianProcessRegressor(mc.RBF(), noise=0.1, learn=False, normalize_y=False)
+    >>> left_out = gp.fit([[0.0], [9.0]], [1.0, 2.0]).loo_predictions_
+    >>> left_out.mean.round(3) + 0.0, left_out.variance.round(3)
+    (array([0., 0.]), array([1.1, 1.1]))
+    """
+
+    mean: Array
+    variance: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +141,109 @@ class RidgePath:
         flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
         shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
         return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Contributions:
+    """The training points that carry predictions: terms a_i k(x, x_i) of f(x), the largest first.
+
+    For every row, ``values.sum() + rest + intercept`` is ``prediction``.
+
+    Attributes
+    ----------
+    indices : ndarray of shape (m, top)
+        Positions of the training points.
+    values : ndarray of shape (m, top)
+        Their terms a_i k(x, x_i), by descending absolute value.
+    kernel_values : ndarray of shape (m, top)
+        The similarities k(x, x_i) in these terms.
+    rest : ndarray of shape (m,)
+        The sum of the terms that are not shown.
+    intercept : float
+        The intercept.
+    prediction : ndarray of shape (m,)
+        The values f(x).
+    training : Points
+        The training points.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [9.0]], [1.0, 3.0, 5.0, 2.0]
+    >>> model = mc.KernelRidge(mc.RBF(), alpha=0.1).fit(X, y)
+    >>> carried = model.contributions([[1.9]], top=2)
+    >>> carried.points(0).tolist()
+    [[2.0], [0.0]]
+    >>> print(carried)
+    row 0: f(x) = 4.701
+      training point    k(x, x_i)  a_i k(x, x_i)
+                   2        0.995         +2.346
+                   0       0.1645        -0.2942
+      2 others                         +0.008571
+      intercept                            +2.64
+    """
+
+    indices: NDArray[np.intp]
+    values: Array
+    kernel_values: Array
+    rest: Array
+    intercept: float
+    prediction: Array
+    training: Points
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def points(self, row: int) -> Any:
+        """The training points of one row, as data of the kind given to ``fit``.
+
+        Parameters
+        ----------
+        row : int
+            Which prediction.
+
+        Returns
+        -------
+        ndarray, sparse matrix, data frame or sequence
+            As many rows as `indices` has columns, in its order.
+        """
+        return self.training[self.indices[row]].data
+
+    def to_dict(self) -> dict[str, NDArray[Any]]:
+        """One entry for each row and training point, as columns for a data frame.
+
+        Returns
+        -------
+        dict of ndarray
+            ``row``, ``rank`` (from 0), ``index``, ``kernel_value`` and ``value``, each of length
+            m * top.
+        """
+        m, top = self.indices.shape
+        return {
+            "row": np.repeat(np.arange(m), top),
+            "rank": np.tile(np.arange(top), m),
+            "index": self.indices.ravel(),
+            "kernel_value": self.kernel_values.ravel(),
+            "value": self.values.ravel(),
+        }
+
+    def __repr__(self) -> str:
+        m, top = self.indices.shape
+        return f"Contributions(m={m}, top={top}, training={self.training!r})"
+
+    def __str__(self) -> str:
+        tables = [self._table(row) for row in range(min(len(self), _ROWS_SHOWN))]
+        hidden = len(self) - len(tables)
+        return "\n".join([*tables, f"... and {hidden} more rows"] if hidden else tables)
+
+    def _table(self, row: int) -> str:
+        others = len(self.training) - self.indices.shape[1]
+        terms = zip(self.indices[row], self.kernel_values[row], self.values[row], strict=True)
+        lines = [
+            f"row {row}: f(x) = {self.prediction[row]:.4g}",
+            "  training point    k(x, x_i)  a_i k(x, x_i)",
+            *(f"  {index:14d} {value:12.4g} {term:+14.4g}" for index, value, term in terms),
+        ]
+        if others:
+            lines.append(f"  {f'{others} others':27} {self.rest[row]:+14.4g}")
+        return "\n".join([*lines, f"  {'intercept':27} {self.intercept:+14.4g}"])

@@ -14,13 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import memory, validity
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer import validity
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.values import Fixed
+from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
-from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
+from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
+from mercer.solvers.factor import RIDGE
 
 Array = NDArray[np.floating[Any]]
 
@@ -31,12 +33,6 @@ _N_ALPHAS = 25
 # In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
 _CHOLESKY_MATRICES = 1.1
 _SPECTRAL_MATRICES = 4.1
-
-# In matrices of float64, beside the Gram matrix: what `validity` needs to check and to repair one,
-# and the directions that a repair keeps.
-_CHECK_COPIES = 3.1
-_REPAIR_COPIES = 6.6
-_KEPT_COPIES = 1.0
 
 
 @dataclass(frozen=True)
@@ -369,31 +365,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
-        n = len(self.points_)
-        itemsize = kernel.gram(self.points_).dtype.itemsize
-        memory.require(
-            int(n * n * self._bytes_per_entry(kernel, matrices, itemsize)),
-            f"{type(self).__name__} on {n} rows",
-            "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
-        )
-        gram = kernel(self.points_)
-        if not np.isfinite(gram.sum()):
-            raise DataError(
-                f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "
-                "scale the data, or use a kernel that grows less fast."
-            )
+        gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
         gram, repair = self._positive(kernel, gram)
-        targets = self._targets.reshape(n, -1)
+        targets = self._targets.reshape(len(gram), -1)
         return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
-
-    def _bytes_per_entry(self, kernel: Kernel, matrices: float, itemsize: int) -> float:
-        """Peak memory of a fit, for each entry of the Gram matrix."""
-        solving = matrices * itemsize
-        if kernel.is_psd is True:
-            return solving
-        if self._settings[1] == "raise":
-            return max(solving, itemsize + 8 * _CHECK_COPIES)
-        return max(solving + 8 * _KEPT_COPIES, itemsize + 8 * _REPAIR_COPIES)
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
@@ -403,16 +378,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         if method != "raise":
             repair = validity.repair(gram, method)
             return repair.matrix, repair
-        # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
-        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
-        if not cholesky.is_positive_definite(gram, slack):
-            report = validity.check(gram)
-            if report.valid is False:
-                raise ValidityError(
-                    f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid. "
-                    f'{report} Repair it with psd="clip", "flip" or "shift", or use a kernel whose '
-                    "is_psd is True."
-                )
+        require_positive(self, kernel, gram, RIDGE)
         return gram, None
 
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:

@@ -1,0 +1,18 @@
+"""A Gaussian process with its doubt.
+
+The bands hold the function with the stated probability. They are narrow where there are data, and
+wide in the gap between them and beyond.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import mercer as mc
+
+rng = np.random.default_rng(1)
+X = np.sort(np.concatenate([rng.uniform(0, 4, 14), rng.uniform(7, 10, 12)]))[:, None]
+y = np.sin(1.3 * X).ravel() + 0.1 * rng.normal(size=len(X))
+
+model = mc.GaussianProcessRegressor(1.0 * mc.RBF(length_scale=1.0)).fit(X, y)
+mc.plot.GaussianProcessDisplay.from_estimator(model, X, y, n_samples=4)
+plt.show()

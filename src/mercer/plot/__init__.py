@@ -1,0 +1,25 @@
+"""Displays: a fitted model, seen by a person.
+
+Each display is a small object in scikit-learn's style: ``from_estimator`` computes and draws,
+``plot`` draws again, on axes of your own if you pass some; what was drawn stays in attributes. They
+need matplotlib: ``pip install "mercer[plot]"``.
+"""
+
+from __future__ import annotations
+
+from mercer.plot.boundary import BoundaryDisplay
+from mercer.plot.gaussian_process import GaussianProcessDisplay
+from mercer.plot.gram import GramDisplay
+from mercer.plot.learning import LearningCurveDisplay
+from mercer.plot.search import SearchDisplay
+from mercer.plot.spectrum import RidgePathDisplay, ShrinkageDisplay
+
+__all__ = [
+    "BoundaryDisplay",
+    "GaussianProcessDisplay",
+    "GramDisplay",
+    "LearningCurveDisplay",
+    "RidgePathDisplay",
+    "SearchDisplay",
+    "ShrinkageDisplay",
+]

@@ -1,0 +1,372 @@
+"""A model of two inputs: its surface, its boundary, and the points that carry it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.models.representer import RepresenterModel
+from mercer.plot.canvas import (
+    COLOURS,
+    GREY,
+    Array,
+    Display,
+    Numbers,
+    numbers_of,
+    positive_integer,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
+    from sklearn.inspection import DecisionBoundaryDisplay
+
+Method = Literal["auto", "decision_function", "predict_proba", "predict"]
+
+_OWNER = "BoundaryDisplay"
+_METHODS = ("decision_function", "predict_proba", "predict")
+_MARKERS = "osD^vP"
+_RING_AREA = 260.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoundaryDisplay(Display):
+    """The surface of a model of two inputs, with boundary, margins, data and coefficients.
+
+    The surface is scikit-learn's `DecisionBoundaryDisplay`. Added to it are the line between
+    classes, the lines where the decision function is -1 and 1, the data, and rings around the
+    points over which the model is expanded, with areas in proportion to their coefficients.
+
+    Parameters
+    ----------
+    surface : sklearn.inspection.DecisionBoundaryDisplay
+        The response on a grid.
+    threshold : float or None
+        The response at the boundary between two classes; None for regression and more classes.
+    method : str
+        The method of the model that was asked.
+    data : ndarray of shape (n, 2)
+        The points to draw.
+    target : ndarray of shape (n,), optional
+        Their labels or values.
+    classes : ndarray, optional
+        The labels, in the order of the surface; None for regression.
+    carriers : ndarray of shape (p, 2), optional
+        The points over which the model is expanded.
+    weights : ndarray of shape (p,), optional
+        Absolute values of their coefficients; over several outputs, norms.
+
+    Attributes
+    ----------
+    boundary_ : list of matplotlib QuadContourSet
+        The lines between classes, as far as the surface crosses them.
+    margin_ : matplotlib QuadContourSet or None
+        The lines where the decision function is -1 and 1.
+    points_ : list of matplotlib PathCollection
+        The data, one collection for each class.
+    rings_ : matplotlib PathCollection or None
+        The rings.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    sklearn.inspection.DecisionBoundaryDisplay : The surface alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> model = mc.KernelRidge(mc.RBF(), alpha=0.1).fit(X, [0.0, 1.0, 1.0, 0.0])
+    >>> display = mc.plot.BoundaryDisplay.from_estimator(model, X, [0.0, 1.0, 1.0, 0.0])
+    >>> display.method
+    'predict'
+    """
+
+    surface: DecisionBoundaryDisplay
+    threshold: float | None
+    method: str
+    data: Array
+    target: NDArray[Any] | None = None
+    classes: NDArray[Any] | None = None
+    carriers: Array | None = None
+    weights: Array | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        response_method: Method = "auto",
+        grid_resolution: int = 200,
+        margin: float = 0.1,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
+    ) -> Self:
+        """Draw a fitted model.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted classifier or regressor of two columns.
+        X : array-like or data frame of shape (n, 2)
+            Points, which are drawn; the axes reach beyond them by `margin`.
+        y : array-like of shape (n,), optional
+            Their labels or targets, which colour them.
+        response_method : {"auto", "decision_function", "predict_proba", "predict"}
+            What to draw; by default the first of these that the classifier has.
+        grid_resolution : int, default=200
+            Points of the grid along each axis.
+        margin : float, default=0.1
+            How far the axes go beyond X, as a share of its range.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **plot_kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        BoundaryDisplay
+            The display.
+        """
+        cls._require_matplotlib()
+        check_is_fitted(estimator)
+        table = Numbers.read(X, 2, _OWNER)
+        size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
+        method = _method(estimator, response_method)
+        classes = None if is_regressor(estimator) else estimator.classes_
+        target = None if y is None else numbers_of(y, len(table.values), _OWNER)
+        if classes is not None and target is not None and not np.isin(target, classes).all():
+            raise DataError(
+                f"{_OWNER}: y has labels that {type(estimator).__name__} was not fitted with; pass "
+                f"labels among {', '.join(map(str, classes))}."
+            )
+        carriers, weights = _carriers(estimator)
+        display = cls(
+            surface=_surface(estimator, table, method, size, margin),
+            threshold=_threshold(method, classes),
+            method=method,
+            data=table.values,
+            target=target,
+            classes=classes,
+            carriers=carriers,
+            weights=weights,
+        )
+        return display.plot(ax, **plot_kwargs)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        margins: bool = True,
+        coefficients: bool = True,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        margins : bool, default=True
+            Whether to draw the lines where the decision function of two classes is -1 and 1.
+        coefficients : bool, default=True
+            Whether to draw a ring around each point of the model, its area in proportion to the
+            size of its coefficient.
+
+        Returns
+        -------
+        BoundaryDisplay
+            The display.
+        """
+        ax = self._draw_on(ax)
+        self._draw_surface(ax)
+        style: dict[str, Any] = {"colors": "black", "linewidths": 1.4}
+        self.boundary_ = [
+            ax.contour(*self._grid, gap, levels=[0.0], **style)
+            for gap in self._gaps()
+            if gap.min() < 0 < gap.max()
+        ]
+        self.margin_ = self._draw_margins(ax) if margins else None
+        self.points_ = list(self._draw_points(ax))
+        self.rings_ = self._draw_rings(ax) if coefficients else None
+        ax.set(xlabel=self.surface.xlabel, ylabel=self.surface.ylabel)
+        entries = len(ax.get_legend_handles_labels()[0])
+        if entries:
+            ax.legend(
+                loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(entries, 4), frameon=False
+            )
+        return self
+
+    @property
+    def _grid(self) -> tuple[Array, Array]:
+        return self.surface.xx0, self.surface.xx1
+
+    def _colours(self) -> list[Any]:
+        if self.surface.n_classes > 2:
+            return list(self.surface.multiclass_colors_)
+        return list(COLOURS[:2])
+
+    def _draw_surface(self, ax: Axes) -> None:
+        if self.surface.n_classes > 2:
+            self.surface.plot(ax=ax, plot_method="pcolormesh", alpha=0.55, rasterized=True)
+        elif self.threshold is None:
+            self.surface.plot(ax=ax, levels=20, cmap="viridis")
+            self._draw_colour_bar(ax, "f(x)")
+        else:
+            self._draw_two_classes(ax, self.threshold)
+
+    def _draw_two_classes(self, ax: Axes, threshold: float) -> None:
+        """White at the boundary, deeper in the colour of a class the surer it is."""
+        from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+        # Mixed with white and not translucent, which would show the seams between levels.
+        pale = [tuple(0.3 + 0.7 * np.array(to_rgb(colour))) for colour in COLOURS[:2]]
+        reach = float(np.abs(self.surface.response - threshold).max()) or 1.0
+        self.surface.plot(
+            ax=ax,
+            levels=np.linspace(threshold - reach, threshold + reach, 22),
+            cmap=LinearSegmentedColormap.from_list("classes", [pale[0], "white", pale[1]]),
+        )
+        if self.method == "decision_function":
+            self._draw_colour_bar(ax, "decision function")
+        elif self.method == "predict_proba" and self.classes is not None:
+            self._draw_colour_bar(ax, f"probability of {self.classes[1]}")
+
+    def _draw_colour_bar(self, ax: Axes, label: str) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        self.figure_.colorbar(self.surface.surface_, ax=ax, label=label, ticks=MaxNLocator(8))
+
+    def _gaps(self) -> list[Array]:
+        """Functions that are zero on the boundary of a class."""
+        response = self.surface.response
+        if self.threshold is not None:
+            return [response - self.threshold]
+        if self.surface.n_classes == 2:
+            return []
+        if response.ndim == 2:
+            return [(response == k) - 0.5 for k in range(self.surface.n_classes)]
+        others = [np.delete(response, k, axis=2).max(axis=2) for k in range(response.shape[2])]
+        return [response[:, :, k] - other for k, other in enumerate(others)]
+
+    def _draw_margins(self, ax: Axes) -> Any:
+        if self.method != "decision_function" or self.threshold is None:
+            return None
+        response = self.surface.response
+        levels = [level for level in (-1.0, 1.0) if response.min() < level < response.max()]
+        if not levels:
+            return None
+        style: dict[str, Any] = {"colors": "black", "linewidths": 0.8, "linestyles": "--"}
+        return ax.contour(*self._grid, response, levels=levels, **style)
+
+    def _draw_points(self, ax: Axes) -> list[PathCollection]:
+        style: dict[str, Any] = {"s": 22, "edgecolors": "white", "linewidths": 0.5, "zorder": 3}
+        if self.target is None:
+            return [ax.scatter(self.data[:, 0], self.data[:, 1], color=GREY, **style)]
+        if self.classes is None:
+            drawn = self.surface.surface_
+            style |= {"cmap": drawn.cmap, "norm": drawn.norm}
+            return [ax.scatter(self.data[:, 0], self.data[:, 1], c=self.target, **style)]
+        colours = self._colours()
+        return [
+            ax.scatter(
+                *self.data[self.target == label].T,
+                color=colours[k],
+                marker=_MARKERS[k % len(_MARKERS)],
+                label=str(label),
+                **style,
+            )
+            for k, label in enumerate(self.classes)
+        ]
+
+    def _draw_rings(self, ax: Axes) -> PathCollection | None:
+        if self.carriers is None or self.weights is None or not self.weights.any():
+            return None
+        share = self.weights / self.weights.max()
+        shown = share > 1e-6
+        return ax.scatter(
+            self.carriers[shown, 0],
+            self.carriers[shown, 1],
+            s=_RING_AREA * share[shown],
+            facecolors="none",
+            edgecolors="black",
+            linewidths=0.8,
+            zorder=2.5,
+            label="area: $|a_i|$",
+        )
+
+
+def _method(estimator: Any, wanted: str) -> str:
+    """The method that gives the surface."""
+    if wanted not in ("auto", *_METHODS):
+        raise ParameterError(
+            f"{_OWNER}: response_method = {wanted!r} is unknown; pass "
+            f"{', '.join(map(repr, ('auto', *_METHODS)))}."
+        )
+    if is_regressor(estimator):
+        return "predict"
+    if not hasattr(estimator, "classes_"):
+        raise ParameterError(
+            f"{_OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor; pass "
+            "one of these, or draw it with sklearn.inspection.DecisionBoundaryDisplay."
+        )
+    candidates = _METHODS if wanted == "auto" else (wanted,)
+    found = next((name for name in candidates if hasattr(estimator, name)), None)
+    if found is None:
+        raise ParameterError(
+            f"{_OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass "
+            'response_method="auto", or a classifier that has one.'
+        )
+    return found
+
+
+def _threshold(method: str, classes: Any) -> float | None:
+    if classes is None or len(classes) != 2:
+        return None
+    return 0.0 if method == "decision_function" else 0.5
+
+
+def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: float) -> Any:
+    """The response on a grid, by scikit-learn, which draws it too: on axes that are thrown away."""
+    from matplotlib.figure import Figure
+    from sklearn.inspection import DecisionBoundaryDisplay
+
+    n_classes = len(getattr(estimator, "classes_", ()))
+    try:
+        return DecisionBoundaryDisplay.from_estimator(
+            estimator,
+            table.like(table.limits(margin, _OWNER)),
+            grid_resolution=size,
+            eps=0.0,
+            plot_method="pcolormesh",
+            response_method=method,
+            multiclass_colors=list(COLOURS[:n_classes]) if n_classes <= len(COLOURS) else None,
+            xlabel=table.label(0, "$x_1$"),
+            ylabel=table.label(1, "$x_2$"),
+            ax=Figure().subplots(),
+        )
+    except ValueError as error:
+        raise DataError(
+            f"{_OWNER}: {type(estimator).__name__} cannot be drawn over two columns: {error}"
+        ) from error
+
+
+def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
+    """The points and the sizes of the coefficients of a model of representer form."""
+    # An online model on explicit features keeps no points.
+    if not isinstance(estimator, RepresenterModel) or not hasattr(estimator, "points_"):
+        return None, None
+    points = estimator.points_
+    dual = np.asarray(estimator.dual_coef_, dtype=np.float64).reshape(len(points), -1)
+    return Numbers.read(points, 2, _OWNER).values, np.linalg.norm(dual, axis=1)

@@ -1,0 +1,157 @@
+"""What all displays share: axes, colours, and data as numbers for axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
+from mercer.kernels.points import Points
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+Array = NDArray[np.floating[Any]]
+
+# The palette of Okabe and Ito, which people with any kind of colour vision tell apart.
+BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
+VERMILION, SKY, PURPLE = "#D55E00", "#56B4E9", "#CC79A7"
+GREY = "#555555"
+COLOURS = (ORANGE, BLUE, GREEN, VERMILION, SKY, PURPLE)
+
+
+class Display:
+    """Base of displays: what each has after ``plot``.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes drawn on.
+    figure_ : matplotlib Figure
+        Their figure.
+    """
+
+    ax_: Axes
+    figure_: Figure | SubFigure
+
+    @classmethod
+    def _require_matplotlib(cls) -> None:
+        """Refuse before anything is computed."""
+        try:
+            import matplotlib.pyplot  # noqa: F401, ICN001
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"{cls.__name__} needs matplotlib, which cannot be imported ({error}); install it "
+                'with `pip install "mercer[plot]"`.'
+            ) from error
+
+    def _draw_on(self, ax: Axes | None) -> Axes:
+        """The axes given, or new ones."""
+        self._require_matplotlib()
+        import matplotlib.pyplot as plt
+        from matplotlib.axes import Axes
+
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        if not isinstance(ax, Axes):
+            raise ParameterError(
+                f"{type(self).__name__}: ax = {ax!r} is not a matplotlib Axes; pass one, such as "
+                "the second result of plt.subplots(), or leave it out."
+            )
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    @classmethod
+    def _require_fitted(cls, estimator: Any, *names: str, remedy: str) -> None:
+        """Refuse an estimator that is not fitted, or that lacks what is to be drawn."""
+        cls._require_matplotlib()
+        check_is_fitted(estimator)
+        # A class is asked first: some of these attributes cost an eigendecomposition.
+        missing = [
+            name
+            for name in names
+            if not hasattr(type(estimator), name) and not hasattr(estimator, name)
+        ]
+        if missing:
+            raise ParameterError(
+                f"{cls.__name__}: {type(estimator).__name__} has no {missing[0]}; {remedy}."
+            )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of a data set, and the names of its columns."""
+
+    values: Array
+    names: tuple[str, ...]
+    frame: Any = None
+
+    @classmethod
+    def read(cls, X: Any, n_columns: int, owner: str) -> Numbers:
+        """Read arrays and data frames with this many columns; refuse anything else."""
+        data = X.data if isinstance(X, Points) else X
+        frame = nw.from_native(data, eager_only=True, pass_through=True)
+        is_frame = isinstance(frame, nw.DataFrame)
+        dense = data.toarray() if hasattr(data, "toarray") else data
+        try:
+            values = np.asarray(frame.to_numpy() if is_frame else dense, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataTypeError(
+                f"{owner}: X does not hold numbers; pass {n_columns} numeric column(s) to draw."
+            ) from None
+        if values.ndim != 2 or values.shape[1] != n_columns:
+            raise DataError(
+                f"{owner}: X has shape {values.shape}, but {n_columns} column(s) can be drawn; "
+                f"pass data of shape (n, {n_columns}), and a model fitted on as many columns."
+            )
+        if not len(values) or not np.isfinite(values).all():
+            raise DataError(f"{owner}: X is empty, or has NaN or infinity; pass finite rows.")
+        names = tuple(map(str, frame.columns)) if is_frame else ()
+        return cls(values, names, frame if is_frame else None)
+
+    def like(self, values: Array) -> Any:
+        """New rows in the form of the data set."""
+        if self.frame is None:
+            return values
+        columns = dict(zip(self.frame.columns, values.T, strict=True))
+        return nw.from_dict(columns, backend=self.frame.implementation).to_native()
+
+    def limits(self, margin: float, owner: str) -> Array:
+        """Least and greatest value of each column, moved apart by a share of their distance."""
+        if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= margin < np.inf:
+            raise ParameterError(
+                f"{owner}: margin = {margin!r} is not a finite number >= 0; pass for example 0.1."
+            )
+        low, high = self.values.min(axis=0), self.values.max(axis=0)
+        width = np.where(high > low, high - low, 1.0)
+        return np.stack([low - margin * width, high + margin * width])
+
+    def label(self, column: int, default: str) -> str:
+        """The name of a column for an axis."""
+        return self.names[column] if self.names else default
+
+
+def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:
+    """Targets or labels, one for each row."""
+    values = np.asarray(y)
+    if values.shape != (n,):
+        raise DataError(
+            f"{owner}: y has shape {values.shape} but there are {n} rows; pass one value for each."
+        )
+    return values
+
+
+def positive_integer(value: Any, name: str, owner: str, least: int = 1) -> int:
+    """A whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} is not a whole number of at least {least}; pass one."
+        )
+    return int(value)

@@ -1,0 +1,255 @@
+"""A Gaussian process of one input: mean, bands, samples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from mercer.exceptions import ParameterError
+from mercer.plot.canvas import (
+    BLUE,
+    Array,
+    Display,
+    Numbers,
+    numbers_of,
+    positive_integer,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_OWNER = "GaussianProcessDisplay"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianProcessDisplay(Display):
+    """The predictive mean of a model of one input, with bands of given probability.
+
+    Parameters
+    ----------
+    x : ndarray of shape (m,)
+        Where the model was asked, ascending.
+    mean : ndarray of shape (m,)
+        Predictive means.
+    std : ndarray of shape (m,)
+        Predictive standard deviations.
+    samples : ndarray of shape (m, n_samples), optional
+        Functions drawn from the model.
+    points : tuple of ndarray, optional
+        Inputs and targets of the training points.
+    xlabel : str
+        The name of the input.
+    ylabel : str
+        The name of the target.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The mean.
+    bands_ : list of matplotlib PolyCollection
+        The bands, widest first.
+    sample_lines_ : list of matplotlib Line2D
+        The samples.
+    points_ : matplotlib Line2D or None
+        The training points.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from sklearn.gaussian_process import GaussianProcessRegressor
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> y = np.array([0.0, 1.0, -1.0])
+    >>> model = GaussianProcessRegressor().fit(X, y)
+    >>> display = mc.plot.GaussianProcessDisplay.from_estimator(model, X, y)
+    >>> display.mean.shape
+    (200,)
+    """
+
+    x: Array
+    mean: Array
+    std: Array
+    samples: Array | None = None
+    points: tuple[Array, NDArray[Any]] | None = None
+    xlabel: str = "x"
+    ylabel: str = "y"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        n_samples: int = 0,
+        include_noise: bool = False,
+        output: int | None = None,
+        grid_resolution: int = 200,
+        margin: float = 0.1,
+        random_state: Any = 0,
+        ax: Axes | None = None,
+        **plot_kwargs: Any,
+    ) -> Self:
+        """Draw a fitted model.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted model whose ``predict`` takes ``return_std=True``.
+        X : array-like or data frame of shape (n, 1)
+            Inputs, usually those of the training points; the axis reaches beyond them by `margin`.
+        y : array-like of shape (n,), optional
+            Their targets, drawn as points.
+        n_samples : int, default=0
+            How many functions to draw from the model, by its ``sample_y``.
+        include_noise : bool, default=False
+            Whether the bands are those of observations; passed to ``predict``.
+        output : int, optional
+            Which target to draw; needed if the model has several.
+        grid_resolution : int, default=200
+            At how many inputs the model is asked.
+        margin : float, default=0.1
+            How far the axis goes beyond X, as a share of its range.
+        random_state : int, RandomState or None, default=0
+            For the samples.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **plot_kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        GaussianProcessDisplay
+            The display.
+        """
+        remedy = "pass a regressor whose predict takes return_std=True"
+        cls._require_fitted(estimator, "predict", remedy=remedy)
+        options = _options(estimator, include_noise)
+        table = Numbers.read(X, 1, _OWNER)
+        size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
+        low, high = table.limits(margin, _OWNER).ravel()
+        x = np.linspace(low, high, size)
+        grid = table.like(x[:, None])
+        mean, std = estimator.predict(grid, **options)
+        samples = None
+        if positive_integer(n_samples, "n_samples", _OWNER, 0):
+            drawn = estimator.sample_y(grid, n_samples, random_state=random_state)
+            samples = _one_output(drawn.reshape(size, -1, n_samples), output)
+        points = None
+        if y is not None:
+            points = table.values[:, 0], numbers_of(y, len(table.values), _OWNER)
+        display = cls(
+            x=x,
+            mean=_one_output(mean.reshape(size, -1), output),
+            std=_one_output(std.reshape(size, -1), output),
+            samples=samples,
+            points=points,
+            xlabel=table.label(0, "x"),
+            ylabel=str(getattr(y, "name", None) or "y"),
+        )
+        return display.plot(ax, **plot_kwargs)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        coverage: Sequence[float] = (0.5, 0.95),
+        color: str = BLUE,
+    ) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        coverage : sequence of float, default=(0.5, 0.95)
+            The probabilities of the bands, around the mean.
+        color : str, optional
+            The colour of mean, bands and samples.
+
+        Returns
+        -------
+        GaussianProcessDisplay
+            The display.
+        """
+        levels = sorted(_checked_coverage(coverage), reverse=True)
+        ax = self._draw_on(ax)
+        shades = np.linspace(0.15, 0.35, len(levels)) if len(levels) > 1 else [0.25]
+        self.bands_ = [
+            self._band(ax, level, color=color, alpha=float(shade))
+            for level, shade in zip(levels, shades, strict=True)
+        ]
+        self.sample_lines_ = []
+        if self.samples is not None:
+            self.sample_lines_ = ax.plot(
+                self.x, self.samples, color=color, linewidth=0.7, alpha=0.6, zorder=2
+            )
+            self.sample_lines_[0].set_label("samples")
+        (self.line_,) = ax.plot(self.x, self.mean, color=color, linewidth=1.8, label="mean")
+        self.points_ = None
+        if self.points is not None:
+            (self.points_,) = ax.plot(
+                *self.points, "o", color="black", markersize=3.5, zorder=4, label="training points"
+            )
+        ax.margins(x=0)
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        ax.legend(loc="best", frameon=False)
+        return self
+
+    def _band(self, ax: Axes, level: float, **shade: Any) -> Any:
+        half = ndtri((1 + level) / 2) * self.std
+        return ax.fill_between(
+            self.x,
+            self.mean - half,
+            self.mean + half,
+            linewidth=0,
+            label=f"{100 * level:g}% band",
+            **shade,
+        )
+
+
+def _options(estimator: Any, include_noise: bool) -> dict[str, bool]:
+    """The arguments of ``predict``, if it takes them."""
+    wanted = {"return_std": True} | ({"include_noise": True} if include_noise else {})
+    taken = inspect.signature(estimator.predict).parameters
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in taken.values()):
+        return wanted
+    for name in wanted:
+        if name not in taken:
+            raise ParameterError(
+                f"{_OWNER}: {type(estimator).__name__}.predict takes no {name}; pass a model that "
+                "does, such as a Gaussian process regressor."
+            )
+    return wanted
+
+
+def _one_output(values: Array, output: int | None) -> Array:
+    """One target of shape (m, n_targets, ...)."""
+    n_outputs = values.shape[1]
+    chosen = 0 if output is None and n_outputs == 1 else output
+    if chosen not in range(n_outputs):
+        raise ParameterError(
+            f"{_OWNER}: output = {output!r} does not name one of the model's {n_outputs} targets; "
+            f"pass a number from 0 to {n_outputs - 1}."
+        )
+    return values[:, chosen]
+
+
+def _checked_coverage(coverage: Sequence[float]) -> list[float]:
+    levels = list(np.atleast_1d(coverage))
+    if not all(isinstance(level, float) and 0 < level < 1 for level in levels):
+        raise ParameterError(
+            f"{_OWNER}: coverage = {coverage!r} are not probabilities strictly between 0 and 1; "
+            "pass for example (0.5, 0.95)."
+        )
+    return levels

@@ -1,0 +1,291 @@
+"""The Gram matrix as a heat map, its rows in an order that shows structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from sklearn.utils import check_random_state
+
+from mercer.exceptions import DataError, DataTypeError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.plot.canvas import Array, Display, numbers_of, positive_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mercer.models.representer import RepresenterModel
+
+Order = Literal["auto", "target", "spectral", "given"]
+
+_ORDERS = ("auto", "target", "spectral", "given")
+_OWNER = "GramDisplay"
+_MAX_GROUPS = 12
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GramDisplay(Display):
+    """Heat map of a Gram matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m)
+        Kernel values of the points shown, in their order.
+    rows : ndarray of shape (m,)
+        Which points these are.
+    n_points : int
+        How many points there are; more than m if only a sample is shown.
+    order : {"target", "spectral", "given"}
+        How they are ordered.
+    groups : list of (label, int), optional
+        The labels of consecutive points, and how many have them.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+        The heat map.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    Notes
+    -----
+    The spectral order sorts by the eigenvector of the second smallest eigenvalue of L = D - S
+    (Fiedler's vector), S being the cosines of points in feature space, shifted to be non-negative,
+    and D their row sums: it puts similar points close together.
+
+    References
+    ----------
+    .. [1] J. E. Atkins, E. G. Boman, B. Hendrickson (1998). A spectral algorithm for seriation and
+       the consecutive ones problem. SIAM Journal on Computing 28(1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.array([[0.0], [5.0], [0.1], [5.1]])
+    >>> display = mc.plot.GramDisplay.from_kernel(mc.RBF(), X, ["a", "b", "a", "b"])
+    >>> sorted(display.rows[:2].tolist())
+    [0, 2]
+    """
+
+    matrix: Array
+    rows: NDArray[np.intp]
+    n_points: int
+    order: str = "given"
+    groups: list[tuple[str, int]] | None = None
+
+    @classmethod
+    def from_kernel(
+        cls,
+        kernel: Kernel,
+        X: Any,
+        y: Any = None,
+        *,
+        order: Order = "auto",
+        max_points: int = 500,
+        random_state: Any = 0,
+        ax: Axes | None = None,
+        **image_kwargs: Any,
+    ) -> Self:
+        """Draw the Gram matrix of some points.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel; length-scales such as "median" are found from X.
+        X : array-like, data frame, sequence or Points
+            The points.
+        y : array-like of shape (n,), optional
+            Their targets or labels.
+        order : {"auto", "target", "spectral", "given"}, default="auto"
+            "target" sorts by y, and points of one label by the spectral order; "spectral" puts
+            similar points close together; "given" leaves them as they are. "auto" is
+            "target" if there is a y, else "spectral".
+        max_points : int, default=500
+            Of more points than these a random sample is shown, and the axis says so.
+        random_state : int, RandomState or None, default=0
+            For the sample.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **image_kwargs
+            Passed to ``imshow``, for example ``cmap`` or ``vmin``.
+
+        Returns
+        -------
+        GramDisplay
+            The display.
+        """
+        cls._require_matplotlib()
+        if not isinstance(kernel, Kernel):
+            raise ParameterError(
+                f"{_OWNER}: kernel = {kernel!r} is not a kernel; pass one such as mercer.RBF()."
+            )
+        rule = _rule(order, y)
+        most = positive_integer(max_points, "max_points", _OWNER, 2)
+        points = kernel.prepare(X)
+        targets = None if y is None else numbers_of(y, len(points), _OWNER)
+        chosen = _sample(len(points), most, random_state)
+        matrix = kernel.resolve(points).gram(points)[chosen, chosen]
+        if not np.isfinite(matrix).all():
+            raise DataError(
+                f"{_OWNER}: {kernel!r} gives a Gram matrix with NaN or infinity; scale the data."
+            )
+        labels = None if targets is None else targets[chosen]
+        arranged = _arranged(matrix, labels, rule)
+        display = cls(
+            matrix=matrix[np.ix_(arranged, arranged)],
+            rows=chosen[arranged],
+            n_points=len(points),
+            order=rule,
+            groups=_groups(labels[arranged]) if rule == "target" and labels is not None else None,
+        )
+        return display.plot(ax, **image_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: RepresenterModel, y: Any = None, *, ax: Axes | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the Gram matrix of a fitted model's kernel at its training points.
+
+        Parameters
+        ----------
+        estimator : RepresenterModel
+            A fitted model.
+        y : array-like of shape (n,), optional
+            Targets or labels of the points.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **kwargs
+            The other arguments of `from_kernel`.
+
+        Returns
+        -------
+        GramDisplay
+            The display.
+        """
+        remedy = "pass a model of mercer, or use GramDisplay.from_kernel(kernel, X)"
+        cls._require_fitted(estimator, "kernel_", "points_", remedy=remedy)
+        points: Points = estimator.points_
+        return cls.from_kernel(estimator.kernel_, points, y, ax=ax, **kwargs)
+
+    def plot(self, ax: Axes | None = None, **image_kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **image_kwargs
+            Passed to ``imshow``, for example ``cmap`` or ``vmin``.
+
+        Returns
+        -------
+        GramDisplay
+            The display.
+        """
+        ax = self._draw_on(ax)
+        self.image_ = ax.imshow(self.matrix, **(self._colours() | image_kwargs))
+        self.figure_.colorbar(self.image_, ax=ax, label=r"$k(x_i, x_j)$")
+        ax.set_xlabel(self._caption())
+        if self.groups is None or len(self.groups) > _MAX_GROUPS:
+            ax.set(xticks=[], yticks=[])
+        else:
+            self._mark_groups(ax)
+        return self
+
+    def _colours(self) -> dict[str, Any]:
+        """A scale from 0 up, or one that is symmetric around 0 if there are negative values."""
+        most = float(np.abs(self.matrix).max()) or 1.0
+        signed = self.matrix.min() < -1e-9 * most
+        return {
+            "cmap": "RdBu_r" if signed else "viridis",
+            "vmin": -most if signed else 0.0,
+            "vmax": most,
+            "interpolation": "nearest",
+        }
+
+    def _caption(self) -> str:
+        m = len(self.matrix)
+        count = f"{m} points" if m == self.n_points else f"{m} of {self.n_points} points"
+        words = {
+            "target": ", sorted by target",
+            "spectral": ", similar ones together",
+            "given": ", in the order given",
+        }
+        return count + words[self.order]
+
+    def _mark_groups(self, ax: Axes) -> None:
+        assert self.groups is not None
+        sizes = np.array([size for _, size in self.groups])
+        ends = np.cumsum(sizes)
+        centres, labels = ends - sizes / 2 - 0.5, [label for label, _ in self.groups]
+        for end in ends[:-1]:
+            ax.axhline(end - 0.5, color="white", linewidth=0.8)
+            ax.axvline(end - 0.5, color="white", linewidth=0.8)
+        ax.set(xticks=centres, yticks=centres, xticklabels=labels, yticklabels=labels)
+        ax.tick_params(length=0)
+
+
+def _rule(order: str, y: Any) -> str:
+    if order not in _ORDERS:
+        raise ParameterError(
+            f"{_OWNER}: order = {order!r} is unknown; pass one of {', '.join(map(repr, _ORDERS))}."
+        )
+    if order == "target" and y is None:
+        raise ParameterError(f'{_OWNER}: order = "target" needs targets; pass y.')
+    if order == "auto":
+        return "spectral" if y is None else "target"
+    return order
+
+
+def _sample(n: int, most: int, random_state: Any) -> NDArray[np.intp]:
+    """All points, or a sorted random sample of them."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(check_random_state(random_state).choice(n, most, replace=False))
+
+
+def _arranged(matrix: Array, labels: NDArray[Any] | None, rule: str) -> NDArray[np.intp]:
+    """The order of the rows of a matrix."""
+    if rule == "given":
+        return np.arange(len(matrix))
+    seriation = _fiedler_order(matrix)
+    if rule == "spectral" or labels is None:
+        return seriation
+    try:
+        # A stable sort, so that the spectral order remains within a label.
+        return seriation[np.argsort(labels[seriation], kind="stable")]
+    except TypeError as error:
+        raise DataTypeError(
+            f'{_OWNER}: y cannot be sorted ({error}); pass labels of one type, or order="spectral".'
+        ) from None
+
+
+def _fiedler_order(matrix: Array) -> NDArray[np.intp]:
+    n = len(matrix)
+    if n < 3:
+        return np.arange(n)
+    length = np.sqrt(np.abs(matrix.diagonal()).astype(np.float64))
+    length[length == 0] = 1.0
+    similarity = matrix / np.outer(length, length)
+    similarity -= similarity.min()
+    laplacian = np.diag(similarity.sum(axis=1)) - similarity
+    _, vectors = eigh(laplacian, subset_by_index=[1, 1])
+    vector = vectors[:, 0]
+    # Either sign is an eigenvector: take that in which the first point comes early.
+    return np.argsort(vector if vector[0] <= 0 else -vector, kind="stable")
+
+
+def _groups(labels: NDArray[Any]) -> list[tuple[str, int]] | None:
+    """Runs of equal labels; None for targets that are hardly ever equal."""
+    starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
+    if len(starts) > max(_MAX_GROUPS, len(labels) // 4):
+        return None
+    sizes = np.diff(np.append(starts, len(labels)))
+    return [(str(labels[i]), int(size)) for i, size in zip(starts, sizes, strict=True)]

@@ -1,0 +1,193 @@
+"""How an online model came to know what it knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
+
+from mercer.exceptions import DataError
+from mercer.plot.canvas import BLUE, VERMILION, Array, Display, positive_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_OWNER = "LearningCurveDisplay"
+_LEAST_WINDOW = 10
+_WINDOWS = 40
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LearningCurveDisplay(Display):
+    """The errors of an online model on rows that it had not learned yet.
+
+    Every row is first predicted, then learned, so that its error is one on unseen data.
+
+    Parameters
+    ----------
+    recent : ndarray of shape (n,)
+        The error over the last rows, at each row.
+    overall : ndarray of shape (n,), optional
+        The error over all rows so far.
+    window : int
+        How many rows "the last rows" are.
+    xlabel : str
+        What is counted.
+    ylabel : str
+        What the error is.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The recent error.
+    overall_line_ : matplotlib Line2D or None
+        The overall error.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    sklearn.model_selection.LearningCurveDisplay : Scores of models fitted to samples of all sizes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> errors = 1 / np.arange(1.0, 101.0)
+    >>> display = mc.plot.LearningCurveDisplay.from_errors(errors, window=2)
+    >>> display.recent[:2].round(3)
+    array([1. , 0.791])
+    """
+
+    recent: Array
+    overall: Array | None = None
+    window: int = 1
+    xlabel: str = "rows seen"
+    ylabel: str = "error"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, window: int | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draw the ``learning_curve_`` of a fitted online model.
+
+        Drawn is the share of mistakes of a classifier, the root mean square error of a regressor
+        (over all targets), and for ``method="batch"`` its error at each step.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted online model, such as ``KernelLMS`` or ``KernelPerceptron``.
+        window : int, optional
+            Over how many rows the recent error is averaged; by default a fortieth of them, and at
+            least 10.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+
+        Returns
+        -------
+        LearningCurveDisplay
+            The display.
+        """
+        remedy = "pass an online model, such as KernelLMS or KernelPerceptron"
+        cls._require_fitted(estimator, "learning_curve_", remedy=remedy)
+        curve = np.asarray(estimator.learning_curve_, dtype=np.float64)
+        if is_classifier(estimator):
+            width = _width(window, len(curve))
+            mistakes = np.diff(curve, prepend=0.0)
+            return cls(
+                recent=_moving_mean(mistakes, width),
+                overall=_moving_mean(mistakes, len(curve)),
+                window=width,
+                ylabel="share of mistakes",
+            ).plot(ax)
+        if getattr(estimator, "method", None) == "batch":
+            return cls(recent=curve, xlabel="step", ylabel="root mean square error").plot(ax)
+        return cls.from_errors(curve, window=window, ax=ax)
+
+    @classmethod
+    def from_errors(
+        cls, errors: ArrayLike, *, window: int | None = None, ax: Axes | None = None
+    ) -> Self:
+        """Draw the root mean square of errors that were made one after another.
+
+        Parameters
+        ----------
+        errors : array-like of shape (n,) or (n, n_targets)
+            The error of each row before it was learned, y_i - f(x_i).
+        window : int, optional
+            Over how many rows the recent error is averaged; by default a fortieth of them, and at
+            least 10.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+
+        Returns
+        -------
+        LearningCurveDisplay
+            The display.
+        """
+        cls._require_matplotlib()
+        made = np.atleast_1d(np.asarray(errors, dtype=np.float64))
+        if not made.size or not np.isfinite(made).all():
+            raise DataError(f"{_OWNER}: errors are empty, or have NaN or infinity; pass numbers.")
+        width = _width(window, len(made))
+        squares = np.square(made).reshape(len(made), -1).mean(axis=1)
+        return cls(
+            recent=np.sqrt(_moving_mean(squares, width)),
+            overall=np.sqrt(_moving_mean(squares, len(made))),
+            window=width,
+            ylabel="root mean square error",
+        ).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+
+        Returns
+        -------
+        LearningCurveDisplay
+            The display.
+        """
+        ax = self._draw_on(ax)
+        from matplotlib.ticker import MaxNLocator
+
+        steps = np.arange(1, len(self.recent) + 1)
+        (self.line_,) = ax.plot(steps, self.recent, color=BLUE, label=f"last {self.window} rows")
+        self.overall_line_ = None
+        if self.overall is not None:
+            (self.overall_line_,) = ax.plot(
+                steps, self.overall, color=VERMILION, linestyle="--", label="all rows so far"
+            )
+            ax.legend(loc="best", frameon=False)
+        # A share of mistakes reaches 0, which a logarithmic axis does not have.
+        if self.recent.min() > 0:
+            ax.set_yscale("log")
+        else:
+            ax.set_ylim(bottom=0)
+        ax.margins(x=0.01)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
+        return self
+
+
+def _width(window: int | None, n: int) -> int:
+    if window is None:
+        return max(_LEAST_WINDOW, n // _WINDOWS)
+    return positive_integer(window, "window", _OWNER)
+
+
+def _moving_mean(values: Array, window: int) -> Array:
+    """The mean of the last `window` values, of fewer at the beginning."""
+    sums = np.cumsum(values)
+    sums[window:] -= np.cumsum(values)[:-window]
+    counts = np.minimum(np.arange(1, len(values) + 1), window)
+    return np.asarray(np.maximum(sums, 0.0) / counts)

@@ -1,0 +1,322 @@
+"""The spectral view of kernel ridge: what is kept along each eigenvector, and what alpha does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mercer.exceptions import ParameterError
+from mercer.plot.canvas import BLUE, GREEN, GREY, VERMILION, Array, Display
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from mercer.models.results import RidgePath
+    from mercer.models.ridge import KernelRidge
+
+_REMEDY = "pass a fitted KernelRidge"
+_DECADES = 3
+_N_ALPHAS = 49
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ShrinkageDisplay(Display):
+    """Shrinkage factors s / (s + alpha): how much of the target is kept along each eigenvector.
+
+    Parameters
+    ----------
+    shrinkage : ndarray of shape (r,)
+        The factors, descending.
+    alpha : float
+        The alpha they belong to.
+    effective_dof : float
+        Effective degrees of freedom.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The factors.
+    dof_line_ : matplotlib Line2D
+        The vertical line at the effective degrees of freedom.
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    RidgePathDisplay : The degrees of freedom as a function of alpha.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = mc.KernelRidge(mc.RBF(), alpha=0.1).fit(X, np.sin(X).ravel())
+    >>> display = mc.plot.ShrinkageDisplay.from_estimator(model)
+    >>> len(display.shrinkage)
+    39
+    """
+
+    shrinkage: Array
+    alpha: float
+    effective_dof: float
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: KernelRidge, *, ax: Axes | None = None, **line_kwargs: Any
+    ) -> Self:
+        """Draw the shrinkage factors of a fitted model.
+
+        Parameters
+        ----------
+        estimator : KernelRidge
+            A fitted model.
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **line_kwargs
+            Passed to the line of the factors, for example ``label`` or ``color``.
+
+        Returns
+        -------
+        ShrinkageDisplay
+            The display.
+        """
+        cls._require_fitted(estimator, "shrinkage_", "effective_dof_", remedy=_REMEDY)
+        display = cls(
+            shrinkage=estimator.shrinkage_,
+            alpha=estimator.alpha_,
+            effective_dof=estimator.effective_dof_,
+        )
+        return display.plot(ax, **line_kwargs)
+
+    def plot(self, ax: Axes | None = None, **line_kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; on a new figure by default.
+        **line_kwargs
+            Passed to the line of the factors, for example ``label`` or ``color``.
+
+        Returns
+        -------
+        ShrinkageDisplay
+            The display.
+        """
+        ax = self._draw_on(ax)
+        settings: dict[str, Any] = {"marker": "o", "markersize": 3, "linewidth": 1, "color": BLUE}
+        settings["label"] = rf"$\alpha$ = {self.alpha:.3g}, df = {self.effective_dof:.3g}"
+        self.line_: Line2D
+        (self.line_,) = ax.plot(
+            np.arange(1, len(self.shrinkage) + 1), self.shrinkage, **(settings | line_kwargs)
+        )
+        self.dof_line_ = ax.axvline(
+            max(self.effective_dof, 1.0), color=self.line_.get_color(), linestyle=":", linewidth=1
+        )
+        ax.set(
+            xscale="log",
+            ylim=(-0.03, 1.03),
+            xlabel="eigenvector, by descending eigenvalue (dotted: df)",
+            ylabel=r"share kept, $s_j \, / \, (s_j + \alpha)$",
+        )
+        ax.legend(loc="best", frameon=False)
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RidgePathDisplay(Display):
+    """Leave-one-out and GCV errors, and below them the degrees of freedom, against alpha.
+
+    Parameters
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Positive weights of the squared norm, ascending.
+    loo_errors : ndarray of shape (n_alphas,)
+        Mean squared leave-one-out errors.
+    gcv_errors : ndarray of shape (n_alphas,)
+        Generalised cross-validation errors.
+    effective_dof : ndarray of shape (n_alphas,)
+        Effective degrees of freedom.
+    alpha : float, optional
+        The alpha of a fitted model, which is marked.
+
+    Attributes
+    ----------
+    loo_line_, gcv_line_, dof_line_ : matplotlib Line2D
+        The curves.
+    ax_ : matplotlib Axes
+        The axes of the errors.
+    dof_ax_ : matplotlib Axes
+        The axes of the degrees of freedom.
+    figure_ : matplotlib Figure
+        The figure.
+
+    See Also
+    --------
+    SearchDisplay : Errors of a search that compares kernels too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> model = mc.KernelRidge(mc.RBF(), alpha="loo").fit(X, np.sin(X).ravel())
+    >>> display = mc.plot.RidgePathDisplay.from_estimator(model)
+    >>> display.ax_.get_xscale()
+    'log'
+    """
+
+    alphas: Array
+    loo_errors: Array
+    gcv_errors: Array
+    effective_dof: Array
+    alpha: float | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: KernelRidge,
+        alphas: ArrayLike | None = None,
+        *,
+        ax: Axes | None = None,
+    ) -> Self:
+        """Draw the errors and degrees of freedom of a fitted model's problem at other alphas.
+
+        Parameters
+        ----------
+        estimator : KernelRidge
+            A fitted model.
+        alphas : array-like of shape (n_alphas,), optional
+            Positive weights of the squared norm. By default the range that the model's own
+            search compared, or three decades to either side of the model's alpha.
+        ax : matplotlib Axes, optional
+            Where to draw; its lower part is given to the degrees of freedom. By default on a new
+            figure.
+
+        Returns
+        -------
+        RidgePathDisplay
+            The display.
+        """
+        cls._require_fitted(estimator, "loo_path", "gcv_path", "dof_path", remedy=_REMEDY)
+        grid = _positive(_default_alphas(estimator) if alphas is None else alphas)
+        display = cls(
+            alphas=grid,
+            loo_errors=estimator.loo_path(grid),
+            gcv_errors=estimator.gcv_path(grid),
+            effective_dof=estimator.dof_path(grid),
+            alpha=estimator.alpha_,
+        )
+        return display.plot(ax)
+
+    @classmethod
+    def from_path(cls, path: RidgePath, *, ax: Axes | None = None) -> Self:
+        """Draw a path; an alpha of 0, which a logarithmic axis does not have, is left out.
+
+        Parameters
+        ----------
+        path : RidgePath
+            What ``KernelRidge.path`` returned.
+        ax : matplotlib Axes, optional
+            Where to draw.
+
+        Returns
+        -------
+        RidgePathDisplay
+            The display.
+        """
+        cls._require_matplotlib()
+        _positive(path.alphas[path.alphas > 0])
+        order = np.argsort(path.alphas)[np.count_nonzero(path.alphas == 0) :]
+        return cls(
+            alphas=path.alphas[order],
+            loo_errors=path.loo_errors[order],
+            gcv_errors=path.gcv_errors[order],
+            effective_dof=path.effective_dof[order],
+        ).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; its lower part is given to the degrees of freedom.
+
+        Returns
+        -------
+        RidgePathDisplay
+            The display.
+        """
+        ax = self._draw_on(ax)
+        self.dof_ax_ = below = self._split(ax)
+        self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", color=BLUE)
+        self.gcv_line_ = self._errors(self.gcv_errors, "GCV", color=VERMILION, linestyle="--")
+        (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
+        ax.set(xscale="log", yscale=self._error_scale(), ylabel="mean squared error")
+        ax.tick_params(axis="x", which="both", labelbottom=False)
+        below.set(xlabel=r"$\alpha$", ylabel="degrees of freedom", ylim=(0, None))
+        if self.alpha is not None and self.alpha > 0:
+            label = rf"model, $\alpha$ = {self.alpha:.3g}"
+            ax.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":", label=label)
+            below.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":")
+        ax.legend(loc="best", frameon=False)
+        self.figure_.align_ylabels([ax, below])
+        return self
+
+    def _error_scale(self) -> str:
+        """Linear for errors that a logarithmic axis does not have.
+
+        They are 0 for a constant target, and infinite for one row, which cannot be left out.
+        """
+        drawn = np.concatenate([self.loo_errors, self.gcv_errors])
+        return "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
+
+    def _split(self, ax: Axes) -> Axes:
+        """Give the lower third of a subplot to new axes."""
+        place = ax.get_subplotspec()
+        if place is None:
+            raise ParameterError(
+                "RidgePathDisplay: ax is not part of a grid of subplots, and cannot be divided; "
+                "pass axes made by plt.subplots(), or leave ax out."
+            )
+        halves = place.subgridspec(2, 1, height_ratios=[2, 1], hspace=0.05)
+        ax.set_subplotspec(halves[0])
+        return self.figure_.add_subplot(halves[1], sharex=ax)
+
+    def _errors(self, errors: Array, name: str, **settings: Any) -> Line2D:
+        """One curve with a dot at its least value."""
+        line: Line2D
+        (line,) = self.ax_.plot(self.alphas, errors, label=name, **settings)
+        least = np.argmin(errors)
+        self.ax_.plot(self.alphas[least], errors[least], "o", color=line.get_color())
+        return line
+
+
+def _positive(alphas: ArrayLike) -> Array:
+    """Alphas for a logarithmic axis, ascending."""
+    try:
+        grid = np.sort(np.atleast_1d(np.asarray(alphas, dtype=np.float64)), axis=None)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    if not grid.size or not np.all(np.isfinite(grid) & (grid > 0)):
+        raise ParameterError(
+            f"RidgePathDisplay: alphas = {alphas!r} are not finite numbers > 0, as a logarithmic "
+            "axis needs; pass for example numpy.logspace(-6, 2, 50)."
+        )
+    return grid
+
+
+def _default_alphas(estimator: KernelRidge) -> Array:
+    compared: Array = getattr(estimator, "alphas_", np.empty(0))
+    compared = compared[compared > 0]
+    if compared.size > 1:
+        return np.geomspace(compared.min(), compared.max(), max(_N_ALPHAS, compared.size))
+    centre = estimator.alpha_ or 1.0
+    return centre * np.logspace(-_DECADES, _DECADES, _N_ALPHAS)

@@ -1,0 +1,245 @@
+"""The search for hyper-parameters: a bounded maximum of an objective with a gradient.
+
+The objective is a log marginal likelihood or something like it, so evaluations are dear, may fail
+(a matrix without a factor) and may have several maxima.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from mercer.exceptions import DataError, ParameterError, ValidityError
+
+Array = NDArray[np.floating[Any]]
+Objective = Callable[[Array], tuple[float, Array]]
+Report = Callable[[Array, float], bool]
+
+_FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
+
+# A search that ends because the objective is only known up to rounding has converged if its slope
+# is this small beside its value.
+_FLAT = 1e-4
+_AT_BOUND = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best point of a search.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        Where the objective is largest.
+    value : float
+        The objective there.
+    gradient_norm : float
+        Largest entry of the gradient there, leaving out those that point out of the bounds.
+    n_iter : int
+        Iterations of all starts together.
+    n_evaluations : int
+        Evaluations of the objective, of all starts together.
+    converged : bool
+        Whether the start that led here ended at a maximum.
+    at_low, at_high : ndarray of bool of shape (p,)
+        Which entries of theta are at a bound.
+    """
+
+    theta: Array
+    value: float
+    gradient_norm: float
+    n_iter: int
+    n_evaluations: int
+    converged: bool
+    at_low: NDArray[np.bool_]
+    at_high: NDArray[np.bool_]
+
+    @classmethod
+    def held(cls, theta: Array) -> Optimum:
+        """What there is without a search.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            The hyper-parameters.
+
+        Returns
+        -------
+        Optimum
+            Converged, with no value.
+        """
+        nowhere = np.zeros(len(theta), dtype=bool)
+        return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
+
+
+def maximise(
+    objective: Objective,
+    start: ArrayLike,
+    bounds: ArrayLike,
+    *,
+    starts: Iterable[ArrayLike] = (),
+    max_iter: int = 200,
+    report: Report | None = None,
+) -> Optimum:
+    """Maximise by L-BFGS-B from one or more starts, and keep the best.
+
+    Parameters
+    ----------
+    objective : callable
+        ``objective(theta)`` returns the value and the gradient. An evaluation that is not finite or
+        raises a `ValidityError`, `DataError` or `ParameterError` counts as minus infinity: the
+        search turns back.
+    start : array-like of shape (p,)
+        Where to begin; moved into the bounds if it is outside.
+    bounds : array-like of shape (p, 2)
+        Low and high bound of each entry; infinite where there is none.
+    starts : iterable of array-like of shape (p,)
+        Where to begin again.
+    max_iter : int
+        Iterations from each start.
+    report : callable, optional
+        Called after each iteration with the best theta and value so far; True stops the search.
+
+    Returns
+    -------
+    Optimum
+        The best point seen.
+
+    Raises
+    ------
+    MercerError
+        What the objective raised at the first start, if it fails at every start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import evidence
+    >>> bowl = lambda theta: (-float(theta @ theta), -2 * theta)
+    >>> found = evidence.maximise(bowl, [1.0, 2.0], [[-5, 5], [0.5, 5]])
+    >>> found.theta.round(6) + 0.0
+    array([0. , 0.5])
+    >>> found.converged, found.at_low.tolist()
+    (True, [False, True])
+    """
+    search = _Search(objective, np.asarray(bounds, dtype=np.float64).reshape(-1, 2), report)
+    for point in (start, *starts):
+        search.climb(np.asarray(point, dtype=np.float64), max_iter)
+        if search.stopped:
+            break
+    return search.optimum()
+
+
+class _Search:
+    """The best point so far, and the counts, over all starts."""
+
+    def __init__(self, objective: Objective, bounds: Array, report: Report | None) -> None:
+        self.objective, self.bounds, self.report = objective, bounds, report
+        self.best: tuple[float, Array, Array] | None = None
+        self.failure: BaseException | None = None
+        self.n_iter = self.n_evaluations = 0
+        self.converged = self.stopped = False
+
+    def climb(self, start: Array, max_iter: int) -> None:
+        """Run L-BFGS-B from one start."""
+        low, high = self.bounds.T
+        before = -np.inf if self.best is None else self.best[0]
+        climb = _Climb(self, np.clip(start, low, high))
+        if not climb.possible:
+            return
+        if not len(start) or not max_iter:
+            self.converged |= not len(start)
+            return
+        result = minimize(
+            climb.descend,
+            climb.start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            callback=self._step,
+            options={"maxiter": max_iter},
+        )
+        self.n_iter += int(result.nit)
+        if self.best is not None and self.best[0] > before:
+            self.converged = self._ended_well(result)
+
+    def evaluate(self, theta: Array) -> tuple[float, Array] | None:
+        """The objective, or None where it has no value."""
+        self.n_evaluations += 1
+        try:
+            value, gradient = self.objective(theta)
+        except _FAILURES as error:
+            self.failure = self.failure or error
+            return None
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return None
+        if self.best is None or value > self.best[0]:
+            self.best = float(value), theta.copy(), np.array(gradient, dtype=np.float64)
+        return float(value), np.asarray(gradient, dtype=np.float64)
+
+    def optimum(self) -> Optimum:
+        """What was found."""
+        if self.best is None:
+            raise self.failure or ValidityError(
+                "the objective is not finite at any start; pass other starting values, or scale "
+                "the data."
+            )
+        value, theta, _ = self.best
+        slack = _AT_BOUND * (1 + np.abs(theta))
+        return Optimum(
+            theta=theta,
+            value=value,
+            gradient_norm=self._slope(),
+            n_iter=self.n_iter,
+            n_evaluations=self.n_evaluations,
+            converged=self.converged,
+            at_low=theta <= self.bounds[:, 0] + slack,
+            at_high=theta >= self.bounds[:, 1] - slack,
+        )
+
+    def _step(self, intermediate_result: OptimizeResult) -> None:
+        """Tell whoever watches. The name of the parameter is scipy's."""
+        if self.report is not None and self.best is not None:
+            value, theta, _ = self.best
+            self.stopped = self.report(theta, value)
+            if self.stopped:
+                raise StopIteration
+
+    def _ended_well(self, result: Any) -> bool:
+        assert self.best is not None
+        if self.stopped:
+            return False
+        flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
+        return bool(result.status == 0 or (result.status == 2 and flat))
+
+    def _slope(self) -> float:
+        """The largest entry of the gradient that does not point out of the bounds."""
+        assert self.best is not None
+        _, theta, gradient = self.best
+        low, high = self.bounds.T
+        moved = np.clip(theta + gradient, low, high) - theta
+        return float(np.abs(moved).max(initial=0.0))
+
+
+class _Climb:
+    """The objective as scipy minimises it: finite everywhere."""
+
+    def __init__(self, search: _Search, start: Array) -> None:
+        self.search, self.start = search, start
+        first = search.evaluate(start)
+        self.possible = first is not None
+        self.worst = -first[0] if first is not None else 0.0
+        self.first = first
+
+    def descend(self, theta: Array) -> tuple[float, Array]:
+        """Minus the objective and its gradient."""
+        found = self.first if np.array_equal(theta, self.start) else self.search.evaluate(theta)
+        if found is None:
+            # A wall, not a cliff without end: the line search interpolates between values.
+            return self.worst + 10 * (1 + abs(self.worst)), np.zeros_like(theta)
+        self.worst = max(self.worst, -found[0])
+        return -found[0], -found[1]

@@ -1,0 +1,208 @@
+"""Contributions of training points: sums, orders, shapes, for every model of representer form."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
+
+import mercer as mc
+from mercer.exceptions import DataError, ParameterError
+from mercer.models import Contributions, RepresenterModel, representer
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+Y = np.sin(X[:, 0]) + 3
+Z = RNG.normal(size=(7, 2))
+RBF = mc.RBF(length_scale=1.5)
+
+
+def models() -> list[type[Any]]:
+    """Every public model of representer form."""
+    public = (getattr(mc, name) for name in mc.__all__)
+    return [c for c in public if inspect.isclass(c) and issubclass(c, RepresenterModel)]
+
+
+def sum_of(found: Contributions) -> Array:
+    return np.asarray(found.values.sum(axis=1) + found.rest + found.intercept)
+
+
+def naive(model: Any, row: Array, top: int) -> tuple[list[int], list[float], float]:
+    """Sort all terms in plain Python."""
+    terms = [
+        float(a) * float(model.kernel_([row], [x])[0, 0])
+        for a, x in zip(model.dual_coef_, X, strict=True)
+    ]
+    order = sorted(range(len(terms)), key=lambda i: -abs(terms[i]))[:top]
+    rest = sum(t for i, t in enumerate(terms) if i not in order)
+    return order, [terms[i] for i in order], rest
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("top", [1, 4, 30, 100])
+def test_shown_rest_and_intercept_sum_to_the_function(model: type[Any], top: int) -> None:
+    targets = (Y > 3).astype(int) if is_classifier(model()) else Y
+    fitted = model(RBF).fit(X, targets)
+    expected = fitted._function_values(Z).reshape(len(Z), -1)
+    for output in range(expected.shape[1]):
+        found = fitted.contributions(Z, top=top, output=output)
+        n = len(fitted.points_)
+        assert found.indices.shape == found.values.shape == (7, min(top, n))
+        np.testing.assert_allclose(found.prediction, expected[:, output], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(sum_of(found), found.prediction, rtol=1e-12, atol=1e-14)
+        if top >= n:
+            assert np.all(found.rest == 0)
+
+
+def test_the_largest_terms_are_shown_in_order() -> None:
+    model = mc.KernelRidge(RBF, alpha=0.1).fit(X, Y)
+    found = model.contributions(Z, top=5)
+    assert len(found) == 7
+    for i, row in enumerate(Z):
+        order, terms, rest = naive(model, row, 5)
+        assert found.indices[i].tolist() == order
+        np.testing.assert_allclose(found.values[i], terms, rtol=1e-10)
+        assert found.rest[i] == pytest.approx(rest, abs=1e-12)
+    kernel_values = np.take_along_axis(RBF(Z, X), found.indices, axis=1)
+    np.testing.assert_allclose(found.kernel_values, kernel_values, rtol=1e-13)
+    np.testing.assert_array_equal(
+        found.values, found.kernel_values * model.dual_coef_[found.indices]
+    )
+
+
+@pytest.mark.parametrize("psd", ["clip", "flip", "shift"])
+def test_a_repaired_matrix_still_sums(psd: Any) -> None:
+    indefinite = mc.Sigmoid(gain=2.0, offset=-1.0)
+    model = mc.KernelRidge(indefinite, alpha=0.5, psd=psd).fit(X, Y)
+    found = model.contributions(Z, top=3)
+    np.testing.assert_allclose(sum_of(found), model.predict(Z), rtol=1e-9)
+
+
+def test_several_targets_are_explained_one_at_a_time() -> None:
+    targets = np.column_stack([Y, -2 * Y, X[:, 1]])
+    model = mc.KernelRidge(RBF).fit(X, targets)
+    for output in range(3):
+        found = model.contributions(Z, top=2, output=output)
+        np.testing.assert_allclose(sum_of(found), model.predict(Z)[:, output], rtol=1e-12)
+    for output in (None, 3, -1, 0.5, True, "y"):
+        with pytest.raises(ParameterError, match="one of the model's 3 outputs"):
+            model.contributions(Z, output=output)  # type: ignore[arg-type]
+    single = mc.KernelRidge(RBF).fit(X, targets[:, :1])
+    assert single.contributions(Z).prediction.shape == (7,)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_blocks_do_not_change_a_number(fit_intercept: bool, monkeypatch: Any) -> None:
+    model = mc.KernelRidge(RBF, fit_intercept=fit_intercept).fit(X, Y)
+    whole = model.contributions(Z, top=4)
+    sizes = []
+    call = mc.RBF.__call__
+
+    def recorded(self: mc.RBF, A: Any, B: Any = None) -> Array:
+        block = call(self, A, B)
+        sizes.append(block.size)
+        return block
+
+    monkeypatch.setattr(representer, "_BLOCK", 65)
+    monkeypatch.setattr(mc.RBF, "__call__", recorded)
+    parts = model.contributions(Z, top=4)
+    assert max(sizes) <= 65
+    assert sum(sizes) == 7 * 30
+    for name in ("indices", "values", "kernel_values", "rest", "prediction"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+def test_of_equal_terms_the_earlier_point_comes_first() -> None:
+    model = mc.KernelRidge(mc.Constant(1.0), alpha=1.0, fit_intercept=False)
+    model.fit(np.zeros((5, 1)), np.ones(5))
+    model.dual_coef_ = np.full(5, 0.25)  # those of the fit are equal but for rounding
+    found = model.contributions([[0.0]], top=5)
+    assert found.indices.tolist() == [[0, 1, 2, 3, 4]]
+
+
+def test_data_of_every_kind() -> None:
+    words = ["abab", "abba", "baba", "aaaa"]
+    strings = mc.KernelRidge(mc.Spectrum(2)).fit(words, [1.0, 2.0, 1.0, 3.0])
+    found = strings.contributions(["aaab"], top=2)
+    assert list(found.points(0)) == [words[i] for i in found.indices[0]]
+    np.testing.assert_allclose(sum_of(found), strings.predict(["aaab"]))
+
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model = mc.KernelRidge(RBF).fit(frame, Y)
+    found = model.contributions(frame.iloc[:3], top=4)
+    pd.testing.assert_frame_equal(
+        found.points(1).reset_index(drop=True),
+        frame.iloc[found.indices[1]].reset_index(drop=True),
+    )
+
+    rows = sp.csr_array(X)
+    sparse = mc.KernelRidge(mc.Linear()).fit(rows, Y).contributions(rows[:2], top=3)
+    np.testing.assert_allclose(sparse.points(0).toarray(), X[sparse.indices[0]])
+
+    matrix = mc.KernelRidge(mc.Precomputed()).fit(RBF(X), Y)
+    direct = mc.KernelRidge(RBF).fit(X, Y)
+    np.testing.assert_allclose(
+        matrix.contributions(RBF(Z, X), top=3).values,
+        direct.contributions(Z, top=3).values,
+        rtol=1e-9,
+    )
+
+    single = mc.KernelRidge(RBF).fit(X.astype(np.float32), Y.astype(np.float32))
+    found = single.contributions(Z.astype(np.float32))
+    np.testing.assert_allclose(sum_of(found), single.predict(Z.astype(np.float32)), rtol=1e-5)
+
+
+def test_one_training_point() -> None:
+    found = mc.KernelRidge(RBF).fit([[1.0]], [2.0]).contributions([[0.0]])
+    assert found.indices.tolist() == [[0]]
+    assert found.prediction == pytest.approx([2.0])
+
+
+def test_to_dict_is_a_data_frame() -> None:
+    found = mc.KernelRidge(RBF).fit(X, Y).contributions(Z, top=3)
+    for frame in (pd.DataFrame(found.to_dict()), pl.DataFrame(found.to_dict()).to_pandas()):
+        assert list(frame.columns) == ["row", "rank", "index", "kernel_value", "value"]
+        sums = frame.groupby("row")["value"].sum() + found.rest + found.intercept
+        np.testing.assert_allclose(sums, found.prediction)
+        assert frame["index"].to_numpy().reshape(7, 3).tolist() == found.indices.tolist()
+
+
+def test_the_text_states_the_numbers() -> None:
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    found = model.contributions(Z, top=2)
+    text = str(found)
+    assert f"row 0: f(x) = {found.prediction[0]:.4g}" in text
+    assert f"{found.values[0, 1]:+.4g}" in text
+    assert "28 others" in text
+    assert text.endswith("... and 2 more rows")
+    assert "others" not in str(model.contributions(Z[:1], top=30))
+    assert repr(found) == "Contributions(m=7, top=2, training=Points(30 rows))"
+
+
+@pytest.mark.parametrize("top", [0, -1, 2.5, True, None, "all"])
+def test_top_is_a_positive_whole_number(top: Any) -> None:
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    with pytest.raises(ParameterError, match=r"KernelRidge: top = .* at least 1; pass"):
+        model.contributions(Z, top=top)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        mc.KernelRidge(RBF).contributions(Z)
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    with pytest.raises(DataError, match="3 features"):
+        model.contributions(np.zeros((2, 3)))
+    with pytest.raises(DataError, match="0 sample"):
+        model.contributions(np.zeros((0, 2)))
+    with pytest.raises(DataError, match="NaN"):
+        model.contributions([[np.nan, 0.0]])

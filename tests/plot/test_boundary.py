@@ -1,0 +1,154 @@
+"""Models of two inputs: surface, boundary, margins, data, coefficients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris, make_moons
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+import mercer as mc
+from mercer.exceptions import DataError, ParameterError
+
+X, LABELS = make_moons(40, noise=0.2, random_state=0)
+TARGET = X[:, 0] * X[:, 1]
+CLASSIFIER = SVC().fit(X, LABELS)
+draw = mc.plot.BoundaryDisplay.from_estimator
+
+
+def test_the_surface_of_two_classes_is_the_decision_function() -> None:
+    display = draw(CLASSIFIER, X, LABELS, grid_resolution=30)
+    grid = np.column_stack([display.surface.xx0.ravel(), display.surface.xx1.ravel()])
+    np.testing.assert_allclose(display.surface.response.ravel(), CLASSIFIER.decision_function(grid))
+    assert (display.method, display.threshold) == ("decision_function", 0.0)
+    assert display.margin_ is not None
+    assert list(display.margin_.levels) == [-1.0, 1.0]
+    low, high = X.min(axis=0), X.max(axis=0)
+    np.testing.assert_allclose(grid.min(axis=0), low - 0.1 * (high - low))
+    np.testing.assert_allclose(grid.max(axis=0), high + 0.1 * (high - low))
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("$x_1$", "$x_2$")
+    assert display.figure_.axes[-1].get_ylabel() == "decision function"
+
+
+def test_the_boundary_is_where_the_decision_changes() -> None:
+    display = draw(CLASSIFIER, X, LABELS, grid_resolution=100)
+    (lines,) = display.boundary_
+    on_boundary = np.concatenate([path.vertices for path in lines.get_paths()])
+    assert np.abs(CLASSIFIER.decision_function(on_boundary)).max() < 0.02
+
+
+def test_points_are_drawn_by_class() -> None:
+    display = draw(CLASSIFIER, X, LABELS)
+    for label, points in enumerate(display.points_):
+        np.testing.assert_array_equal(points.get_offsets(), X[label == LABELS])
+        assert points.get_label() == str(label)
+    (unlabelled,) = draw(CLASSIFIER, X).points_
+    np.testing.assert_array_equal(unlabelled.get_offsets(), X)
+
+
+def test_a_surface_without_a_boundary() -> None:
+    rare = LogisticRegression(C=1e-6).fit(X, np.arange(40) == 0)
+    display = draw(rare, X)
+    assert display.boundary_ == []
+    flat = draw(LogisticRegression(C=1e-6).fit(X, LABELS), X)
+    assert len(flat.boundary_) == 1
+    assert flat.margin_ is None
+
+
+@pytest.mark.parametrize("method", ["predict_proba", "predict"])
+def test_other_responses_have_their_boundary_at_a_half(method: Any) -> None:
+    model = LogisticRegression().fit(X, LABELS)
+    display = draw(model, X, LABELS, response_method=method)
+    assert display.threshold == 0.5
+    assert display.margin_ is None
+    drawn = [ax.get_ylabel() for ax in display.figure_.axes[1:]]
+    assert drawn == (["probability of 1"] if method == "predict_proba" else [])
+
+
+@pytest.mark.parametrize("method", ["decision_function", "predict_proba", "predict"])
+def test_three_classes(method: Any) -> None:
+    iris = load_iris()
+    names = iris.target_names[iris.target]
+    model = LogisticRegression(max_iter=1000).fit(iris.data[:, 2:], names)
+    display = draw(model, iris.data[:, 2:], names, response_method=method, grid_resolution=60)
+    assert len(display.boundary_) == len(display.points_) == 3
+    assert [points.get_label() for points in display.points_] == list(iris.target_names)
+    assert display.margin_ is None
+    if method != "predict":
+        (middle,) = [np.concatenate([path.vertices for path in display.boundary_[1].get_paths()])]
+        scores = np.sort(getattr(model, method)(middle), axis=1)
+        assert np.abs(scores[:, -1] - scores[:, -2]).max() < 0.1
+
+
+def test_a_regressor_shares_its_colours_with_the_targets() -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=0.5), alpha=0.1).fit(X, TARGET)
+    display = draw(model, X, TARGET)
+    assert display.boundary_ == []
+    (points,) = display.points_
+    assert points.norm is display.surface.surface_.norm
+    np.testing.assert_array_equal(points.get_array(), TARGET)
+    assert display.figure_.axes[-1].get_ylabel() == "f(x)"
+
+
+def test_rings_have_areas_in_proportion_to_coefficients() -> None:
+    model = mc.KernelRidge(mc.RBF(length_scale=0.5), alpha=0.1)
+    weights = np.ones(len(X))
+    weights[:5] = 0
+    model.fit(X, TARGET, weights)
+    display = draw(model, X, TARGET)
+    assert display.rings_ is not None
+    sizes = np.abs(model.dual_coef_[5:])
+    np.testing.assert_array_equal(display.rings_.get_offsets(), X[5:])
+    np.testing.assert_allclose(
+        display.rings_.get_sizes() / display.rings_.get_sizes().max(), sizes / sizes.max()
+    )
+    assert draw(model, X, coefficients=False).rings_ is None
+    assert draw(CLASSIFIER, X).rings_ is None
+    assert draw(mc.KernelRidge(mc.RBF()).fit(X, np.zeros(40)), X).rings_ is None
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames_keep_their_names(frame: Any) -> None:
+    data = frame({"length": X[:, 0], "width": X[:, 1]})
+    display = draw(mc.KernelRidge(mc.RBF()).fit(data, TARGET), data)
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("length", "width")
+
+
+def test_two_columns_are_needed() -> None:
+    cube = np.column_stack([X, TARGET])
+    model = SVC().fit(cube, LABELS)
+    with pytest.raises(DataError, match=r"X has shape \(40, 3\), but 2 column\(s\) can be drawn"):
+        draw(model, cube)
+    with pytest.raises(DataError, match=r"SVC cannot be drawn over two columns: .*3 features"):
+        draw(model, X)
+    ridge = mc.KernelRidge(mc.RBF()).fit(cube, TARGET)
+    with pytest.raises(DataError, match="a model fitted on as many columns"):
+        draw(ridge, X)
+
+
+def test_several_targets_cannot_be_drawn() -> None:
+    model = mc.KernelRidge(mc.RBF()).fit(X, np.column_stack([TARGET, -TARGET]))
+    with pytest.raises(DataError, match="Multi-output"):
+        draw(model, X)
+
+
+def test_bad_input_is_refused() -> None:
+    with pytest.raises(DataError, match="SVC was not fitted with; pass labels among 0, 1"):
+        draw(CLASSIFIER, X, LABELS + 1)
+    with pytest.raises(ParameterError, match="response_method = 'guess' is unknown"):
+        draw(CLASSIFIER, X, response_method="guess")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="SVC has no predict_proba"):
+        draw(CLASSIFIER, X, response_method="predict_proba")
+    with pytest.raises(ParameterError, match="grid_resolution"):
+        draw(CLASSIFIER, X, grid_resolution=1)
+
+
+def test_other_models_are_refused() -> None:
+    with pytest.raises(ParameterError, match="KMeans is neither a classifier nor a"):
+        draw(KMeans(3, n_init=1, random_state=0).fit(X), X)

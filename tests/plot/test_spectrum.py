@@ -1,0 +1,151 @@
+"""Displays of kernel ridge show the model's own numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import mercer as mc
+from mercer.exceptions import ParameterError
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
+RBF = mc.RBF(length_scale=1.5)
+
+
+def test_shrinkage_factors_are_the_models() -> None:
+    model = mc.KernelRidge(RBF, alpha=0.4).fit(X, Y)
+    display = mc.plot.ShrinkageDisplay.from_estimator(model)
+    ridge = np.linalg.eigvalsh(RBF(X) - RBF(X).mean(0) - RBF(X).mean(1)[:, None] + RBF(X).mean())
+    expected = np.sort(ridge)[::-1][:39]
+    np.testing.assert_allclose(display.line_.get_ydata(), expected / (expected + 0.4), atol=1e-10)
+    assert list(display.line_.get_xdata()) == list(range(1, 40))  # type: ignore[arg-type]
+    assert display.dof_line_.get_xdata()[0] == pytest.approx(model.effective_dof_)  # type: ignore[index]
+    assert display.ax_.get_xscale() == "log"
+    assert "eigenvector" in display.ax_.get_xlabel()
+    assert "share kept" in display.ax_.get_ylabel()
+    legend = display.ax_.get_legend()
+    assert legend is not None
+    assert legend.get_texts()[0].get_text().startswith(r"$\alpha$ = 0.4, df = ")
+
+
+def test_several_models_share_axes() -> None:
+    _, ax = plt.subplots()
+    for alpha, color in ((0.1, "C0"), (1.0, "C1")):
+        model = mc.KernelRidge(RBF, alpha=alpha).fit(X, Y)
+        mc.plot.ShrinkageDisplay.from_estimator(model, ax=ax, color=color, label=f"{alpha}")
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["0.1", "1.0"]
+
+
+def test_the_path_shows_loo_gcv_and_degrees_of_freedom() -> None:
+    model = mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
+    alphas = [10.0, 0.1, 1.0]
+    display = mc.plot.RidgePathDisplay.from_estimator(model, alphas)
+    np.testing.assert_array_equal(display.alphas, [0.1, 1.0, 10.0])
+    grid = display.alphas
+    np.testing.assert_allclose(display.loo_line_.get_ydata(), model.loo_path(grid))
+    np.testing.assert_allclose(display.gcv_line_.get_ydata(), model.gcv_path(grid))
+    np.testing.assert_allclose(display.dof_line_.get_ydata(), model.dof_path(grid))
+    np.testing.assert_array_equal(display.dof_line_.get_xdata(), grid)
+    assert display.ax_.get_xscale() == display.dof_ax_.get_xscale() == "log"
+    assert display.ax_.get_ylabel() == "mean squared error"
+    assert display.dof_ax_.get_ylabel() == "degrees of freedom"
+    assert display.dof_ax_.get_xlabel() == r"$\alpha$"
+    legend = display.ax_.get_legend()
+    assert legend is not None
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["leave-one-out", "GCV", rf"model, $\alpha$ = {model.alpha_:.3g}"]
+
+
+def test_the_default_alphas_are_those_of_the_search_or_around_the_model() -> None:
+    searched = mc.KernelRidge(RBF, alpha="loo").fit(X, Y)
+    grid = mc.plot.RidgePathDisplay.from_estimator(searched).alphas
+    np.testing.assert_allclose(grid[[0, -1]], searched.alphas_[[0, -1]])
+    given = mc.KernelRidge(RBF, alpha=2.0).fit(X, Y)
+    grid = mc.plot.RidgePathDisplay.from_estimator(given).alphas
+    np.testing.assert_allclose(grid[[0, -1]], [2e-3, 2e3])
+    interpolant = mc.KernelRidge(RBF, alpha=0).fit(X, Y)
+    grid = mc.plot.RidgePathDisplay.from_estimator(interpolant).alphas
+    np.testing.assert_allclose(grid[[0, -1]], [1e-3, 1e3])
+
+
+def test_degenerate_problems_are_drawn() -> None:
+    constant = mc.KernelRidge(RBF).fit(X, np.full(40, 3.0))
+    mc.plot.RidgePathDisplay.from_estimator(constant).figure_.canvas.draw()
+    single = mc.KernelRidge(RBF).fit(X[:1], Y[:1])
+    mc.plot.RidgePathDisplay.from_estimator(single).figure_.canvas.draw()
+    assert mc.plot.ShrinkageDisplay.from_estimator(single).shrinkage.size == 0
+
+
+def test_a_path_is_drawn_without_its_interpolant() -> None:
+    path = mc.KernelRidge(RBF).path(X, Y, alphas=[1.0, 0.0, 0.01])
+    display = mc.plot.RidgePathDisplay.from_path(path)
+    np.testing.assert_array_equal(display.alphas, [0.01, 1.0])
+    np.testing.assert_array_equal(display.loo_errors, path.loo_errors[[2, 0]])
+    np.testing.assert_array_equal(display.effective_dof, path.effective_dof[[2, 0]])
+    with pytest.raises(ParameterError, match="numbers > 0"):
+        mc.plot.RidgePathDisplay.from_path(mc.KernelRidge(RBF).path(X, Y, alphas=[0.0]))
+
+
+@pytest.mark.parametrize("alphas", [[], [0.0, 1.0], [-1.0], [np.nan], "many"])
+def test_alphas_that_a_logarithmic_axis_does_not_have(alphas: Any) -> None:
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    with pytest.raises(ParameterError, match=r"RidgePathDisplay: alphas = .*; pass"):
+        mc.plot.RidgePathDisplay.from_estimator(model, alphas)
+
+
+def test_the_axes_of_a_grid_are_divided_and_loose_ones_refused() -> None:
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    figure, axes = plt.subplots(1, 2, layout="constrained")
+    display = mc.plot.RidgePathDisplay.from_estimator(model, ax=axes[0])
+    figure.canvas.draw()
+    above, below, beside = (ax.get_position() for ax in (display.ax_, display.dof_ax_, axes[1]))
+    assert below.y1 < above.y0
+    assert max(above.x1, below.x1) < beside.x0
+    with pytest.raises(ParameterError, match="cannot be divided; pass"):
+        display.plot(plt.figure().add_axes((0.1, 0.1, 0.8, 0.8)))
+
+
+def test_the_search_is_the_models() -> None:
+    scales = [0.5, 2.0, 1.0]
+    alphas = [1.0, 0.01, 0.1]
+    model = mc.KernelRidge(mc.RBF(), alpha="gcv", alphas=alphas, length_scales=scales).fit(X, Y)
+    display = mc.plot.SearchDisplay.from_estimator(model)
+    np.testing.assert_array_equal(display.alphas, np.sort(alphas))
+    np.testing.assert_array_equal(display.errors, model.search_errors_[:, [1, 2, 0]])
+    np.testing.assert_array_equal(np.ma.getdata(display.image_.get_array()), display.errors)
+    assert display.kernel_labels == ["0.5", "2", "1"]
+    assert display.parameter == display.ax_.get_ylabel() == "length_scale"
+    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["0.5", "2", "1"]
+    best = display.best_.get_xydata()[0]  # type: ignore[index]
+    assert best[0] == model.alpha_
+    assert scales[int(best[1])] == model.kernel_.length_scale  # type: ignore[attr-defined]
+    colour_bar = display.figure_.axes[-1]
+    assert colour_bar.get_ylabel() == "GCV error"
+
+
+def test_a_search_over_several_parameters_names_them() -> None:
+    kernel = mc.RBF().on(0) + mc.Matern().on(1)
+    model = mc.KernelRidge(
+        kernel,
+        alpha=0.5,
+        length_scales={"rbf__length_scale": [1.0, 2.0], "matern__length_scale": [3.0]},
+    )
+    display = mc.plot.SearchDisplay.from_estimator(model.fit(X, Y))
+    assert display.parameter == "rbf__length_scale"
+    assert display.errors.shape == (2, 1)
+    assert display.figure_.axes[-1].get_ylabel() == "leave-one-out error"
+
+
+def test_searches_that_are_no_map() -> None:
+    with pytest.raises(ParameterError, match="RidgePathDisplay"):
+        mc.plot.SearchDisplay.from_estimator(mc.KernelRidge(RBF, alpha="loo").fit(X, Y))
+    only_zero = mc.KernelRidge(mc.RBF(), alpha=0, length_scales=[1.0, 2.0]).fit(X, Y)
+    with pytest.raises(ParameterError, match="no alpha > 0"):
+        mc.plot.SearchDisplay.from_estimator(only_zero)

@@ -1,0 +1,119 @@
+"""The search for hyper-parameters on functions whose maxima are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mercer.exceptions import NotDifferentiableError, ValidityError
+from mercer.solvers import evidence
+
+Array = NDArray[np.float64]
+WIDE = [[-10.0, 10.0]]
+
+
+def bowl(theta: Array) -> tuple[float, Array]:
+    return -float(np.sum((theta - 1) ** 2)), -2 * (theta - 1)
+
+
+def two_hills(theta: Array) -> tuple[float, Array]:
+    """A hill of height 1 at -3 and one of height 2 at 3."""
+    left, right = np.exp(-((theta + 3) ** 2)), 2 * np.exp(-((theta - 3) ** 2))
+    return float((left + right)[0]), -2 * (theta + 3) * left - 2 * (theta - 3) * right
+
+
+def test_a_maximum_inside_the_bounds() -> None:
+    found = evidence.maximise(bowl, np.full(3, 5.0), np.tile([-10, 10], (3, 1)))
+    np.testing.assert_allclose(found.theta, 1, atol=1e-5)
+    assert found.converged
+    assert not (found.at_low | found.at_high).any()
+    assert found.n_evaluations >= found.n_iter >= 1
+    assert found.gradient_norm < 1e-4
+
+
+def test_a_maximum_at_a_bound_and_a_start_outside() -> None:
+    found = evidence.maximise(bowl, [100.0], [[2.0, 4.0]])
+    assert found.theta == [2.0]
+    assert found.converged
+    assert (found.at_low.tolist(), found.at_high.tolist()) == ([True], [False])
+    assert found.gradient_norm == 0.0
+
+
+def test_the_best_of_several_starts() -> None:
+    assert evidence.maximise(two_hills, [-3.5], WIDE).value == pytest.approx(1, abs=1e-6)
+    found = evidence.maximise(two_hills, [-3.5], WIDE, starts=[[2.5], [-2.0]])
+    assert found.value == pytest.approx(2, abs=1e-6)
+    assert found.converged
+
+
+@pytest.mark.parametrize("kind", ["raises", "nan", "infinite gradient"])
+def test_a_region_without_values_turns_the_search_back(kind: str) -> None:
+    def objective(theta: Array) -> tuple[float, Array]:
+        value, gradient = bowl(theta)
+        if theta[0] > 1.2:
+            if kind == "raises":
+                raise ValidityError("no factor")
+            return (np.nan, gradient) if kind == "nan" else (value, gradient * np.inf)
+        return value, gradient
+
+    found = evidence.maximise(objective, [-8.0], WIDE, starts=[[5.0]])
+    assert found.theta[0] == pytest.approx(1, abs=1e-4)
+
+
+def test_failure_everywhere_gives_the_first_reason() -> None:
+    def objective(theta: Array) -> Any:
+        raise ValidityError(f"no factor at {theta[0]:g}")
+
+    with pytest.raises(ValidityError, match="at 3"):
+        evidence.maximise(objective, [3.0], WIDE, starts=[[4.0]])
+    with pytest.raises(ValidityError, match="not finite at any start"):
+        evidence.maximise(lambda theta: (np.nan, theta), [3.0], WIDE)
+
+
+def test_other_errors_are_not_swallowed() -> None:
+    def objective(theta: Array) -> Any:
+        raise NotDifferentiableError("no gradient")
+
+    with pytest.raises(NotDifferentiableError):
+        evidence.maximise(objective, [3.0], WIDE)
+
+
+def test_reports_and_stops() -> None:
+    seen: list[float] = []
+
+    def rosenbrock(theta: Array) -> tuple[float, Array]:
+        x, y = theta
+        gradient = [2 * (x - 1) + 400 * x * (x * x - y), 200 * (y - x * x)]
+        return -((1 - x) ** 2) - 100 * (y - x * x) ** 2, -np.array(gradient)
+
+    def report(theta: Array, value: float) -> bool:
+        seen.append(value)
+        assert rosenbrock(theta)[0] == value
+        return len(seen) == 5
+
+    bounds = np.tile([-5.0, 5.0], (2, 1))
+    stopped = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, starts=[[0, 0]], report=report)
+    assert len(seen) == 5
+    assert seen == sorted(seen)
+    assert not stopped.converged
+    assert stopped.value == seen[-1]
+    short = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, max_iter=3)
+    assert not short.converged
+    assert short.n_iter == 3
+
+
+def test_nothing_to_learn() -> None:
+    found = evidence.maximise(lambda theta: (7.0, theta), [], np.empty((0, 2)))
+    assert (found.value, found.n_iter, found.converged) == (7.0, 0, True)
+    assert found.theta.shape == (0,)
+
+
+def test_an_interrupt_passes_through() -> None:
+    def objective(theta: Array) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evidence.maximise(objective, [3.0], WIDE)

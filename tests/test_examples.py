@@ -1,0 +1,46 @@
+"""The scripts in examples/ run, draw, and are shown in the gallery."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+
+import mercer as mc
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.fixture(autouse=True)
+def closed_figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    mpl.use("Agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_an_example_draws_one_figure_with_labels(script: Path) -> None:
+    runpy.run_path(str(script))
+    assert len(plt.get_fignums()) == 1
+    figure = plt.gcf()
+    figure.canvas.draw()
+    assert all(ax.get_xlabel() or ax.get_ylabel() for ax in figure.axes)
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
+def test_an_example_is_in_the_gallery(script: Path) -> None:
+    gallery = (ROOT / "docs" / "gallery.rst").read_text(encoding="utf-8")
+    assert f".. plot:: ../examples/{script.name}\n" in gallery
+
+
+def test_every_display_has_an_example() -> None:
+    text = "".join(script.read_text(encoding="utf-8") for script in EXAMPLES)
+    missing = [name for name in mc.plot.__all__ if f"mc.plot.{name}." not in text]
+    assert missing == []
