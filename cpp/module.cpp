@@ -365,6 +365,90 @@ void gram(const PyPairs& call, std::int32_t result, nb::handle target, bool symm
   run_released([&] { engine().table<T>().gram(job); });
 }
 
+// A program whose only data are columns of numbers, applied to small arrays in one call: no objects
+// in between, no threads, no interrupts.
+class Direct {
+ public:
+  struct Columns {
+    bool centred;
+    std::vector<double> scale;  // empty if there is none
+  };
+
+  Direct(nb::object program, std::int32_t result, std::vector<double> scalars, nb::sequence slots)
+      : program_(std::move(program)), result_(result), scalars_(std::move(scalars)) {
+    nb::cast<const Program&>(program_).check_result(result, "Direct");
+    for (nb::handle item : slots) {
+      auto [centred, scale] = nb::cast<std::tuple<bool, std::vector<double>>>(item);
+      slots_.push_back({centred, std::move(scale)});
+    }
+  }
+
+  // Writes the matrix; false, and nothing of use in `out`, if a number on the way is not finite.
+  template <class T>
+  bool run(const Matrix<T>& rows, const Matrix<T>* cols, nb::handle target) const {
+    const bool symmetric = cols == nullptr;
+    const StridedMatrix<T> x = strided<T>(rows), z = symmetric ? x : strided<T>(*cols);
+    const auto out = view<nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(
+        target, "Direct: out must be a C-contiguous matrix of the type of X.");
+    require(x.rows > 0 && z.rows > 0 && x.columns == z.columns,
+            "Direct: X and Z must have rows, and as many columns.");
+    require(out.shape(0) == as_size(x.rows) && out.shape(1) == as_size(z.rows),
+            "Direct: out must have one row per row of X and one column per row of Z.");
+    if (!all_finite<T>(x) || !all_finite<T>(z)) return false;
+    Side<T> row_side, col_side;
+    std::vector<AlignedBuffer<T>> packed;
+    if (!fill(z, z, col_side, packed) || (!symmetric && !fill(x, z, row_side, packed)))
+      return false;
+    Pairs<T> pairs;
+    pairs.program = &nb::cast<const Program&>(program_);
+    pairs.scalars = scalars_;
+    pairs.rows = symmetric ? &col_side : &row_side;
+    pairs.cols = &col_side;
+    check_pairs(pairs);
+    engine().table<T>().gram({pairs, result_, out.data(), z.rows, symmetric});
+    return true;
+  }
+
+ private:
+  template <class T>
+  bool fill(const StridedMatrix<T>& x, const StridedMatrix<T>& reference, Side<T>& side,
+            std::vector<AlignedBuffer<T>>& packed) const {
+    side.n = x.rows;
+    std::vector<double> centre(as_size(x.columns));
+    column_middles<T>(reference, centre.data());
+    for (const Columns& slot : slots_) {
+      require(slot.scale.empty() || slot.scale.size() == centre.size(),
+              "Direct: a scale must have one value per column.");
+      const std::int64_t size = side.panels() * x.columns * kPanelPoints<T>;
+      const AlignedBuffer<T>& panels = packed.emplace_back(size);
+      pack_panels<T>(x, slot.centred ? centre.data() : nullptr,
+                     slot.scale.empty() ? nullptr : slot.scale.data(), packed.back().data());
+      if (!all_finite<T>({panels.data(), 1, size, size, 1})) return false;
+      Slot<T> columns;
+      columns.columns = x.columns;
+      columns.panels = panels.data();
+      side.slots.push_back(columns);
+    }
+    return true;
+  }
+
+  nb::object program_;
+  std::int32_t result_;
+  std::vector<double> scalars_;
+  std::vector<Columns> slots_;
+};
+
+bool run_direct(const Direct& direct, nb::handle X, nb::handle Z, nb::handle out) {
+  return with_floats<Matrix>(X, "Direct: X must be a float32 or float64 array of two dimensions.",
+                             [&](const auto& x) {
+                               using M = std::decay_t<decltype(x)>;
+                               if (Z.is_none())
+                                 return direct.run(x, static_cast<const M*>(nullptr), out);
+                               const auto z = view<M>(Z, "Direct: Z must be an array like X.");
+                               return direct.run(x, &z, out);
+                             });
+}
+
 template <class T>
 nb::object product(const PyPairs& call, std::int32_t result, nb::handle object, bool normal) {
   const auto V = view<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(
@@ -572,6 +656,15 @@ NB_MODULE(_core, m) {
   nb::class_<PySide>(m, "Side", "One side of the pairs: packed points, vectors, identities.")
       .def(nb::new_(&make_side), "n"_a, "slots"_a, "vectors"_a, "ids"_a.none())
       .def_prop_ro("n", &PySide::n);
+
+  nb::class_<Direct>(m, "Direct", "A program bound to its scalars, for small arrays.")
+      .def(nb::init<nb::object, std::int32_t, std::vector<double>, nb::sequence>(), "program"_a,
+           "result"_a, "scalars"_a, "slots"_a)
+      .def("gram", &run_direct, "X"_a, "Z"_a.none(), "out"_a,
+           nb::sig("def gram(self, X: numpy.typing.NDArray[typing.Any], "
+                   "Z: numpy.typing.NDArray[typing.Any] | None, "
+                   "out: numpy.typing.NDArray[typing.Any]) -> bool"),
+           "Writes the matrix of all pairs into `out`, unless a number is not finite.");
 
   m.def(
       "gram",

@@ -19,7 +19,7 @@ from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.kernels.points import Points, as_points
 from mercer.kernels.tree import Parameterised
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, Warp
-from mercer.program import engine, reference
+from mercer.program import direct, engine, reference
 from mercer.program.expression import Expr, Scale, Slot
 from mercer.program.pairs import Array, Pairs, Values
 from mercer.program.specialise import floating_type, reads
@@ -118,7 +118,46 @@ class Kernel(Parameterised, ABC):
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
         """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out)."""
-        return engine.gram(self.expression, self._pairs(X, Z))
+        key = self._direct_key(X, Z)
+        if key is None:
+            return engine.gram(self.expression, self._pairs(X, Z))
+        bound = self._bound.get(key)
+        if bound is not None:
+            matrix = direct.gram(bound, X, Z)
+            if matrix is not None:
+                return matrix
+        pairs = self._pairs(X, Z)
+        if key not in self._bound:
+            self._bound[key] = direct.bind(self.expression, pairs)
+        return engine.gram(self.expression, pairs)
+
+    def _direct_key(self, X: Any, Z: Any) -> tuple[int, str] | None:
+        """What a program for small plain arrays is found by; None where data need the long way."""
+        if not (direct.is_plain(X) and (Z is None or direct.is_plain(Z)) and self._reads_floats):
+            return None
+        (n, width), (m, other) = X.shape, (X if Z is None else Z).shape
+        if (
+            not 0 < n * m <= direct.LIMIT
+            or width != other
+            or (Z is not None and Z.dtype != X.dtype)
+        ):
+            return None
+        return width, X.dtype.char
+
+    @cached_property
+    def _bound(self) -> dict[tuple[int, str], Any]:
+        """Programs bound to the parameters, for small arrays, by number and type of columns."""
+        return {}
+
+    @cached_property
+    def _reads_floats(self) -> bool:
+        """Whether every leaf takes all columns of any finite floats, just as they are."""
+        return all(leaf._takes_any_floats and not view.steps for leaf, view in self._readings)
+
+    @property
+    def _takes_any_floats(self) -> bool:
+        """Whether a leaf reads columns of numbers, and refuses none that are finite."""
+        return False
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row of X, without the matrix.

@@ -46,6 +46,10 @@ class VectorKernel(Kernel):
             "positive_only": self.non_negative,
         }
 
+    @property
+    def _takes_any_floats(self) -> bool:
+        return not self.non_negative
+
     def _slot(self, scope: Scope, scale: Scale | None = None, centred: bool = False) -> Slot:
         return scope.slot(
             type(self).__name__, scale=scale, centred=centred, sparse=self.takes_sparse
