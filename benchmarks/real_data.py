@@ -88,9 +88,9 @@ def _mercer(d: int, nu: float) -> mc.GaussianProcessRegressor:
 
 
 def _sklearn(d: int, nu: float) -> Peer:
-    lengths = kernels.Matern(np.full(d, START), (1e-3, 1e4), nu=nu)
-    kernel = kernels.ConstantKernel(1.0, (1e-8, 1e8)) * lengths
-    return Peer(kernel + kernels.WhiteKernel(0.1, (1e-8, 1e8)), alpha=0.0, normalize_y=True)
+    """The same kernel and start; its own bounds, with which it finds a maximum."""
+    kernel = kernels.ConstantKernel(1.0) * kernels.Matern(np.full(d, START), nu=nu)
+    return Peer(kernel + kernels.WhiteKernel(0.1), normalize_y=True)
 
 
 def _error(make: Any, split: tuple[Array, Array, Array, Array], nu: float) -> tuple[float, float]:

@@ -211,7 +211,8 @@ class GaussianProcessRegressor(
             optimum = self._search(X, y, evidence, scaling)
             posterior = Posterior.at(evidence, optimum.theta)
             self.__dict__.update(self._attributes(posterior, scaling))
-            self._check_validity(self.kernel_)
+            if self.kernel_.is_psd is not True:
+                self._check_validity(self.kernel_)
             self.converged_, self.gradient_norm_ = optimum.converged, optimum.gradient_norm
             self.n_iter_, self.n_evaluations_ = optimum.n_iter, optimum.n_evaluations
             self.at_bounds_ = tuple(evidence.space.names_at(optimum, harmless=True))
