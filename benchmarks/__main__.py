@@ -12,7 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compositions, fma, gradients, grams, keops, products, report, ridge
+from benchmarks import (
+    compositions,
+    fma,
+    gaussian_process,
+    gradients,
+    grams,
+    keops,
+    products,
+    real_data,
+    report,
+    ridge,
+)
 from benchmarks.harness import Outcome, Settings
 
 GROUPS = {
@@ -21,6 +32,8 @@ GROUPS = {
     "gram": grams.races,
     "gradient": gradients.races,
     "ridge": ridge.races,
+    "gaussian_process": gaussian_process.races,
+    "real_data": real_data.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")
@@ -69,6 +82,10 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("the machine is busy with other work: these times are not to be quoted")
     if not keops.available():
         lines.append("KeOps is not installed: left out (pip install pykeops)")
+    if not gaussian_process.available():
+        lines.append("GPyTorch is not installed: left out (pip install gpytorch)")
+    if not real_data.available():
+        lines.append("MERCER_DATA is not set: real data are left out")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

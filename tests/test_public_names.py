@@ -51,6 +51,7 @@ REQUIRED = [
     "Bounded",
     "Points",
     "KernelRidge",
+    "GaussianProcessRegressor",
     "threads",
     "validity",
     "features",

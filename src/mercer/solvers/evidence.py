@@ -22,10 +22,14 @@ Report = Callable[[Array, float], bool]
 
 _FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
-# A search that ends because the objective is only known up to rounding has converged if its slope
-# is this small beside its value.
-_FLAT = 1e-4
+# A search that ends because rounding hides any further gain has converged if its slope is this
+# small beside its value; before that it is tried again, with curvature learned anew.
+_FLAT = 1e-2
+_ATTEMPTS = 3
 _AT_BOUND = 1e-6
+
+# scipy's status of a line search that finds no way up.
+_ABNORMAL = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,16 +158,21 @@ class _Search:
         if not len(start) or not max_iter:
             self.converged |= not len(start)
             return
-        result = minimize(
-            climb.descend,
-            climb.start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self.bounds,
-            callback=self._step,
-            options={"maxiter": max_iter},
-        )
-        self.n_iter += int(result.nit)
+        point, left = climb.start, max_iter
+        for _ in range(_ATTEMPTS):
+            result = minimize(
+                climb.descend,
+                point,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.bounds,
+                callback=self._step,
+                options={"maxiter": left},
+            )
+            self.n_iter += int(result.nit)
+            point, left = result.x, left - int(result.nit)
+            if result.status != _ABNORMAL or not result.nit or left <= 0:
+                break
         if self.best is not None and self.best[0] > before:
             self.converged = self._ended_well(result)
 
@@ -214,7 +223,7 @@ class _Search:
         if self.stopped:
             return False
         flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
-        return bool(result.status == 0 or (result.status == 2 and flat))
+        return bool(result.status == 0 or (result.status == _ABNORMAL and flat))
 
     def _slope(self) -> float:
         """The largest entry of the gradient that does not point out of the bounds."""

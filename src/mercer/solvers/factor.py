@@ -1,6 +1,6 @@
 """One Cholesky factor of a Gram matrix plus a diagonal, with jitter where it has to be.
 
-The factor takes the memory of the matrix. LAPACK writes the lower triangle, so the strict upper one
+The factor takes the memory of the matrix. LAPACK writes the upper triangle, so the strict lower one
 still holds the matrix, from which a failed attempt is undone.
 """
 
@@ -39,12 +39,13 @@ RIDGE = Advice(
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor L of a matrix A = L L'.
+    """The Cholesky factor L of a matrix A = L L', stored as its transpose.
 
     Attributes
     ----------
-    lower : ndarray of shape (n, n)
-        L in the lower triangle, in Fortran order; what is above the diagonal is not part of it.
+    upper : ndarray of shape (n, n)
+        L' in the upper triangle, in Fortran order; what is below the diagonal is not part of it.
+        (LAPACK inverts this triangle faster than the other.)
     jitter : float
         What was added to the diagonal to make the factor exist.
     fraction : float
@@ -53,7 +54,7 @@ class Factor:
         Why jitter was needed and what would avoid it; empty if it was not.
     """
 
-    lower: Array
+    upper: Array
     jitter: float = 0.0
     fraction: float = 0.0
     cause: str = ""
@@ -72,8 +73,8 @@ class Factor:
         ndarray of shape (n, r)
             The solutions.
         """
-        potrs = get_lapack_funcs("potrs", (self.lower,))
-        solved: Array = potrs(self.lower, right, lower=True)[0]
+        potrs = get_lapack_funcs("potrs", (self.upper,))
+        solved: Array = potrs(self.upper, right, lower=False)[0]
         return solved
 
     def half_solve(self, right: Array) -> Array:
@@ -89,8 +90,8 @@ class Factor:
         ndarray of shape (n, r)
             The solutions: the sums of their squares are b' A^-1 b.
         """
-        trsm = get_blas_funcs("trsm", (self.lower, right))
-        solved: Array = trsm(1.0, self.lower, right, lower=True, overwrite_b=True)
+        trsm = get_blas_funcs("trsm", (self.upper, right))
+        solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
         return solved
 
     def multiply(self, vectors: Array) -> Array:
@@ -106,8 +107,8 @@ class Factor:
         ndarray of shape (n, r)
             The products.
         """
-        trmm = get_blas_funcs("trmm", (self.lower, vectors))
-        product: Array = trmm(1.0, self.lower, vectors, lower=True)
+        trmm = get_blas_funcs("trmm", (self.upper, vectors))
+        product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
         return product
 
     def log_determinant(self) -> float:
@@ -118,10 +119,10 @@ class Factor:
         float
             Twice the sum of the logarithms of L's diagonal.
         """
-        return 2 * float(np.sum(np.log(self.lower.diagonal()), dtype=np.float64))
+        return 2 * float(np.sum(np.log(self.upper.diagonal()), dtype=np.float64))
 
     def inverse(self, *, overwrite: bool) -> Array:
-        """The inverse of A: its lower triangle, in Fortran order.
+        """The inverse of A: its upper triangle, in Fortran order.
 
         Parameters
         ----------
@@ -131,10 +132,10 @@ class Factor:
         Returns
         -------
         ndarray of shape (n, n)
-            What is above the diagonal is not part of it.
+            What is below the diagonal is not part of it.
         """
-        potri = get_lapack_funcs("potri", (self.lower,))
-        inverse: Array = potri(self.lower, lower=True, overwrite_c=overwrite)[0]
+        potri = get_lapack_funcs("potri", (self.upper,))
+        inverse: Array = potri(self.upper, lower=False, overwrite_c=overwrite)[0]
         return inverse
 
     def extended(self, cross: Array, corner: Array) -> Factor:
@@ -158,9 +159,9 @@ class Factor:
             If the extended matrix is not positive definite.
         """
         n, m = cross.shape
-        half = self.half_solve(np.array(cross, self.lower.dtype, order="F"))
-        grown = np.empty((n + m, n + m), self.lower.dtype, order="F")
-        grown[:n, :n], grown[n:, :n] = self.lower, half.T
+        half = self.half_solve(np.array(cross, self.upper.dtype, order="F"))
+        grown = np.empty((n + m, n + m), self.upper.dtype, order="F")
+        grown[:n, :n], grown[:n, n:] = self.upper, half
         rest = np.asfortranarray(corner - half.T @ half)
         if not _factorise(rest, rest.diagonal() + rest.dtype.type(self.jitter)):
             raise ValidityError(
@@ -168,7 +169,7 @@ class Factor:
                 "or the length-scale is too long; raise the noise, or fit all rows anew."
             )
         grown[n:, n:] = rest
-        return replace(self, lower=grown)
+        return replace(self, upper=grown)
 
     def complaint(self) -> str:
         """Why jitter was needed, in a sentence; empty if it was not.
@@ -213,8 +214,8 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
     >>> import numpy as np
     >>> from mercer.solvers.factor import factorise
     >>> factor = factorise(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
-    >>> np.tril(factor.lower).round(3).tolist()
-    [[1.414, 0.0], [0.707, 1.871]]
+    >>> np.triu(factor.upper).round(3).tolist()
+    [[1.414, 0.707], [0.0, 1.871]]
     >>> factorise(np.ones((2, 2))).jitter
     1e-10
     """
@@ -289,7 +290,7 @@ def in_fortran_order(gram: Array) -> Array:
 
 
 def mirror(a: Array) -> None:
-    """Copy the strict lower triangle of a square matrix to the upper one, in place.
+    """Copy the strict upper triangle of a square matrix to the lower one, in place.
 
     Parameters
     ----------
@@ -300,7 +301,7 @@ def mirror(a: Array) -> None:
     --------
     >>> import numpy as np
     >>> from mercer.solvers.factor import mirror
-    >>> a = np.array([[1.0, 9.0], [2.0, 3.0]])
+    >>> a = np.array([[1.0, 2.0], [9.0, 3.0]])
     >>> mirror(a)
     >>> a.tolist()
     [[1.0, 2.0], [2.0, 3.0]]
@@ -308,10 +309,10 @@ def mirror(a: Array) -> None:
     n = len(a)
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
-        a[start:stop, stop:] = a[stop:, start:stop].T
+        a[stop:, start:stop] = a[start:stop, stop:].T
         corner = a[start:stop, start:stop]
-        below = np.tril(corner, -1)
-        corner[:] = below + below.T + np.diag(corner.diagonal())
+        above = np.triu(corner, 1)
+        corner[:] = above + above.T + np.diag(corner.diagonal())
 
 
 def _rungs(dtype: np.dtype[Any]) -> list[float]:
@@ -320,15 +321,15 @@ def _rungs(dtype: np.dtype[Any]) -> list[float]:
 
 
 def _factorise(a: Array, diagonal: Array) -> bool:
-    """Overwrite the lower triangle of a Fortran-ordered matrix with its factor."""
+    """Overwrite the upper triangle of a Fortran-ordered matrix with its factor."""
     np.fill_diagonal(a, diagonal)
     potrf = get_lapack_funcs("potrf", (a,))
-    _, info = potrf(a, lower=True, clean=False, overwrite_a=True)
+    _, info = potrf(a, lower=False, clean=False, overwrite_a=True)
     return bool(info == 0)
 
 
 def _restore(a: Array, diagonal: Array) -> None:
-    """Undo a factorisation: the strict upper triangle still holds the matrix."""
+    """Undo a factorisation: the strict lower triangle still holds the matrix."""
     mirror(a.T)
     np.fill_diagonal(a, diagonal)
 

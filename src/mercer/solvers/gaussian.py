@@ -51,8 +51,8 @@ class Gaussian:
     >>> import numpy as np
     >>> from mercer.solvers.gaussian import Gaussian
     >>> gaussian = Gaussian.of(np.eye(2), 0.0, np.zeros((2, 1)))
-    >>> round(gaussian.log_likelihood(), 6) == round(-np.log(2 * np.pi), 6)
-    True
+    >>> round(gaussian.log_likelihood(), 6)  # -log(2 pi)
+    -1.837877
     """
 
     factor: Factor
@@ -109,9 +109,7 @@ class Gaussian:
         value = self.log_likelihood()
         inverse = self.factor.inverse(overwrite=True)
         syrk = get_blas_funcs("syrk", (inverse,))
-        slope = syrk(
-            0.5, self.dual, beta=-0.5 * self.n_targets, c=inverse, lower=True, overwrite_c=True
-        )
+        slope = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=inverse, overwrite_c=True)
         mirror(slope)
         return value, slope.T
 
@@ -158,8 +156,8 @@ class Gaussian:
         spread = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
         inverse *= np.sqrt(spread)
         syrk, syr2k = get_blas_funcs(("syrk", "syr2k"), (inverse,))
-        slope = syrk(-1.0, inverse, lower=True)
-        slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, lower=True, overwrite_c=True)
+        slope = syrk(-1.0, inverse)
+        slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)
         mirror(slope)
         return value, slope.T
 
