@@ -1,0 +1,416 @@
+r"""Laplace's approximation of Gaussian-process classification.
+
+Latent functions f_c with the same kernel matrix K explain labels with one function and the
+logistic link (two classes), or one function for each class and the softmax. Both are exponential
+families: with A the log-partition function and weights w,
+
+.. math:: \log p(y \mid f) = \sum_i w_i \bigl( y_i^\top f_i - A(f_i) \bigr) .
+
+The mode of psi(f) = log p(y | f) - f' K^-1 f / 2 is found by Newton's method in the coefficients
+a = K^-1 f; with W the curvature of -log p there, the log evidence is
+
+.. math:: \log Z = \psi(\hat f) - \tfrac12 \log |I + K W| .
+
+Everything is in terms of (K + W^-1)^-1, which needs no inverse of K: it is well-conditioned
+however close to singular K is. Its derivative in K is a single matrix G (`Posterior.sensitivity`):
+d log Z / dtheta = sum_ij G_ij dK_ij / dtheta, including that the mode moves.
+
+References
+----------
+.. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+   sections 3.4, 3.5, 5.5. MIT Press. The log determinant of algorithm 3.3 there lacks the term
+   log |sum_c E_c|, which is included here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.special import expit, logsumexp, softmax
+
+from mercer.exceptions import ValidityError
+
+Array = NDArray[np.float64]
+
+# Newton's method ends with the step that promises less than this; the error is then its square.
+_GAIN = 1e-10
+# Below this share of the objective, rounding decides whether a step seems to gain.
+_ROUNDING = 1e-9
+_HALVINGS = 40
+_MIRROR_BLOCK = 256
+
+
+class Curvature(Protocol):
+    """What W, the curvature of -log p(y | f), makes of K. Vectors have one column per function."""
+
+    log_determinant: float
+
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+
+    def shrink(self, values: Array) -> Array:
+        """(K + W^-1)^-1 v."""
+
+    def trace_part(self) -> tuple[Array, Array]:
+        """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f."""
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """The posterior covariance of the functions at new points, (m, C, C)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The Gaussian that approximates the posterior of the latent functions.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (n, C)
+        The coefficients a: f = K a is the mode, and a the slope of the log-likelihood there.
+    latent : ndarray of shape (n, C)
+        The mode f.
+    log_evidence : float
+        The approximate log marginal likelihood.
+    n_iter : int
+        Newton steps.
+    converged : bool
+        Whether the last step was negligible.
+    curvature : Curvature
+        What the log-likelihood makes of K at the mode.
+    """
+
+    dual: Array
+    latent: Array
+    log_evidence: float
+    n_iter: int
+    converged: bool
+    curvature: Curvature
+
+    def sensitivity(self, gram: Array) -> Array:
+        """The symmetric matrix G with d log Z = sum_ij G_ij dK_ij.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            The matrix K.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            G = (aa' + ua' + au' - T) / 2, summed over functions, where T is the diagonal part of
+            (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a moving mode adds.
+        """
+        trace, shift = self.curvature.trace_part()
+        moved = shift - self.curvature.shrink(gram @ shift)
+        trace *= -0.5
+        trace += 0.5 * (self.dual + moved) @ (self.dual + moved).T
+        trace -= 0.5 * moved @ moved.T
+        return trace
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """Posterior covariance of the functions at new points.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n, m)
+            Kernel of the training points with the new ones.
+        prior : ndarray of shape (m,)
+            Kernel of each new point with itself.
+
+        Returns
+        -------
+        ndarray of shape (m, C, C)
+            One matrix for each new point, with a diagonal that is not negative.
+        """
+        return self.curvature.covariance(cross, prior)
+
+
+def fit(
+    gram: Array,
+    targets: Array,
+    weights: Array | None = None,
+    *,
+    start: Array | None = None,
+    max_iter: int = 100,
+) -> Posterior:
+    """Find the mode, its curvature and the log evidence.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The matrix K, symmetric and positive semi-definite.
+    targets : ndarray of shape (n, C)
+        Two classes: one column of 0 and 1, for the logistic link. More: one column for each class,
+        a single 1 in each row, for the softmax.
+    weights : ndarray of shape (n,), optional
+        Positive weights of the rows in the log-likelihood.
+    start : ndarray of shape (n, C), optional
+        Coefficients to begin with, where they are better than zeros.
+    max_iter : int
+        The largest number of Newton steps.
+
+    Returns
+    -------
+    Posterior
+        The approximation.
+
+    Raises
+    ------
+    ValidityError
+        If K is not positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import laplace
+    >>> found = laplace.fit(np.array([[4.0]]), np.array([[1.0]]))
+    >>> found.latent.round(4)  # f = 4 (1 - sigma(f))
+    array([[1.3307]])
+    >>> round(found.log_evidence, 4), found.converged
+    (-0.7172, True)
+    """
+    problem = _Problem(gram, targets, np.ones(len(gram)) if weights is None else weights)
+    state = problem.at(np.zeros(targets.shape))
+    if start is not None:
+        warm = problem.at(start)
+        state = max(state, warm, key=lambda s: s.objective)
+    done, n_iter = False, 0
+    curvature = problem.curvature(state.latent)
+    while not done and n_iter < max_iter:
+        moved, done = problem.newton(state, curvature)
+        if moved is state:
+            break
+        state, curvature = moved, problem.curvature(moved.latent)
+        n_iter += 1
+    evidence = state.objective - 0.5 * curvature.log_determinant
+    return Posterior(state.dual, state.latent, evidence, n_iter, done, curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Coefficients a, values f = K a, and the objective psi."""
+
+    dual: Array
+    latent: Array
+    objective: float
+
+
+class _Problem:
+    """The objective psi and Newton's step for it."""
+
+    def __init__(self, gram: Array, targets: Array, weights: Array) -> None:
+        self.gram, self.targets, self.weights = gram, targets, weights
+        binary = targets.shape[1] == 1
+        self.mean: Callable[[Array], Array] = expit if binary else _softmax
+        self.log_partition = _softplus if binary else _log_sum_exp
+        self.family = LogisticCurvature if binary else SoftmaxCurvature
+
+    def at(self, dual: Array) -> _State:
+        return self._state(dual, self.gram @ dual)
+
+    def curvature(self, latent: Array) -> Curvature:
+        return self.family(self.gram, latent, self.weights)
+
+    def newton(self, state: _State, curvature: Curvature) -> tuple[_State, bool]:
+        """One step, halved until it gains, if it can; and whether no other is needed."""
+        slope = self.weights[:, None] * (self.targets - self.mean(state.latent))
+        right = curvature.weigh(state.latent) + slope
+        step = right - curvature.shrink(self.gram @ right) - state.dual
+        change = self.gram @ step
+        gain = float(np.sum((slope - state.dual) * change))
+        scale = 1 + abs(state.objective)
+        size = 1.0
+        for _ in range(_HALVINGS):
+            found = self._state(state.dual + size * step, state.latent + size * change)
+            wanted = state.objective + 1e-4 * size * gain
+            if found.objective >= wanted or gain <= _ROUNDING * scale:
+                return found, size == 1.0 and gain <= _GAIN * scale
+            size /= 2
+        return state, False
+
+    def _state(self, dual: Array, latent: Array) -> _State:
+        fits = np.sum(self.targets * latent, axis=1) - self.log_partition(latent)
+        objective = self.weights @ fits - 0.5 * np.sum(dual * latent)
+        return _State(dual, latent, float(objective))
+
+
+class LogisticCurvature:
+    """Two classes: W is diagonal, w sigma(f) sigma(-f), and B = I + W^1/2 K W^1/2.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The matrix K.
+    latent : ndarray of shape (n, 1)
+        The values f.
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
+    """
+
+    def __init__(self, gram: Array, latent: Array, weights: Array) -> None:
+        values = latent[:, 0]
+        self._mean = expit(values)
+        self._root = np.sqrt(weights * self._mean * expit(-values))
+        self._factor = _factorised(gram, self._root)
+        self.log_determinant = _log_determinant(self._factor)
+
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+        return (self._root**2)[:, None] * values
+
+    def shrink(self, values: Array) -> Array:
+        """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
+        root = self._root[:, None]
+        solved: Array = root * cho_solve((self._factor, True), root * values)
+        return solved
+
+    def trace_part(self) -> tuple[Array, Array]:
+        """(K + W^-1)^-1, and d log Z / d f.
+
+        The latter is -S_ii dW_i/df_i / 2 with S = (K^-1 + W)^-1. Since W S W = W - (K + W^-1)^-1,
+        S_ii = (1 - B^-1_ii) / W_i, and since dW/df = W (1 - 2 sigma), the W cancels.
+        """
+        inverse = _inverse(self._factor)
+        shift = -0.5 * (1 - inverse.diagonal()) * (1 - 2 * self._mean)
+        inverse *= self._root[:, None]
+        inverse *= self._root
+        return inverse, shift[:, None]
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """k(x, x) - k' (K + W^-1)^-1 k."""
+        half = solve_triangular(self._factor, self._root[:, None] * cross, lower=True)
+        variance = np.clip(prior - np.einsum("ij,ij->j", half, half), 0, None)
+        return variance[:, None, None]
+
+
+class SoftmaxCurvature:
+    r"""More classes: W = D - D R w^-1 R' D, with D = diag(w pi_c) and R stacked identities.
+
+    With E_c = (K + D_c^-1)^-1 and S = sum_c E_c, the blocks of (K + W^-1)^-1 are
+    E_c delta_cd - E_c S^-1 E_d, and log |I + K W| = sum_c log |I + K D_c| + log |S| - log |w|.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The matrix K.
+    latent : ndarray of shape (n, C)
+        The values f.
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
+    """
+
+    def __init__(self, gram: Array, latent: Array, weights: Array) -> None:
+        n, n_classes = latent.shape
+        self._mean = _softmax(latent)
+        self._weights = weights
+        self._blocks = np.empty((n_classes, n, n))
+        self.log_determinant = -float(np.sum(np.log(weights)))
+        for block, mean in zip(self._blocks, self._mean.T, strict=True):
+            root = np.sqrt(weights * mean)
+            factor = _factorised(gram, root)
+            self.log_determinant += _log_determinant(factor)
+            np.multiply(_inverse(factor), root, out=block)
+            block *= root[:, None]
+        self._sum = self._blocks.sum(axis=0)
+        self._factor = _factorised(self._sum)
+        self.log_determinant += _log_determinant(self._factor)
+
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+        centred = values - np.sum(self._mean * values, axis=1, keepdims=True)
+        weighted: Array = self._weights[:, None] * self._mean * centred
+        return weighted
+
+    def shrink(self, values: Array) -> Array:
+        """(K + W^-1)^-1 v."""
+        parts = self._by_class(values.T[:, :, None])
+        common = cho_solve((self._factor, True), parts.sum(axis=1))
+        return parts - self._by_class(np.broadcast_to(common[:, None], (len(parts), 1)))
+
+    def trace_part(self) -> tuple[Array, Array]:
+        """The sum of the diagonal blocks T_c of (K + W^-1)^-1, and d log Z / d f.
+
+        As W S W = W - (K + W^-1)^-1 for S = (K^-1 + W)^-1, and D^-1 is a generalised inverse of W,
+        only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
+        d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
+        """
+        total = self._sum.copy()
+        curved = self._weights[:, None] * self._mean
+        share = np.empty_like(curved)
+        for c, block in enumerate(self._blocks):
+            half = solve_triangular(self._factor, block, lower=True)
+            total -= half.T @ half
+            share[:, c] = block.diagonal() - np.einsum("ij,ij->j", half, half)
+        # Where a class is impossible, B_c is the identity in that row and nothing is left of q.
+        share = np.divide(share, curved, out=1 - self._mean, where=curved > 0)
+        rest = 1 - self._mean - share
+        shift = -0.5 * (rest - self._mean * rest.sum(axis=1, keepdims=True))
+        return total, shift
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """diag(k(x, x) - k' E_c k) + k' E_c S^-1 E_d k."""
+        parts = self._blocks @ cross
+        own = np.clip(prior - np.einsum("im,cim->cm", cross, parts), 0, None)
+        half = np.stack([solve_triangular(self._factor, part, lower=True) for part in parts])
+        shared: Array = np.einsum("cim,dim->mcd", half, half, optimize=True)
+        diagonal = np.arange(len(parts))
+        shared[:, diagonal, diagonal] += own.T
+        return shared
+
+    def _by_class(self, columns: Array) -> Array:
+        """E_c v_c, as columns."""
+        products: Array = (self._blocks @ columns)[:, :, 0].T
+        return products
+
+
+def _softmax(latent: Array) -> Array:
+    probability: Array = softmax(latent, axis=1)
+    return probability
+
+
+def _softplus(latent: Array) -> Array:
+    return np.logaddexp(0, latent[:, 0])
+
+
+def _log_sum_exp(latent: Array) -> Array:
+    total: Array = logsumexp(latent, axis=1)
+    return total
+
+
+def _factorised(gram: Array, root: Array | None = None) -> Array:
+    """The lower Cholesky factor of I + diag(root) K diag(root), or of K itself."""
+    matrix = gram.copy()
+    if root is not None:
+        matrix *= root[:, None]
+        matrix *= root
+        matrix.flat[:: len(matrix) + 1] += 1
+    # In the order of Fortran the same symmetric matrix is a transpose, not a copy.
+    factor, info = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+    if info != 0:
+        raise ValidityError(
+            "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 has no Cholesky "
+            "factor; use a kernel whose is_psd is True."
+        )
+    return np.asarray(factor)
+
+
+def _log_determinant(factor: Array) -> float:
+    return 2 * float(np.sum(np.log(factor.diagonal())))
+
+
+def _inverse(factor: Array) -> Array:
+    """The inverse from a Cholesky factor, both triangles."""
+    inverse = np.asarray(dpotri(factor, lower=True)[0])
+    n = len(inverse)
+    for start in range(0, n, _MIRROR_BLOCK):
+        stop = min(start + _MIRROR_BLOCK, n)
+        inverse[start:stop, stop:] = inverse[stop:, start:stop].T
+        lower = np.tril(inverse[start:stop, start:stop], -1)
+        np.fill_diagonal(lower, inverse.diagonal()[start:stop] / 2)
+        inverse[start:stop, start:stop] = lower + lower.T
+    return inverse
