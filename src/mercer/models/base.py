@@ -59,7 +59,7 @@ class KernelEstimator(BaseEstimator):
         """
         params: dict[str, Any] = super().get_params(deep)
         if deep and self.kernel is None:
-            default = _default_kernel().get_params()
+            default = self._default_kernel().get_params()
             params |= {_PREFIX + path: value for path, value in default.items()}
         return params
 
@@ -87,7 +87,7 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        kernel = _default_kernel() if self.kernel is None else self.kernel
+        kernel = self._default_kernel() if self.kernel is None else self.kernel
         if isinstance(kernel, Kernel):  # anything else is refused by fit, with a reason
             accepted = kernel.input_tags()
             tags.input_tags.pairwise = accepted["pairwise"]
@@ -97,9 +97,13 @@ class KernelEstimator(BaseEstimator):
             tags.input_tags.positive_only = accepted["positive_only"]
         return tags
 
+    def _default_kernel(self) -> Kernel:
+        """The kernel if none is given; a subclass may have its own."""
+        return RBF(length_scale="scale")
+
     def _kernel_or_default(self, kernel: object) -> Kernel:
         if kernel is None:
-            return _default_kernel()
+            return self._default_kernel()
         if not isinstance(kernel, Kernel):
             raise ParameterError(
                 f"{type(self).__name__}: kernel = {kernel!r} is not a kernel; pass a kernel object "
@@ -194,7 +198,3 @@ class KernelEstimator(BaseEstimator):
         for name in waiting:
             shown.pop(name, None)
         return shown
-
-
-def _default_kernel() -> Kernel:
-    return RBF(length_scale="scale")

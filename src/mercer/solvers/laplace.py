@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,8 +108,9 @@ class Posterior:
         trace, shift = self.curvature.trace_part()
         moved = shift - self.curvature.shrink(gram @ shift)
         trace *= -0.5
-        trace += 0.5 * (self.dual + moved) @ (self.dual + moved).T
-        trace -= 0.5 * moved @ moved.T
+        # aa' + ua' + au' = (a + u)(a + u)' - uu'
+        whole = self.dual + moved
+        trace += np.hstack([0.5 * whole, -0.5 * moved]) @ np.hstack([whole, moved]).T
         return trace
 
     def covariance(self, cross: Array, prior: Array) -> Array:
@@ -185,6 +186,7 @@ def fit(
         moved, done = problem.newton(state, curvature)
         if moved is state:
             break
+        del curvature  # its matrices make room for those of the next
         state, curvature = moved, problem.curvature(moved.latent)
         n_iter += 1
     evidence = state.objective - 0.5 * curvature.log_determinant
@@ -284,7 +286,7 @@ class LogisticCurvature:
     def covariance(self, cross: Array, prior: Array) -> Array:
         """k(x, x) - k' (K + W^-1)^-1 k."""
         half = solve_triangular(self._factor, self._root[:, None] * cross, lower=True)
-        variance = np.clip(prior - np.einsum("ij,ij->j", half, half), 0, None)
+        variance: Array = np.clip(prior - np.einsum("ij,ij->j", half, half), 0, None)
         return variance[:, None, None]
 
 
@@ -329,8 +331,8 @@ class SoftmaxCurvature:
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
         parts = self._by_class(values.T[:, :, None])
-        common = cho_solve((self._factor, True), parts.sum(axis=1))
-        return parts - self._by_class(np.broadcast_to(common[:, None], (len(parts), 1)))
+        common: Array = cho_solve((self._factor, True), parts.sum(axis=1))
+        return parts - self._by_class(common[:, None])
 
     def trace_part(self) -> tuple[Array, Array]:
         """The sum of the diagonal blocks T_c of (K + W^-1)^-1, and d log Z / d f.
@@ -360,7 +362,8 @@ class SoftmaxCurvature:
         shared: Array = np.einsum("cim,dim->mcd", half, half, optimize=True)
         diagonal = np.arange(len(parts))
         shared[:, diagonal, diagonal] += own.T
-        return shared
+        found: Array = shared
+        return found
 
     def _by_class(self, columns: Array) -> Array:
         """E_c v_c, as columns."""

@@ -79,8 +79,9 @@ def logistic_mean(mean: Array, variance: Array) -> Array:
 def _trapezoidal(mean: Array, deviation: Array) -> Array:
     nodes = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
     weights = np.exp(-(nodes**2) / 2)
-    values: Array = expit(mean[:, None] + deviation[:, None] * nodes)
-    return values @ (weights / weights.sum())
+    values = expit(mean[:, None] + deviation[:, None] * nodes)
+    total: Array = values @ (weights / weights.sum())
+    return total
 
 
 def _remainder(mean: Array, deviation: Array) -> Array:

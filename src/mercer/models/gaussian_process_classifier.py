@@ -1,0 +1,465 @@
+"""Gaussian-process classification by Laplace's approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from mercer import memory, validity
+from mercer.exceptions import (
+    DataError,
+    NumericalWarning,
+    ParameterError,
+    ValidityError,
+    warn,
+)
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.kernels.stationary import RBF
+from mercer.models.hyperparameters import SearchSpace, warn_of
+from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.representer import RepresenterModel
+from mercer.parallel import blas_threads
+from mercer.solvers import laplace, quadrature
+from mercer.solvers.evidence import Optimum
+from mercer.solvers.laplace import Posterior
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[Any]
+
+# Below this many rows LAPACK's threads wait for each other longer than they work.
+_FEW_ROWS = 1500
+# In Gram matrices: the kernel, its factor, the weights of the gradient and their update; with the
+# softmax one block for each class and workspace.
+_BINARY_MATRICES = 4.1
+_SOFTMAX_MATRICES = 6.1
+# Numbers of a block of kernel values between training and new points.
+_BLOCK = 2**22
+
+
+class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEstimator):
+    r"""Gaussian-process classification, binary and multi-class, by Laplace's approximation.
+
+    Latent functions are Gaussian processes with mean zero and the given kernel. Two classes share
+    one function, P(second class | x) = sigma(f(x)); more have one function each,
+    P(c | x) = exp f_c(x) / sum_d exp f_d(x), so that it is one model and not one against the rest.
+    The posterior is approximated by a Gaussian at its mode, where
+
+    .. math:: \hat f(x) = \sum_i k(x, x_i)\, \nabla \log p(y_i \mid \hat f(x_i)) .
+
+    Free parameters of the kernel are learned: they maximise the approximate marginal likelihood
+
+    .. math:: \log p(y \mid \hat f) - \tfrac12 \hat f^\top K^{-1} \hat f - \tfrac12 \log |I + K W|
+
+    by L-BFGS with the exact gradient, W being the curvature of -log p(y | f) at the mode.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default ``1.0 * RBF(length_scale="scale")``. Its amplitude matters: it says
+        how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
+        are held, `Bounded` ones stay within their bounds.
+    n_restarts : int, default=0
+        How often the search is repeated from a random start; the best result is kept.
+    max_iter : int, default=200
+        The largest number of iterations of the search from each start; with 0 nothing is learned.
+    random_state : int, RandomState or None, default=None
+        Where restarts are drawn from.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    kernel_ : Kernel
+        The kernel with its learned parameters.
+    log_marginal_likelihood_ : float
+        The approximate log marginal likelihood at ``kernel_``.
+    dual_coef_ : ndarray of shape (n,) or (n, n_classes)
+        Coefficients of the latent functions over the training points; zero for weight zero.
+    intercept_ : float
+        0.0: latent functions have mean zero.
+    points_ : Points
+        The training points, as the kernel prepared them.
+    n_iter_ : int
+        Iterations of the search, over all starts.
+    n_newton_ : int
+        Newton steps to the mode at ``kernel_`` from where the search had left it.
+    converged_ : bool
+        Whether both the search and Newton's method ended at a maximum.
+    residual_ : float
+        The largest entry of the gradient in the free parameters (leaving out those that point out
+        of the bounds); 0.0 where nothing is learned.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    sklearn.gaussian_process.GaussianProcessClassifier : One against the rest for several classes.
+
+    Notes
+    -----
+    With weights the log-likelihood is sum_i w_i log p(y_i | f(x_i)): a weight of 2 is a row
+    repeated, exactly, and 0 a row removed.
+
+    A fit costs a few Cholesky factorisations for each evaluation of the marginal likelihood (as
+    many times the number of classes if these are more than two), and one contraction with the
+    gradient of the kernel, however many parameters this has. Nothing is ever inverted that would
+    need jitter.
+
+    References
+    ----------
+    .. [1] C. K. I. Williams, D. Barber (1998). Bayesian classification with Gaussian processes.
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 20(12).
+    .. [2] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+       chapters 3 and 5. MIT Press.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(-3, 3, 30)[:, None]
+    >>> y = np.where(np.abs(X[:, 0]) < 1, "inside", "outside")
+    >>> model = mc.GaussianProcessClassifier(4.0 * mc.RBF(), max_iter=0).fit(X, y)
+    >>> model.predict([[0.0], [2.5]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> model.predict_proba([[0.0], [1.0], [9.0]]).round(2)
+    array([[0.72, 0.28],
+           [0.43, 0.57],
+           [0.5 , 0.5 ]])
+    """
+
+    classes_: Labels
+    log_marginal_likelihood_: float
+    n_iter_: int
+    residual_: float
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        n_restarts: int = 0,
+        max_iter: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _default_kernel(self) -> Kernel:
+        return 1.0 * RBF(length_scale="scale")
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the mode of the latent functions, and learn the kernel's free parameters.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,)
+            Labels of any type, of at least two classes.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows in the log-likelihood.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            evidence = self._prepare(X, y, sample_weight)
+            bound = self.max_iter if self.n_restarts == 0 else None
+            with (
+                blas_threads(1 if len(evidence.targets) < _FEW_ROWS else None),
+                self._iterations(X, y, bound) as report,
+            ):
+                space = evidence.space()
+                found = self._search(space, evidence, report) if self.max_iter else None
+                theta = space.start if found is None else found.theta
+                self.__dict__.update(self._fitted(evidence, theta, found))
+                self._warn(space, found)
+        return self
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Evidence:
+        """Validate the data, resolve the kernel, and check that its matrices fit."""
+        kernel = self._kernel_or_default(self.kernel)
+        self.points_ = self._validate_points(kernel, X, reset=True)
+        labels = self._validate_labels(y, len(self.points_))
+        weights = self._validate_weights(sample_weight, labels)
+        rows: Any = slice(None) if weights is None or weights.all() else np.flatnonzero(weights)
+        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
+        self._check_classes()
+        n_classes = len(self.classes_)
+        targets = np.eye(n_classes)[codes] if n_classes > 2 else codes[:, None].astype(np.float64)
+        self._rows = rows
+        self.kernel_ = kernel.resolve(self.points_, weights)
+        self._check_memory(len(targets))
+        evidence = _Evidence(
+            self.kernel_,
+            self.points_ if isinstance(rows, slice) else self.points_[rows],
+            targets,
+            None if weights is None else weights[rows].astype(np.float64),
+        )
+        self._check_validity(evidence)
+        # Kept to evaluate the marginal likelihood elsewhere.
+        self._evidence = evidence
+        return evidence
+
+    def _search(self, space: SearchSpace, evidence: _Evidence, report: Report) -> Optimum:
+        def step(theta: Array, value: float) -> bool:
+            evidence.n_iter += 1
+            return report(lambda: self._fitted(evidence, theta, None))
+
+        return space.maximise(
+            evidence,
+            n_restarts=self.n_restarts,
+            random_state=self.random_state,
+            max_iter=self.max_iter,
+            report=step,
+        )
+
+    def _fitted(self, evidence: _Evidence, theta: Array, found: Optimum | None) -> dict[str, Any]:
+        """The attributes of a model at given parameters of the kernel."""
+        kernel = evidence.kernel.with_theta(theta)
+        posterior = evidence.posterior(evidence.gram(kernel))
+        dual = np.zeros((len(self.points_), posterior.dual.shape[1]))
+        dual[self._rows] = posterior.dual
+        return {
+            "kernel_": kernel,
+            "dual_coef_": dual[:, 0] if dual.shape[1] == 1 else dual,
+            "intercept_": 0.0,
+            "log_marginal_likelihood_": posterior.log_evidence,
+            "n_iter_": evidence.n_iter if found is None else found.n_iter,
+            "n_newton_": posterior.n_iter,
+            "converged_": posterior.converged and (found is None or found.converged),
+            "residual_": 0.0 if found is None else found.gradient_norm,
+            "_posterior": posterior,
+        }
+
+    def _warn(self, space: SearchSpace, found: Optimum | None) -> None:
+        if not self._posterior.converged:
+            warn(
+                f"{type(self).__name__}: Newton's method stopped after {self.n_newton_} steps "
+                "without reaching the mode of the latent functions; scale the data, or bound the "
+                "kernel's amplitude with Bounded(value, low, high).",
+                NumericalWarning,
+            )
+        elif found is not None:
+            warn_of(type(self).__name__, space, found)
+
+    # Prediction -----------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Labels:
+        """Predict the most probable label.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels: those with the largest entry in `predict_proba`.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            # The variance does not move a probability across one half.
+            codes = (self._function_values(X) > 0).astype(np.intp)
+        else:
+            codes = np.argmax(self.predict_proba(X), axis=1)
+        predicted: Labels = self.classes_[codes]
+        return predicted
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict probabilities, averaged over the posterior of the latent functions.
+
+        Averages are integrals by fixed nodes: there is no randomness. They are nearer to one half
+        (to equality) than probabilities at the mode, the more so the less is known about x.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Probabilities in the order of `classes_`; rows sum to 1.
+        """
+        mean, covariance = self._latent(X)
+        if mean.ndim > 1:
+            return quadrature.softmax_mean(mean, covariance)
+        second = quadrature.logistic_mean(mean, covariance[:, 0, 0])
+        return np.column_stack([1 - second, second])
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the latent functions under the approximate posterior.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,) or (m, n_classes)
+            Two classes have one latent function, more have one for each.
+        """
+        mean, covariance = self._latent(X)
+        variance = np.einsum("mcc->mc", covariance)
+        return mean, variance.reshape(mean.shape)
+
+    def _latent(self, X: Any) -> tuple[Array, Array]:
+        """Means, and covariances of shape (m, C, C)."""
+        mean = np.asarray(self._function_values(X), dtype=np.float64)
+        self._check_diagonal()
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return mean, np.concatenate(list(self._covariances(points)))
+
+    def _covariances(self, points: Points) -> Iterator[Array]:
+        """Posterior covariances, block by block: no matrix of all pairs is stored."""
+        training, posterior = self._evidence.points, self._posterior
+        step = max(1, _BLOCK // posterior.dual.size)
+        for start in range(0, len(points), step):
+            part = points[start : start + step]
+            cross = np.asarray(self.kernel_(training, part), dtype=np.float64)
+            prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
+            yield posterior.covariance(cross, prior)
+
+    # The marginal likelihood ----------------------------------------------------------------------
+
+    def log_marginal_likelihood(self, theta: ArrayLike) -> tuple[float, Array]:
+        """The approximate log marginal likelihood of the training data, and its gradient.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,)
+            Values in the coordinates of ``kernel_.theta``.
+
+        Returns
+        -------
+        value : float
+            The log marginal likelihood.
+        gradient : ndarray of shape (p,)
+            Its derivatives in theta.
+        """
+        check_is_fitted(self)
+        return self._evidence(np.asarray(theta, dtype=np.float64))
+
+    # Checks ---------------------------------------------------------------------------------------
+
+    def _validate_labels(self, y: ArrayLike | None, n: int) -> Labels:
+        owner = type(self).__name__
+        if y is None:
+            raise DataError(
+                f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
+            )
+        with self._as_data_error():
+            labels: Labels = column_or_1d(y, warn=True)
+            if labels.dtype.kind in "fc":
+                check_array(labels, ensure_2d=False, input_name="y", estimator=self)
+            check_classification_targets(labels)
+        if len(labels) != n:
+            raise DataError(
+                f"{owner}: y has shape {labels.shape} but X has {n} rows; pass one label for each "
+                "row of X."
+            )
+        return labels
+
+    def _check_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"{type(self).__name__}: y holds one class, {self.classes_[0]!r}, and a classifier "
+                "needs two or more; pass rows of another class with a positive weight."
+            )
+
+    def _check_memory(self, n: int) -> None:
+        n_classes = len(self.classes_)
+        matrices = _BINARY_MATRICES if n_classes == 2 else n_classes + _SOFTMAX_MATRICES
+        memory.require(
+            int(matrices * n * n * 8),
+            f"{type(self).__name__} on {n} rows and {n_classes} classes",
+            "fit on fewer rows",
+        )
+
+    def _check_validity(self, evidence: _Evidence) -> None:
+        """Refuse a matrix that belongs to no Gaussian process."""
+        gram = evidence.gram(evidence.kernel)
+        if not np.isfinite(gram.sum()):
+            raise DataError(
+                f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
+                "infinity; scale the data, or use a kernel that grows less fast."
+            )
+        if evidence.kernel.is_psd is not True:
+            report = validity.check(gram)
+            if report.valid is False:
+                raise ValidityError(
+                    f"{type(self).__name__}: the Gram matrix of {evidence.kernel!r} is not valid. "
+                    f"{report} Use a kernel whose is_psd is True, or repair the matrix with "
+                    "mercer.validity.repair."
+                )
+
+    def _check_diagonal(self) -> None:
+        if self.kernel_.input_tags()["pairwise"]:
+            raise DataError(
+                f"{type(self).__name__}: probabilities need k(x, x) of the new points, which the "
+                "data of Precomputed() do not hold; use Precomputed(K), with K over training and "
+                "new points and row numbers as data."
+            )
+
+    def _check_parameters(self) -> None:
+        for name in ("n_restarts", "max_iter"):
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < 0:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {value!r} is not a whole number >= 0; pass "
+                    "for example 10."
+                )
+
+
+class _Evidence:
+    """The approximate log marginal likelihood as a function of the kernel's free parameters."""
+
+    def __init__(
+        self, kernel: Kernel, points: Points, targets: Array, weights: Array | None
+    ) -> None:
+        self.kernel, self.points, self.targets, self.weights = kernel, points, targets, weights
+        self.n_iter = 0
+        self._dual: Array | None = None
+
+    def space(self) -> SearchSpace:
+        """Where the parameters may be; latent functions have a scale of about one."""
+        return SearchSpace.of(self.kernel, self.points, variance=1.0)
+
+    def gram(self, kernel: Kernel) -> Array:
+        """The matrix in float64: a factor in float32 would end Newton's method early."""
+        return np.asarray(kernel(self.points), dtype=np.float64)
+
+    def posterior(self, gram: Array) -> Posterior:
+        """The approximation, searched from the last mode that was found."""
+        found = laplace.fit(gram, self.targets, self.weights, start=self._dual)
+        self._dual = found.dual
+        return found
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """The value and its gradient: one contraction for all parameters."""
+        kernel = self.kernel.with_theta(theta)
+        gram = self.gram(kernel)
+        posterior = self.posterior(gram)
+        weights = posterior.sensitivity(gram)
+        return posterior.log_evidence, kernel.gram(self.points).gradient(weights)
