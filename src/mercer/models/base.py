@@ -98,7 +98,6 @@ class KernelEstimator(BaseEstimator):
         return tags
 
     def _default_kernel(self) -> Kernel:
-        """The kernel if none is given; a subclass may have its own."""
         return RBF(length_scale="scale")
 
     def _kernel_or_default(self, kernel: object) -> Kernel:

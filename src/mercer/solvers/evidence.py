@@ -27,6 +27,10 @@ _FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 _FLAT = 1e-4
 _AT_BOUND = 1e-6
 
+# When the search ends: scipy's own limits, for an objective that is not scaled.
+_GAIN = 2.2e-9
+_GRADIENT = 1e-5
+
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
@@ -144,7 +148,7 @@ class _Search:
             method="L-BFGS-B",
             bounds=self.bounds,
             callback=self._step,
-            options={"maxiter": max_iter},
+            options={"maxiter": max_iter, **climb.tolerances},
         )
         self.n_iter += int(result.nit)
         if self.best is not None and self.best[0] > before:
@@ -217,12 +221,22 @@ class _Climb:
         self.possible = first is not None
         self.worst = -first[0] if first is not None else 0.0
         self.first = first
+        # Where every entry has bounds, the first step is the whole gradient: into a corner, unless
+        # the gradient is scaled to length one.
+        self.scale = 1.0 if first is None else max(1.0, float(np.linalg.norm(first[1])))
+
+    @property
+    def tolerances(self) -> dict[str, float]:
+        """What ends the search: the limits for an objective that is not scaled."""
+        size = max(abs(self.worst), 1.0)
+        return {"ftol": _GAIN * size / max(size, self.scale), "gtol": _GRADIENT / self.scale}
 
     def descend(self, theta: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
         found = self.first if np.array_equal(theta, self.start) else self.search.evaluate(theta)
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
-            return self.worst + 10 * (1 + abs(self.worst)), np.zeros_like(theta)
+            wall = self.worst + 10 * (1 + abs(self.worst))
+            return wall / self.scale, np.zeros_like(theta)
         self.worst = max(self.worst, -found[0])
-        return -found[0], -found[1]
+        return -found[0] / self.scale, -found[1] / self.scale
