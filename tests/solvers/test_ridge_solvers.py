@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mercer.exceptions import NumericalWarning, ValidityError
-from mercer.solvers import RidgeProblem, Solution, Spectrum, Tridiagonal, cholesky, spectral
+from mercer.solvers import RidgeProblem, Solution, Spectrum, Tridiagonal, cholesky, factor, spectral
 
 Array = NDArray[np.floating[Any]]
 
@@ -302,11 +302,11 @@ def test_the_check_leaves_the_matrix_as_it_was(n: int) -> None:
     K = gaussian(n)
     for matrix, expected in ((K, True), (K - 0.5 * np.eye(n), False)):
         before = matrix.copy()
-        assert cholesky.is_positive_definite(matrix, 1e-9) is expected
+        assert factor.is_positive_definite(matrix, 1e-9) is expected
         np.testing.assert_array_equal(matrix, before)
     skewed = K + np.triu(K, 1)
     before = skewed.copy()
-    assert not cholesky.is_positive_definite(skewed, 1e-9)
+    assert not factor.is_positive_definite(skewed, 1e-9)
     np.testing.assert_array_equal(skewed, before)
 
 

@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import memory, validity
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer import validity
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
+from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
-from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, cholesky, spectral
+from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
 
 Array = NDArray[np.floating[Any]]
 
@@ -355,21 +356,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
-        n = len(self.points_)
-        itemsize = kernel.gram(self.points_).dtype.itemsize
-        memory.require(
-            int(matrices * n * n * itemsize),
-            f"{type(self).__name__} on {n} rows",
-            "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
-        )
-        gram = kernel(self.points_)
-        if not np.isfinite(gram.sum()):
-            raise DataError(
-                f"{type(self).__name__}: {kernel!r} gives a Gram matrix with NaN or infinity; "
-                "scale the data, or use a kernel that grows less fast."
-            )
+        gram = gram_matrix(self, kernel, self.points_, matrices)
         gram, repair = self._positive(kernel, gram)
-        targets = self._targets.reshape(n, -1)
+        targets = self._targets.reshape(len(gram), -1)
         return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
@@ -380,16 +369,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         if method != "raise":
             repair = validity.repair(gram, method)
             return repair.matrix, repair
-        # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
-        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
-        if not cholesky.is_positive_definite(gram, slack):
-            report = validity.check(gram)
-            if report.valid is False:
-                raise ValidityError(
-                    f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid. "
-                    f'{report} Repair it with psd="clip", "flip" or "shift", or use a kernel whose '
-                    "is_psd is True."
-                )
+        require_positive(
+            self, kernel, gram, 'repair it with psd="clip", "flip" or "shift", or use a kernel'
+        )
         return gram, None
 
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:

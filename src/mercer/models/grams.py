@@ -1,0 +1,79 @@
+"""Gram matrices for exact models: forecast, computed, and checked before they are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import memory, validity
+from mercer.exceptions import DataError, ValidityError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.solvers import factor
+
+Array = NDArray[np.floating[Any]]
+
+
+def gram_matrix(owner: object, kernel: Kernel, points: Points, matrices: float) -> Array:
+    """The Gram matrix, after a forecast of memory; NaN and infinity are refused.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The training points.
+    matrices : float
+        How many matrices of this size the computation will hold at its peak.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        In memory of its own.
+    """
+    n, name = len(points), type(owner).__name__
+    itemsize = kernel.gram(points).dtype.itemsize
+    memory.require(
+        int(matrices * n * n * itemsize),
+        f"{name} on {n} rows",
+        "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
+    )
+    gram: Array = kernel(points)
+    if not np.isfinite(gram.sum()):
+        raise DataError(
+            f"{name}: {kernel!r} gives a Gram matrix with NaN or infinity; "
+            "scale the data, or use a kernel that grows less fast."
+        )
+    return gram
+
+
+def require_positive(owner: object, kernel: Kernel, gram: Array, remedy: str) -> None:
+    """Refuse the matrix of a kernel that is not known to be valid, if it has negative directions.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    kernel : Kernel
+        The kernel; one whose ``is_psd`` is True is not looked at.
+    gram : ndarray of shape (n, n)
+        Its matrix, which is left as it is.
+    remedy : str
+        What to do, as an imperative that ends in "use a kernel".
+    """
+    if kernel.is_psd is True:
+        return
+    # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
+    slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
+    if factor.is_positive_definite(gram, slack):
+        return
+    report = validity.check(gram)
+    if report.valid is False:
+        raise ValidityError(
+            f"{type(owner).__name__}: the Gram matrix of {kernel!r} is not valid. {report} "
+            f"{remedy[0].upper()}{remedy[1:]} whose is_psd is True."
+        )

@@ -1,0 +1,353 @@
+"""One Cholesky factor of a Gram matrix plus a diagonal, with jitter where it has to be.
+
+The factor takes the memory of the matrix. LAPACK writes the lower triangle, so the strict upper one
+still holds the matrix, from which a failed attempt is undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from mercer.exceptions import NumericalWarning, ValidityError, warn
+
+Array = NDArray[np.floating[Any]]
+
+LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+"""Jitter tried in turn when none does not do, as a fraction of the mean diagonal."""
+
+_BLOCK = 256
+
+
+class Advice(NamedTuple):
+    """How a model names its diagonal, and what it can do about a matrix that is not valid."""
+
+    ridge: str
+    repair: str
+
+
+RIDGE = Advice(
+    "alpha",
+    'repair it with psd="clip", "flip" or "shift", or use a kernel whose is_psd is True',
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The Cholesky factor L of a matrix A = L L'.
+
+    Attributes
+    ----------
+    lower : ndarray of shape (n, n)
+        L in the lower triangle, in Fortran order; what is above the diagonal is not part of it.
+    jitter : float
+        What was added to the diagonal to make the factor exist.
+    cause, remedy : str
+        Why jitter was needed and what would avoid it; empty if it was not.
+    """
+
+    lower: Array
+    jitter: float = 0.0
+    cause: str = ""
+    remedy: str = ""
+
+    def solve(self, right: Array) -> Array:
+        """Solve A x = b.
+
+        Parameters
+        ----------
+        right : ndarray of shape (n, r)
+            The right-hand sides.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The solutions.
+        """
+        potrs = get_lapack_funcs("potrs", (self.lower,))
+        solved: Array = potrs(self.lower, right, lower=True)[0]
+        return solved
+
+    def half_solve(self, right: Array) -> Array:
+        """Solve L x = b, in the memory of b if that is in Fortran order.
+
+        Parameters
+        ----------
+        right : ndarray of shape (n, r)
+            The right-hand sides.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The solutions: the sums of their squares are b' A^-1 b.
+        """
+        trsm = get_blas_funcs("trsm", (self.lower, right))
+        solved: Array = trsm(1.0, self.lower, right, lower=True, overwrite_b=True)
+        return solved
+
+    def log_determinant(self) -> float:
+        """The logarithm of the determinant of A.
+
+        Returns
+        -------
+        float
+            Twice the sum of the logarithms of L's diagonal.
+        """
+        return 2 * float(np.sum(np.log(self.lower.diagonal()), dtype=np.float64))
+
+    def inverse(self, *, overwrite: bool) -> Array:
+        """The inverse of A: its lower triangle, in Fortran order.
+
+        Parameters
+        ----------
+        overwrite : bool
+            Whether to use the factor up; otherwise a copy is made.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            What is above the diagonal is not part of it.
+        """
+        potri = get_lapack_funcs("potri", (self.lower,))
+        inverse: Array = potri(self.lower, lower=True, overwrite_c=overwrite)[0]
+        return inverse
+
+    def extended(self, cross: Array, corner: Array) -> Factor:
+        """The factor of A with rows and columns added at its end.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n, m)
+            The new columns, in the old rows.
+        corner : ndarray of shape (m, m)
+            The new columns in the new rows.
+
+        Returns
+        -------
+        Factor
+            Of order n + m, in new memory.
+
+        Raises
+        ------
+        ValidityError
+            If the extended matrix is not positive definite.
+        """
+        n, m = cross.shape
+        half = self.half_solve(np.array(cross, self.lower.dtype, order="F"))
+        grown = np.empty((n + m, n + m), self.lower.dtype, order="F")
+        grown[:n, :n], grown[n:, :n] = self.lower, half.T
+        rest = np.asfortranarray(corner - half.T @ half)
+        if not _factorise(rest, rest.diagonal() + rest.dtype.type(self.jitter)):
+            raise ValidityError(
+                "the Gram matrix with the new rows is not positive definite: rows are duplicated, "
+                "or the length-scale is too long; raise the noise, or fit all rows anew."
+            )
+        grown[n:, n:] = rest
+        return replace(self, lower=grown)
+
+    def warn(self, name: str = "jitter_") -> None:
+        """Give a warning if jitter was needed.
+
+        Parameters
+        ----------
+        name : str
+            The attribute in which the user finds it.
+        """
+        if self.jitter:
+            warn(
+                f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was "
+                f"added to its diagonal ({name}). To avoid this, {self.remedy}.",
+                NumericalWarning,
+            )
+
+
+def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
+    """Factorise ``gram + diag(ridge)`` with the least jitter on the ladder that works.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Symmetric and positive semi-definite, float32 or float64; its memory is used.
+    ridge : float or ndarray of shape (n,)
+        What is added to the diagonal.
+    advice : Advice
+        The words of the model, for messages.
+
+    Returns
+    -------
+    Factor
+        The factor and the jitter that was needed. No warning is given.
+
+    Raises
+    ------
+    ValidityError
+        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.factor import factorise
+    >>> factor = factorise(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
+    >>> np.tril(factor.lower).round(3).tolist()
+    [[1.414, 0.0], [0.707, 1.871]]
+    >>> factorise(np.ones((2, 2))).jitter
+    1e-10
+    """
+    a = in_fortran_order(gram)
+    diagonal = a.diagonal().copy()
+    added = np.asarray(ridge, dtype=a.dtype)
+    if _factorise(a, diagonal + added):
+        return Factor(a)
+    _restore(a, diagonal)
+    cause, remedy = _cause(a, advice)
+    for jitter in _rungs(diagonal):
+        if _factorise(a, diagonal + (added + a.dtype.type(jitter))):
+            return Factor(a, jitter, cause, remedy)
+        _restore(a, diagonal)
+    least = f"{float(np.min(ridge)):g}"
+    raise ValidityError(
+        f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "
+        f"jitter of {LADDER[-1]:g} of its mean diagonal it has no Cholesky factor ({cause}); "
+        f"{advice.repair}."
+    )
+
+
+def is_positive_definite(gram: Array, shift: float) -> bool:
+    """Whether ``gram + shift * I`` is symmetric and has a Cholesky factor.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        A matrix. Its memory is used, and is afterwards as it was.
+    shift : float
+        What is added to the diagonal; asymmetry up to this is allowed for.
+
+    Returns
+    -------
+    bool
+        True if every eigenvalue of `gram` is above ``-shift``, up to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import factor
+    >>> factor.is_positive_definite(np.array([[1.0, 2.0], [2.0, 1.0]]), shift=1e-9)
+    False
+    """
+    a = in_fortran_order(gram)
+    if _asymmetry(a) > shift:
+        return False
+    diagonal = a.diagonal().copy()
+    found = _factorise(a, diagonal + a.dtype.type(shift))
+    _restore(a, diagonal)
+    return found
+
+
+def in_fortran_order(gram: Array) -> Array:
+    """The same symmetric matrix in the order LAPACK overwrites: a transpose, not a copy.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        A symmetric matrix.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        A view if the memory of `gram` is contiguous.
+    """
+    if gram.flags.f_contiguous:
+        return gram
+    return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)
+
+
+def mirror(a: Array) -> None:
+    """Copy the strict lower triangle of a square matrix to the upper one, in place.
+
+    Parameters
+    ----------
+    a : ndarray of shape (n, n)
+        The matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.factor import mirror
+    >>> a = np.array([[1.0, 9.0], [2.0, 3.0]])
+    >>> mirror(a)
+    >>> a.tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    n = len(a)
+    for start in range(0, n, _BLOCK):
+        stop = min(start + _BLOCK, n)
+        a[start:stop, stop:] = a[stop:, start:stop].T
+        corner = a[start:stop, start:stop]
+        below = np.tril(corner, -1)
+        corner[:] = below + below.T + np.diag(corner.diagonal())
+
+
+def _rungs(diagonal: Array) -> list[float]:
+    """The jitters to try: those that change a digit in the type of the matrix."""
+    mean = float(diagonal.mean())
+    eps = float(np.finfo(diagonal.dtype).eps)
+    return [fraction * mean for fraction in LADDER if fraction > eps and mean > 0]
+
+
+def _factorise(a: Array, diagonal: Array) -> bool:
+    """Overwrite the lower triangle of a Fortran-ordered matrix with its factor."""
+    np.fill_diagonal(a, diagonal)
+    potrf = get_lapack_funcs("potrf", (a,))
+    _, info = potrf(a, lower=True, clean=False, overwrite_a=True)
+    return bool(info == 0)
+
+
+def _restore(a: Array, diagonal: Array) -> None:
+    """Undo a factorisation: the strict upper triangle still holds the matrix."""
+    mirror(a.T)
+    np.fill_diagonal(a, diagonal)
+
+
+def _asymmetry(a: Array) -> float:
+    """The largest difference between an entry and its mirror image."""
+    blocks = (slice(start, start + _BLOCK) for start in range(0, len(a), _BLOCK))
+    return max(float(np.abs(a[rows] - a[:, rows].T).max(initial=0.0)) for rows in blocks)
+
+
+def _cause(gram: Array, advice: Advice) -> tuple[str, str]:
+    """Why a Gram matrix is close to singular, and what to do, from its correlations."""
+    n = len(gram)
+    slack = np.sqrt(np.finfo(gram.dtype).eps) * 1e-4
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 1 / np.sqrt(gram.diagonal())
+    total, equal, above = 0.0, 0, False
+    for start in range(0, n, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        block = np.nan_to_num(np.abs(gram[rows] * scale[rows, None] * scale), posinf=0.0)
+        total += float(block.sum())
+        equal += int(np.count_nonzero(block >= 1 - slack))
+        above |= bool(block.max() > 1 + max(1e-3, slack))
+    pairs, mean = (equal - n) // 2, (total - n) / max(1, n * (n - 1))
+    if above or gram.diagonal().min() < 0:
+        return (
+            "the kernel is indefinite: an entry exceeds sqrt(k(x, x) k(z, z))",
+            advice.repair,
+        )
+    if mean > 0.95:
+        return (
+            f"the length-scale is too long: rows correlate at {mean:.4f} on average",
+            f"shorten the length-scale or raise {advice.ridge}",
+        )
+    if pairs > 0:
+        return (
+            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be told apart",
+            f"merge duplicates with sample_weight or raise {advice.ridge}",
+        )
+    return (
+        "the kernel has fewer numerical dimensions than there are rows",
+        f"raise {advice.ridge}",
+    )
