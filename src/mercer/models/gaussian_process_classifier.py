@@ -12,26 +12,22 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from mercer import memory, validity
-from mercer.exceptions import (
-    DataError,
-    NumericalWarning,
-    ParameterError,
-    ValidityError,
-    warn,
-)
+from mercer import memory
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
-from mercer.models.hyperparameters import SearchSpace, warn_of
-from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.classification_evidence import ClassificationEvidence
+from mercer.models.grams import require_positive
+from mercer.models.hyperparameters import warn_of
+from mercer.models.iterative import IterativeEstimator
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
-from mercer.solvers import laplace, quadrature
+from mercer.solvers import quadrature
 from mercer.solvers.evidence import Optimum
 from mercer.solvers.laplace import Posterior
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Labels = NDArray[Any]
 
 # Below this many rows LAPACK's threads wait for each other longer than they work.
@@ -66,36 +62,44 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         The kernel; by default ``1.0 * RBF(length_scale="scale")``. Its amplitude matters: it says
         how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
         are held, `Bounded` ones stay within their bounds.
+    learn : bool, default=True
+        Whether to learn the kernel's free parameters; otherwise the kernel is used as it is.
     n_restarts : int, default=0
-        How often the search is repeated from a random start; the best result is kept.
+        How often the search starts again, at values drawn on the scale of the data.
     max_iter : int, default=200
-        The largest number of iterations of the search from each start; with 0 nothing is learned.
+        Iterations of L-BFGS-B from each start.
     random_state : int, RandomState or None, default=None
-        Where restarts are drawn from.
+        Where the restarts come from.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
+        The labels, sorted; those of rows of weight zero do not count.
     kernel_ : Kernel
-        The kernel with its learned parameters.
+        The kernel with learned parameters.
     log_marginal_likelihood_ : float
-        The approximate log marginal likelihood at ``kernel_``.
+        Laplace's approximation of it at ``kernel_``.
     dual_coef_ : ndarray of shape (n,) or (n, n_classes)
-        Coefficients of the latent functions over the training points; zero for weight zero.
+        Coefficients of the latent functions over the training points; one function for two classes.
     intercept_ : float
         0.0: latent functions have mean zero.
     points_ : Points
-        The training points, as the kernel prepared them.
+        The training points; rows of weight zero are left out.
+    theta_ : ndarray of shape (p,)
+        The learned hyper-parameters, unconstrained: ``kernel_.theta``.
+    theta_names_ : tuple of str
+        Their names.
+    at_bounds_ : tuple of str
+        Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``.
     n_iter_ : int
-        Iterations of the search, over all starts.
-    n_newton_ : int
-        Newton steps to the mode at ``kernel_`` from where the search had left it.
+        Iterations of the search, of all starts together.
+    n_evaluations_ : int
+        Evaluations of the marginal likelihood, of all starts together.
     converged_ : bool
-        Whether both the search and Newton's method ended at a maximum.
-    residual_ : float
-        The largest entry of the gradient in the free parameters (leaving out those that point out
-        of the bounds); 0.0 where nothing is learned.
+        Whether the search ended at a maximum and Newton's method at a mode; False after an
+        interrupt.
+    gradient_norm_ : float
+        Largest entry of the gradient of the marginal likelihood at ``theta_``, within the bounds.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -128,7 +132,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     >>> import mercer as mc
     >>> X = np.linspace(-3, 3, 30)[:, None]
     >>> y = np.where(np.abs(X[:, 0]) < 1, "inside", "outside")
-    >>> model = mc.GaussianProcessClassifier(4.0 * mc.RBF(), max_iter=0).fit(X, y)
+    >>> model = mc.GaussianProcessClassifier(4.0 * mc.RBF(), learn=False).fit(X, y)
     >>> model.predict([[0.0], [2.5]])
     array(['inside', 'outside'], dtype='<U7')
     >>> model.predict_proba([[0.0], [1.0], [9.0]]).round(2)
@@ -138,19 +142,21 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     """
 
     classes_: Labels
-    log_marginal_likelihood_: float
-    n_iter_: int
-    residual_: float
+    theta_: Array
+    _evidence: ClassificationEvidence
+    _posterior: Posterior
 
     def __init__(
         self,
         kernel: Kernel | None = None,
         *,
+        learn: bool = True,
         n_restarts: int = 0,
         max_iter: int = 200,
         random_state: Any = None,
     ) -> None:
         super().__init__(kernel)
+        self.learn = learn
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.random_state = random_state
@@ -181,84 +187,89 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         with self._fitting():
             self._check_parameters()
             evidence = self._prepare(X, y, sample_weight)
-            bound = self.max_iter if self.n_restarts == 0 else None
-            with (
-                blas_threads(1 if len(evidence.targets) < _FEW_ROWS else None),
-                self._iterations(X, y, bound) as report,
-            ):
-                space = evidence.space()
-                found = self._search(space, evidence, report) if self.max_iter else None
-                theta = space.start if found is None else found.theta
-                self.__dict__.update(self._fitted(evidence, theta, found))
-                self._warn(space, found)
+            with blas_threads(1 if len(evidence.targets) < _FEW_ROWS else None):
+                found = self._search(X, y, evidence)
+                self.__dict__.update(self._posterior_at(evidence, found.theta))
+            self._store_search(evidence, found)
+        self._warn(evidence, found)
         return self
 
-    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Evidence:
-        """Validate the data, resolve the kernel, and check that its matrices fit."""
+    def _prepare(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> ClassificationEvidence:
+        """Validate the data, and resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
-        self.points_ = self._validate_points(kernel, X, reset=True)
-        labels = self._validate_labels(y, len(self.points_))
+        points = self._validate_points(kernel, X, reset=True)
+        labels = self._validate_labels(y, len(points))
         weights = self._validate_weights(sample_weight, labels)
-        rows: Any = slice(None) if weights is None or weights.all() else np.flatnonzero(weights)
-        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
+        if weights is not None and not weights.all():
+            rows = np.flatnonzero(weights)
+            points, labels, weights = points[rows], labels[rows], weights[rows]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
         self._check_classes()
+        self._check_memory(len(points))
         n_classes = len(self.classes_)
         targets = np.eye(n_classes)[codes] if n_classes > 2 else codes[:, None].astype(np.float64)
-        self._rows = rows
-        self.kernel_ = kernel.resolve(self.points_, weights)
-        self._check_memory(len(targets))
-        evidence = _Evidence(
-            self.kernel_,
-            self.points_ if isinstance(rows, slice) else self.points_[rows],
-            targets,
-            None if weights is None else weights[rows].astype(np.float64),
-        )
-        self._check_validity(evidence)
-        # Kept to evaluate the marginal likelihood elsewhere.
-        self._evidence = evidence
+        kernel = kernel.resolve(points, weights)
+        # A copy: the marginal likelihood may be asked for later.
+        own = None if weights is None else weights.astype(np.float64)
+        evidence = ClassificationEvidence(kernel, points, targets, own)
+        self._check_gram(evidence)
         return evidence
 
-    def _search(self, space: SearchSpace, evidence: _Evidence, report: Report) -> Optimum:
-        def step(theta: Array, value: float) -> bool:
-            evidence.n_iter += 1
-            return report(lambda: self._fitted(evidence, theta, None))
+    def _search(self, X: Any, y: Any, evidence: ClassificationEvidence) -> Optimum:
+        if not self.learn or not len(evidence.kernel.theta):
+            return Optimum.held(evidence.kernel.theta)
+        steps = 0
+        with self._iterations(X, y, None) as report:
 
-        return space.maximise(
-            evidence,
-            n_restarts=self.n_restarts,
-            random_state=self.random_state,
-            max_iter=self.max_iter,
-            report=step,
-        )
+            def tell(theta: Array, value: float) -> bool:
+                nonlocal steps
+                steps += 1
+                taken = steps
+                return report(lambda: self._posterior_at(evidence, theta) | {"n_iter_": taken})
 
-    def _fitted(self, evidence: _Evidence, theta: Array, found: Optimum | None) -> dict[str, Any]:
-        """The attributes of a model at given parameters of the kernel."""
+            return evidence.space.maximise(
+                evidence.with_gradient,
+                n_restarts=self.n_restarts,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                report=tell,
+            )
+
+    def _posterior_at(self, evidence: ClassificationEvidence, theta: Array) -> dict[str, Any]:
+        """The fitted attributes at these parameters of the kernel."""
         kernel = evidence.kernel.with_theta(theta)
         posterior = evidence.posterior(evidence.gram(kernel))
-        dual = np.zeros((len(self.points_), posterior.dual.shape[1]))
-        dual[self._rows] = posterior.dual
+        binary = posterior.dual.shape[1] == 1
         return {
             "kernel_": kernel,
-            "dual_coef_": dual[:, 0] if dual.shape[1] == 1 else dual,
+            "points_": evidence.points,
+            "dual_coef_": posterior.dual[:, 0] if binary else posterior.dual,
             "intercept_": 0.0,
             "log_marginal_likelihood_": posterior.log_evidence,
-            "n_iter_": evidence.n_iter if found is None else found.n_iter,
-            "n_newton_": posterior.n_iter,
-            "converged_": posterior.converged and (found is None or found.converged),
-            "residual_": 0.0 if found is None else found.gradient_norm,
+            "theta_": kernel.theta,
+            "theta_names_": tuple(kernel.theta_names),
+            "_evidence": evidence,
             "_posterior": posterior,
         }
 
-    def _warn(self, space: SearchSpace, found: Optimum | None) -> None:
-        if not self._posterior.converged:
-            warn(
-                f"{type(self).__name__}: Newton's method stopped after {self.n_newton_} steps "
-                "without reaching the mode of the latent functions; scale the data, or bound the "
-                "kernel's amplitude with Bounded(value, low, high).",
-                NumericalWarning,
-            )
-        elif found is not None:
-            warn_of(type(self).__name__, space, found)
+    def _store_search(self, evidence: ClassificationEvidence, found: Optimum) -> None:
+        self.n_iter_, self.n_evaluations_ = found.n_iter, found.n_evaluations
+        self.gradient_norm_ = found.gradient_norm
+        self.converged_ = self._posterior.converged and found.converged
+        self.at_bounds_ = tuple(evidence.space.names_at(found, harmless=True))
+
+    def _warn(self, evidence: ClassificationEvidence, found: Optimum) -> None:
+        if self._posterior.converged:
+            return warn_of(type(self).__name__, evidence.space, found)
+        warn(
+            f"{type(self).__name__}: Newton's method stopped after {self._posterior.n_iter} steps "
+            "without reaching the mode of the latent functions; scale the data, or bound the "
+            "kernel's amplitude with Bounded(value, low, high).",
+            NumericalWarning,
+        )
+        return None
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -303,8 +314,10 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         mean, covariance = self._latent(X)
         if mean.ndim > 1:
             return quadrature.softmax_mean(mean, covariance)
-        second = quadrature.logistic_mean(mean, covariance[:, 0, 0])
-        return np.column_stack([1 - second, second])
+        variance = covariance[:, 0, 0]
+        return np.column_stack(
+            [quadrature.logistic_mean(sign * mean, variance) for sign in (-1, 1)]
+        )
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions under the approximate posterior.
@@ -325,40 +338,60 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
 
     def _latent(self, X: Any) -> tuple[Array, Array]:
         """Means, and covariances of shape (m, C, C)."""
-        mean = np.asarray(self._function_values(X), dtype=np.float64)
-        self._check_diagonal()
+        check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
+        mean = np.asarray(self._function_values(points), dtype=np.float64)
+        self._check_diagonal()
         return mean, np.concatenate(list(self._covariances(points)))
 
     def _covariances(self, points: Points) -> Iterator[Array]:
         """Posterior covariances, block by block: no matrix of all pairs is stored."""
-        training, posterior = self._evidence.points, self._posterior
-        step = max(1, _BLOCK // posterior.dual.size)
+        step = max(1, _BLOCK // self.dual_coef_.size)
         for start in range(0, len(points), step):
             part = points[start : start + step]
-            cross = np.asarray(self.kernel_(training, part), dtype=np.float64)
+            cross = np.asarray(self.kernel_(self.points_, part), dtype=np.float64)
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
-            yield posterior.covariance(cross, prior)
+            yield self._posterior.covariance(cross, prior)
 
-    # The marginal likelihood ----------------------------------------------------------------------
+    # Evidence -------------------------------------------------------------------------------------
 
-    def log_marginal_likelihood(self, theta: ArrayLike) -> tuple[float, Array]:
-        """The approximate log marginal likelihood of the training data, and its gradient.
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
+        """The approximate log marginal likelihood of the fitted data at other hyper-parameters.
 
         Parameters
         ----------
-        theta : array-like of shape (p,)
-            Values in the coordinates of ``kernel_.theta``.
+        theta : array-like of shape (p,), optional
+            Hyper-parameters as in ``theta_``, which is what they are by default.
+
+        Returns
+        -------
+        float
+            Laplace's approximation.
+        """
+        check_is_fitted(self)
+        kernel = self.kernel_ if theta is None else self.kernel_.with_theta(theta)
+        return self._evidence.posterior(self._evidence.gram(kernel)).log_evidence
+
+    def log_marginal_likelihood_gradient(
+        self, theta: ArrayLike | None = None
+    ) -> tuple[float, Array]:
+        """The approximate log marginal likelihood and its gradient in the hyper-parameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), optional
+            Hyper-parameters as in ``theta_``, which is what they are by default.
 
         Returns
         -------
         value : float
-            The log marginal likelihood.
+            Laplace's approximation.
         gradient : ndarray of shape (p,)
             Its derivatives in theta.
         """
         check_is_fitted(self)
-        return self._evidence(np.asarray(theta, dtype=np.float64))
+        at = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
+        return self._evidence.with_gradient(at)
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -396,7 +429,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             "fit on fewer rows",
         )
 
-    def _check_validity(self, evidence: _Evidence) -> None:
+    def _check_gram(self, evidence: ClassificationEvidence) -> None:
         """Refuse a matrix that belongs to no Gaussian process."""
         gram = evidence.gram(evidence.kernel)
         if not np.isfinite(gram.sum()):
@@ -404,14 +437,12 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
                 f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
                 "infinity; scale the data, or use a kernel that grows less fast."
             )
-        if evidence.kernel.is_psd is not True:
-            report = validity.check(gram)
-            if report.valid is False:
-                raise ValidityError(
-                    f"{type(self).__name__}: the Gram matrix of {evidence.kernel!r} is not valid. "
-                    f"{report} Use a kernel whose is_psd is True, or repair the matrix with "
-                    "mercer.validity.repair."
-                )
+        require_positive(
+            self,
+            evidence.kernel,
+            gram,
+            "repair the matrix with mercer.validity.repair, or use a kernel",
+        )
 
     def _check_diagonal(self) -> None:
         if self.kernel_.input_tags()["pairwise"]:
@@ -430,36 +461,3 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
                     f"{type(self).__name__}: {name} = {value!r} is not a whole number >= 0; pass "
                     "for example 10."
                 )
-
-
-class _Evidence:
-    """The approximate log marginal likelihood as a function of the kernel's free parameters."""
-
-    def __init__(
-        self, kernel: Kernel, points: Points, targets: Array, weights: Array | None
-    ) -> None:
-        self.kernel, self.points, self.targets, self.weights = kernel, points, targets, weights
-        self.n_iter = 0
-        self._dual: Array | None = None
-
-    def space(self) -> SearchSpace:
-        """Where the parameters may be; latent functions have a scale of about one."""
-        return SearchSpace.of(self.kernel, self.points, variance=1.0)
-
-    def gram(self, kernel: Kernel) -> Array:
-        """The matrix in float64: a factor in float32 would end Newton's method early."""
-        return np.asarray(kernel(self.points), dtype=np.float64)
-
-    def posterior(self, gram: Array) -> Posterior:
-        """The approximation, searched from the last mode that was found."""
-        found = laplace.fit(gram, self.targets, self.weights, start=self._dual)
-        self._dual = found.dual
-        return found
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """The value and its gradient: one contraction for all parameters."""
-        kernel = self.kernel.with_theta(theta)
-        gram = self.gram(kernel)
-        posterior = self.posterior(gram)
-        weights = posterior.sensitivity(gram)
-        return posterior.log_evidence, kernel.gram(self.points).gradient(weights)

@@ -63,6 +63,23 @@ class Optimum:
     at_low: NDArray[np.bool_]
     at_high: NDArray[np.bool_]
 
+    @classmethod
+    def held(cls, theta: Array) -> Optimum:
+        """What there is without a search.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (p,)
+            The hyper-parameters.
+
+        Returns
+        -------
+        Optimum
+            Converged, with no value.
+        """
+        nowhere = np.zeros(len(theta), dtype=bool)
+        return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
+
 
 def maximise(
     objective: Objective,

@@ -31,6 +31,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
+from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import expit, logsumexp, softmax
 
@@ -38,8 +39,12 @@ from mercer.exceptions import ValidityError
 
 Array = NDArray[np.float64]
 
-# Newton's method ends with the step that promises less than this; the error is then its square.
+# What a last step may still promise, as a share of the objective: with the curvature at its own
+# start the error is then of second order in it; with an older one it is of first order.
 _GAIN = 1e-10
+_GAIN_OF_OLD_CURVATURE = 1e-16
+# An old curvature serves as long as each step leaves less than this of what the last one promised.
+_PROGRESS = 0.1
 # Below this share of the objective, rounding decides whether a step seems to gain.
 _ROUNDING = 1e-9
 _HALVINGS = 40
@@ -58,7 +63,10 @@ class Curvature(Protocol):
         """(K + W^-1)^-1 v."""
 
     def trace_part(self) -> tuple[Array, Array]:
-        """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f."""
+        """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f.
+
+        Of the matrix, which is in the order of Fortran, only the lower triangle is set.
+        """
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """The posterior covariance of the functions at new points, (m, C, C)."""
@@ -107,11 +115,10 @@ class Posterior:
         """
         trace, shift = self.curvature.trace_part()
         moved = shift - self.curvature.shrink(gram @ shift)
-        trace *= -0.5
-        # aa' + ua' + au' = (a + u)(a + u)' - uu'
-        whole = self.dual + moved
-        trace += np.hstack([0.5 * whole, -0.5 * moved]) @ np.hstack([whole, moved]).T
-        return trace
+        # aa' + ua' + au' = v a' + a v' for v = a / 2 + u
+        half = 0.5 * self.dual + moved
+        dsyr2k(0.5, half, self.dual, beta=-0.5, c=trace, lower=True, overwrite_c=True)
+        return _mirrored(trace)
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """Posterior covariance of the functions at new points.
@@ -171,26 +178,36 @@ def fit(
     >>> from mercer.solvers import laplace
     >>> found = laplace.fit(np.array([[4.0]]), np.array([[1.0]]))
     >>> found.latent.round(4)  # f = 4 (1 - sigma(f))
-    array([[1.3307]])
+    array([[1.0426]])
     >>> round(found.log_evidence, 4), found.converged
-    (-0.7172, True)
+    (-0.7236, True)
     """
     problem = _Problem(gram, targets, np.ones(len(gram)) if weights is None else weights)
     state = problem.at(np.zeros(targets.shape))
     if start is not None:
         warm = problem.at(start)
         state = max(state, warm, key=lambda s: s.objective)
-    done, n_iter = False, 0
-    curvature = problem.curvature(state.latent)
-    while not done and n_iter < max_iter:
-        moved, done = problem.newton(state, curvature)
-        if moved is state:
-            break
-        del curvature  # its matrices make room for those of the next
-        state, curvature = moved, problem.curvature(moved.latent)
-        n_iter += 1
+    state, curvature, n_iter, converged = _mode(problem, state, max_iter)
     evidence = state.objective - 0.5 * curvature.log_determinant
-    return Posterior(state.dual, state.latent, evidence, n_iter, done, curvature)
+    return Posterior(state.dual, state.latent, evidence, n_iter, converged, curvature)
+
+
+def _mode(problem: _Problem, state: _State, max_iter: int) -> tuple[_State, Curvature, int, bool]:
+    """Newton's method, with a new curvature only where the old one slows it down."""
+    curvature, current, last = problem.curvature(state.latent), True, np.inf
+    for n_iter in range(1, max_iter + 1):
+        state, gain, size = problem.newton(state, curvature)
+        share = gain / (1 + abs(state.objective))
+        converged = size == 1 and share <= (_GAIN if current else _GAIN_OF_OLD_CURVATURE)
+        ended = converged or n_iter == max_iter or (size == 0 and current)
+        current = ended or size < 1 or gain > _PROGRESS * last
+        last = np.inf if current else gain
+        if current:
+            del curvature  # its matrices make room for those of the next
+            curvature = problem.curvature(state.latent)
+        if ended:
+            break
+    return state, curvature, n_iter, converged
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,22 +235,21 @@ class _Problem:
     def curvature(self, latent: Array) -> Curvature:
         return self.family(self.gram, latent, self.weights)
 
-    def newton(self, state: _State, curvature: Curvature) -> tuple[_State, bool]:
-        """One step, halved until it gains, if it can; and whether no other is needed."""
+    def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
+        """One step, halved until it gains: where it leads, what it promised, and its size."""
         slope = self.weights[:, None] * (self.targets - self.mean(state.latent))
         right = curvature.weigh(state.latent) + slope
         step = right - curvature.shrink(self.gram @ right) - state.dual
         change = self.gram @ step
         gain = float(np.sum((slope - state.dual) * change))
-        scale = 1 + abs(state.objective)
+        near = gain <= _ROUNDING * (1 + abs(state.objective))
         size = 1.0
         for _ in range(_HALVINGS):
             found = self._state(state.dual + size * step, state.latent + size * change)
-            wanted = state.objective + 1e-4 * size * gain
-            if found.objective >= wanted or gain <= _ROUNDING * scale:
-                return found, size == 1.0 and gain <= _GAIN * scale
+            if near or found.objective >= state.objective + 1e-4 * size * gain:
+                return found, gain, size
             size /= 2
-        return state, False
+        return state, gain, 0.0
 
     def _state(self, dual: Array, latent: Array) -> _State:
         fits = np.sum(self.targets * latent, axis=1) - self.log_partition(latent)
@@ -263,7 +279,8 @@ class LogisticCurvature:
 
     def weigh(self, values: Array) -> Array:
         """W v."""
-        return (self._root**2)[:, None] * values
+        weighted: Array = (self._root**2)[:, None] * values
+        return weighted
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
@@ -277,7 +294,7 @@ class LogisticCurvature:
         The latter is -S_ii dW_i/df_i / 2 with S = (K^-1 + W)^-1. Since W S W = W - (K + W^-1)^-1,
         S_ii = (1 - B^-1_ii) / W_i, and since dW/df = W (1 - 2 sigma), the W cancels.
         """
-        inverse = _inverse(self._factor)
+        inverse = np.asarray(dpotri(self._factor, lower=True)[0])
         shift = -0.5 * (1 - inverse.diagonal()) * (1 - 2 * self._mean)
         inverse *= self._root[:, None]
         inverse *= self._root
@@ -316,7 +333,8 @@ class SoftmaxCurvature:
             root = np.sqrt(weights * mean)
             factor = _factorised(gram, root)
             self.log_determinant += _log_determinant(factor)
-            np.multiply(_inverse(factor), root, out=block)
+            dpotri(factor, lower=True, overwrite_c=True)
+            np.multiply(_mirrored(factor), root, out=block)
             block *= root[:, None]
         self._sum = self._blocks.sum(axis=0)
         self._factor = _factorised(self._sum)
@@ -341,12 +359,12 @@ class SoftmaxCurvature:
         only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
         d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
         """
-        total = self._sum.copy()
+        total = self._sum.copy(order="F")
         curved = self._weights[:, None] * self._mean
         share = np.empty_like(curved)
         for c, block in enumerate(self._blocks):
             half = solve_triangular(self._factor, block, lower=True)
-            total -= half.T @ half
+            dsyrk(-1.0, half, trans=True, beta=1.0, c=total, lower=True, overwrite_c=True)
             share[:, c] = block.diagonal() - np.einsum("ij,ij->j", half, half)
         # Where a class is impossible, B_c is the identity in that row and nothing is left of q.
         share = np.divide(share, curved, out=1 - self._mean, where=curved > 0)
@@ -362,8 +380,7 @@ class SoftmaxCurvature:
         shared: Array = np.einsum("cim,dim->mcd", half, half, optimize=True)
         diagonal = np.arange(len(parts))
         shared[:, diagonal, diagonal] += own.T
-        found: Array = shared
-        return found
+        return shared
 
     def _by_class(self, columns: Array) -> Array:
         """E_c v_c, as columns."""
@@ -387,10 +404,11 @@ def _log_sum_exp(latent: Array) -> Array:
 
 def _factorised(gram: Array, root: Array | None = None) -> Array:
     """The lower Cholesky factor of I + diag(root) K diag(root), or of K itself."""
-    matrix = gram.copy()
-    if root is not None:
+    if root is None:
+        matrix = gram.copy()
+    else:
+        matrix = gram * root
         matrix *= root[:, None]
-        matrix *= root
         matrix.flat[:: len(matrix) + 1] += 1
     # In the order of Fortran the same symmetric matrix is a transpose, not a copy.
     factor, info = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
@@ -406,14 +424,12 @@ def _log_determinant(factor: Array) -> float:
     return 2 * float(np.sum(np.log(factor.diagonal())))
 
 
-def _inverse(factor: Array) -> Array:
-    """The inverse from a Cholesky factor, both triangles."""
-    inverse = np.asarray(dpotri(factor, lower=True)[0])
-    n = len(inverse)
+def _mirrored(matrix: Array) -> Array:
+    """The same matrix with its lower triangle reflected into the upper one."""
+    n = len(matrix)
     for start in range(0, n, _MIRROR_BLOCK):
         stop = min(start + _MIRROR_BLOCK, n)
-        inverse[start:stop, stop:] = inverse[stop:, start:stop].T
-        lower = np.tril(inverse[start:stop, start:stop], -1)
-        np.fill_diagonal(lower, inverse.diagonal()[start:stop] / 2)
-        inverse[start:stop, start:stop] = lower + lower.T
-    return inverse
+        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
+        lower = np.tril(matrix[start:stop, start:stop])
+        matrix[start:stop, start:stop] = lower + np.tril(lower, -1).T
+    return matrix
