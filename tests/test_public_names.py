@@ -51,6 +51,7 @@ REQUIRED = [
     "Bounded",
     "Points",
     "KernelRidge",
+    "GaussianProcessClassifier",
     "threads",
     "validity",
     "features",

@@ -87,4 +87,7 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 
 def _is_inner(module: str) -> bool:
-    return module.partition(".")[0] in ("mercer", "functools")
+    # Fits with callbacks are called by way of scikit-learn.
+    return module.partition(".")[0] in ("mercer", "functools") or module.startswith(
+        "sklearn.callback"
+    )

@@ -100,13 +100,15 @@ class ClassificationEvidence:
         Returns
         -------
         value : float
-            The approximate log marginal likelihood.
+            The approximate log marginal likelihood; minus infinity where no mode was found.
         gradient : ndarray of shape (p,)
             Its derivatives in theta.
         """
         kernel = self.kernel.with_theta(theta)
         gram = self.gram(kernel)
         posterior = self.posterior(gram)
+        if not posterior.converged:
+            return -np.inf, np.zeros(len(theta))
         if not len(theta):
             return posterior.log_evidence, np.empty(0)
         sensitivity = posterior.sensitivity(gram)

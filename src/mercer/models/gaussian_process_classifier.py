@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -243,6 +244,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         posterior = evidence.posterior(evidence.gram(kernel))
         binary = posterior.dual.shape[1] == 1
         return {
+            "classes_": self.classes_,
             "kernel_": kernel,
             "points_": evidence.points,
             "dual_coef_": posterior.dual[:, 0] if binary else posterior.dual,
@@ -416,7 +418,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:
             raise DataError(
-                f"{type(self).__name__}: y holds one class, {self.classes_[0]!r}, and a classifier "
+                f"{type(self).__name__}: y holds one class, {self.classes_.tolist()[0]!r}, and a classifier "
                 "needs two or more; pass rows of another class with a positive weight."
             )
 
@@ -432,7 +434,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     def _check_gram(self, evidence: ClassificationEvidence) -> None:
         """Refuse a matrix that belongs to no Gaussian process."""
         gram = evidence.gram(evidence.kernel)
-        if not np.isfinite(gram.sum()):
+        if not np.isfinite(gram).all():
             raise DataError(
                 f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
                 "infinity; scale the data, or use a kernel that grows less fast."
@@ -453,11 +455,11 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             )
 
     def _check_parameters(self) -> None:
-        for name in ("n_restarts", "max_iter"):
+        for name, least in (("n_restarts", 0), ("max_iter", 1)):
             value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-            if not whole or value < 0:
+            whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if not whole or value < least:
                 raise ParameterError(
-                    f"{type(self).__name__}: {name} = {value!r} is not a whole number >= 0; pass "
-                    "for example 10."
+                    f"{type(self).__name__}: {name} = {value!r} is not a whole number >= {least}; "
+                    "pass for example 10."
                 )

@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 # What a last step may still promise, as a share of the objective: with the curvature at its own
 # start the error is then of second order in it; with an older one it is of first order.
 _GAIN = 1e-10
-_GAIN_OF_OLD_CURVATURE = 1e-16
+_GAIN_OF_OLD_CURVATURE = 1e-19
 # An old curvature serves as long as each step leaves less than this of what the last one promised.
 _PROGRESS = 0.1
 # Below this share of the objective, rounding decides whether a step seems to gain.
@@ -55,9 +55,6 @@ class Curvature(Protocol):
     """What W, the curvature of -log p(y | f), makes of K. Vectors have one column per function."""
 
     log_determinant: float
-
-    def weigh(self, values: Array) -> Array:
-        """W v."""
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
@@ -197,7 +194,7 @@ def _mode(problem: _Problem, state: _State, max_iter: int) -> tuple[_State, Curv
     curvature, current, last = problem.curvature(state.latent), True, np.inf
     for n_iter in range(1, max_iter + 1):
         state, gain, size = problem.newton(state, curvature)
-        share = gain / (1 + abs(state.objective))
+        share = abs(gain) / (1 + abs(state.objective))
         converged = size == 1 and share <= (_GAIN if current else _GAIN_OF_OLD_CURVATURE)
         ended = converged or n_iter == max_iter or (size == 0 and current)
         current = ended or size < 1 or gain > _PROGRESS * last
@@ -238,11 +235,12 @@ class _Problem:
     def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
         """One step, halved until it gains: where it leads, what it promised, and its size."""
         slope = self.weights[:, None] * (self.targets - self.mean(state.latent))
-        right = curvature.weigh(state.latent) + slope
-        step = right - curvature.shrink(self.gram @ right) - state.dual
+        # (I + W K)^-1 times the residual: what rounding spoils, the next step repairs.
+        residual = slope - state.dual
+        step = residual - curvature.shrink(self.gram @ residual)
         change = self.gram @ step
-        gain = float(np.sum((slope - state.dual) * change))
-        near = gain <= _ROUNDING * (1 + abs(state.objective))
+        gain = float(np.sum(residual * change))
+        near = abs(gain) <= _ROUNDING * (1 + abs(state.objective))
         size = 1.0
         for _ in range(_HALVINGS):
             found = self._state(state.dual + size * step, state.latent + size * change)
@@ -276,11 +274,6 @@ class LogisticCurvature:
         self._root = np.sqrt(weights * self._mean * expit(-values))
         self._factor = _factorised(gram, self._root)
         self.log_determinant = _log_determinant(self._factor)
-
-    def weigh(self, values: Array) -> Array:
-        """W v."""
-        weighted: Array = (self._root**2)[:, None] * values
-        return weighted
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
@@ -339,12 +332,6 @@ class SoftmaxCurvature:
         self._sum = self._blocks.sum(axis=0)
         self._factor = _factorised(self._sum)
         self.log_determinant += _log_determinant(self._factor)
-
-    def weigh(self, values: Array) -> Array:
-        """W v."""
-        centred = values - np.sum(self._mean * values, axis=1, keepdims=True)
-        weighted: Array = self._weights[:, None] * self._mean * centred
-        return weighted
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
