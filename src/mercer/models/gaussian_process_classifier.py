@@ -137,8 +137,8 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     >>> model.predict([[0.0], [2.5]])
     array(['inside', 'outside'], dtype='<U7')
     >>> model.predict_proba([[0.0], [1.0], [9.0]]).round(2)
-    array([[0.72, 0.28],
-           [0.43, 0.57],
+    array([[0.9 , 0.1 ],
+           [0.54, 0.46],
            [0.5 , 0.5 ]])
     """
 
@@ -418,8 +418,8 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     def _check_classes(self) -> None:
         if len(self.classes_) < 2:
             raise DataError(
-                f"{type(self).__name__}: y holds one class, {self.classes_.tolist()[0]!r}, and a classifier "
-                "needs two or more; pass rows of another class with a positive weight."
+                f"{type(self).__name__}: y holds one class, {self.classes_.tolist()[0]!r}, and a "
+                "classifier needs two or more; pass rows of another class with a positive weight."
             )
 
     def _check_memory(self, n: int) -> None:

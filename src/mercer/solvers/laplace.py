@@ -12,8 +12,9 @@ a = K^-1 f; with W the curvature of -log p there, the log evidence is
 .. math:: \log Z = \psi(\hat f) - \tfrac12 \log |I + K W| .
 
 Everything is in terms of (K + W^-1)^-1, which needs no inverse of K: it is well-conditioned
-however close to singular K is. Its derivative in K is a single matrix G (`Posterior.sensitivity`):
-d log Z / dtheta = sum_ij G_ij dK_ij / dtheta, including that the mode moves.
+however close to singular K is. The derivative of log Z is a single matrix G
+(`Posterior.sensitivity`): d log Z / dtheta = sum_ij G_ij dK_ij / dtheta, including that the mode
+moves.
 
 References
 ----------
@@ -30,9 +31,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
 from scipy.linalg.blas import dsyr2k, dsyrk
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
 from scipy.special import expit, logsumexp, softmax
 
 from mercer.exceptions import ValidityError
@@ -62,7 +62,7 @@ class Curvature(Protocol):
     def trace_part(self) -> tuple[Array, Array]:
         """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f.
 
-        Of the matrix, which is in the order of Fortran, only the lower triangle is set.
+        Of the matrix, which is in the order of Fortran, the strict upper triangle is zero.
         """
 
     def covariance(self, cross: Array, prior: Array) -> Array:
@@ -97,7 +97,7 @@ class Posterior:
     curvature: Curvature
 
     def sensitivity(self, gram: Array) -> Array:
-        """The symmetric matrix G with d log Z = sum_ij G_ij dK_ij.
+        """The matrix G with d log Z = sum_ij G_ij dK_ij.
 
         Parameters
         ----------
@@ -107,15 +107,18 @@ class Posterior:
         Returns
         -------
         ndarray of shape (n, n)
-            G = (aa' + ua' + au' - T) / 2, summed over functions, where T is the diagonal part of
-            (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a moving mode adds.
+            The symmetric matrix (aa' + ua' + au' - T) / 2, summed over functions, with what is
+            above the diagonal added to what is below, as changes of K are symmetric. T is the
+            diagonal part of (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a
+            moving mode adds.
         """
         trace, shift = self.curvature.trace_part()
         moved = shift - self.curvature.shrink(gram @ shift)
         # aa' + ua' + au' = v a' + a v' for v = a / 2 + u
         half = 0.5 * self.dual + moved
-        dsyr2k(0.5, half, self.dual, beta=-0.5, c=trace, lower=True, overwrite_c=True)
-        return _mirrored(trace)
+        dsyr2k(1.0, half, self.dual, beta=-1.0, c=trace, lower=True, overwrite_c=True)
+        np.fill_diagonal(trace, 0.5 * trace.diagonal())
+        return trace
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """Posterior covariance of the functions at new points.
@@ -278,7 +281,7 @@ class LogisticCurvature:
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
         root = self._root[:, None]
-        solved: Array = root * cho_solve((self._factor, True), root * values)
+        solved: Array = root * dpotrs(self._factor, root * values, lower=True)[0]
         return solved
 
     def trace_part(self) -> tuple[Array, Array]:
@@ -295,7 +298,7 @@ class LogisticCurvature:
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """k(x, x) - k' (K + W^-1)^-1 k."""
-        half = solve_triangular(self._factor, self._root[:, None] * cross, lower=True)
+        half = dtrtrs(self._factor, self._root[:, None] * cross, lower=True)[0]
         variance: Array = np.clip(prior - np.einsum("ij,ij->j", half, half), 0, None)
         return variance[:, None, None]
 
@@ -336,8 +339,8 @@ class SoftmaxCurvature:
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
         parts = self._by_class(values.T[:, :, None])
-        common: Array = cho_solve((self._factor, True), parts.sum(axis=1))
-        return parts - self._by_class(common[:, None])
+        common: Array = dpotrs(self._factor, parts.sum(axis=1)[:, None], lower=True)[0]
+        return parts - self._by_class(common)
 
     def trace_part(self) -> tuple[Array, Array]:
         """The sum of the diagonal blocks T_c of (K + W^-1)^-1, and d log Z / d f.
@@ -346,11 +349,11 @@ class SoftmaxCurvature:
         only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
         d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
         """
-        total = self._sum.copy(order="F")
+        total = np.asfortranarray(np.tril(self._sum))
         curved = self._weights[:, None] * self._mean
         share = np.empty_like(curved)
         for c, block in enumerate(self._blocks):
-            half = solve_triangular(self._factor, block, lower=True)
+            half = dtrtrs(self._factor, block, lower=True)[0]
             dsyrk(-1.0, half, trans=True, beta=1.0, c=total, lower=True, overwrite_c=True)
             share[:, c] = block.diagonal() - np.einsum("ij,ij->j", half, half)
         # Where a class is impossible, B_c is the identity in that row and nothing is left of q.
@@ -363,7 +366,7 @@ class SoftmaxCurvature:
         """diag(k(x, x) - k' E_c k) + k' E_c S^-1 E_d k."""
         parts = self._blocks @ cross
         own = np.clip(prior - np.einsum("im,cim->cm", cross, parts), 0, None)
-        half = np.stack([solve_triangular(self._factor, part, lower=True) for part in parts])
+        half = np.stack([dtrtrs(self._factor, part, lower=True)[0] for part in parts])
         shared: Array = np.einsum("cim,dim->mcd", half, half, optimize=True)
         diagonal = np.arange(len(parts))
         shared[:, diagonal, diagonal] += own.T
@@ -390,7 +393,7 @@ def _log_sum_exp(latent: Array) -> Array:
 
 
 def _factorised(gram: Array, root: Array | None = None) -> Array:
-    """The lower Cholesky factor of I + diag(root) K diag(root), or of K itself."""
+    """The Cholesky factor of I + diag(root) K diag(root), or of K itself; zero above."""
     if root is None:
         matrix = gram.copy()
     else:
@@ -398,7 +401,7 @@ def _factorised(gram: Array, root: Array | None = None) -> Array:
         matrix *= root[:, None]
         matrix.flat[:: len(matrix) + 1] += 1
     # In the order of Fortran the same symmetric matrix is a transpose, not a copy.
-    factor, info = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+    factor, info = dpotrf(matrix.T, lower=True, clean=True, overwrite_a=True)
     if info != 0:
         raise ValidityError(
             "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 has no Cholesky "
@@ -411,12 +414,14 @@ def _log_determinant(factor: Array) -> float:
     return 2 * float(np.sum(np.log(factor.diagonal())))
 
 
-def _mirrored(matrix: Array) -> Array:
-    """The same matrix with its lower triangle reflected into the upper one."""
-    n = len(matrix)
+def _mirrored(lower: Array) -> Array:
+    """The symmetric matrix with this lower triangle, in place of it; above it is zero."""
+    n = len(lower)
     for start in range(0, n, _MIRROR_BLOCK):
         stop = min(start + _MIRROR_BLOCK, n)
-        matrix[start:stop, stop:] = matrix[stop:, start:stop].T
-        lower = np.tril(matrix[start:stop, start:stop])
-        matrix[start:stop, start:stop] = lower + np.tril(lower, -1).T
-    return matrix
+        lower[start:stop, stop:] = lower[stop:, start:stop].T
+        corner = lower[start:stop, start:stop]
+        diagonal = corner.diagonal().copy()
+        corner += corner.T.copy()
+        np.fill_diagonal(corner, diagonal)
+    return lower
