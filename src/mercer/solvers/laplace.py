@@ -44,7 +44,7 @@ Array = NDArray[np.float64]
 _GAIN = 1e-10
 _GAIN_OF_OLD_CURVATURE = 1e-19
 # An old curvature serves as long as each step leaves less than this of what the last one promised.
-_PROGRESS = 0.1
+_PROGRESS = 0.01
 # Below this share of the objective, rounding decides whether a step seems to gain.
 _ROUNDING = 1e-9
 _HALVINGS = 40
@@ -108,7 +108,7 @@ class Posterior:
         -------
         ndarray of shape (n, n)
             The symmetric matrix (aa' + ua' + au' - T) / 2, summed over functions, with what is
-            above the diagonal added to what is below, as changes of K are symmetric. T is the
+            below the diagonal added to what is above, as changes of K are symmetric. T is the
             diagonal part of (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a
             moving mode adds.
         """
@@ -118,7 +118,7 @@ class Posterior:
         half = 0.5 * self.dual + moved
         dsyr2k(1.0, half, self.dual, beta=-1.0, c=trace, lower=True, overwrite_c=True)
         np.fill_diagonal(trace, 0.5 * trace.diagonal())
-        return trace
+        return trace.T  # in the order of C
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """Posterior covariance of the functions at new points.
@@ -223,7 +223,8 @@ class _Problem:
     """The objective psi and Newton's step for it."""
 
     def __init__(self, gram: Array, targets: Array, weights: Array) -> None:
-        self.gram, self.targets, self.weights = gram, targets, weights
+        self.gram, self.weights = gram, weights
+        self.weighted = weights[:, None] * targets
         binary = targets.shape[1] == 1
         self.mean: Callable[[Array], Array] = expit if binary else _softmax
         self.log_partition = _softplus if binary else _log_sum_exp
@@ -237,12 +238,12 @@ class _Problem:
 
     def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
         """One step, halved until it gains: where it leads, what it promised, and its size."""
-        slope = self.weights[:, None] * (self.targets - self.mean(state.latent))
+        slope = self.weighted - self.weights[:, None] * self.mean(state.latent)
         # (I + W K)^-1 times the residual: what rounding spoils, the next step repairs.
         residual = slope - state.dual
         step = residual - curvature.shrink(self.gram @ residual)
         change = self.gram @ step
-        gain = float(np.sum(residual * change))
+        gain = float(np.vdot(residual, change))
         near = abs(gain) <= _ROUNDING * (1 + abs(state.objective))
         size = 1.0
         for _ in range(_HALVINGS):
@@ -253,8 +254,8 @@ class _Problem:
         return state, gain, 0.0
 
     def _state(self, dual: Array, latent: Array) -> _State:
-        fits = np.sum(self.targets * latent, axis=1) - self.log_partition(latent)
-        objective = self.weights @ fits - 0.5 * np.sum(dual * latent)
+        likelihood = np.vdot(self.weighted, latent) - self.weights @ self.log_partition(latent)
+        objective = likelihood - 0.5 * np.vdot(dual, latent)
         return _State(dual, latent, float(objective))
 
 
