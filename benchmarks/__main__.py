@@ -16,6 +16,7 @@ from benchmarks import (
     classifier,
     compositions,
     fma,
+    gaussian_process,
     gradients,
     grams,
     keops,
@@ -31,6 +32,7 @@ GROUPS = {
     "gram": grams.races,
     "gradient": gradients.races,
     "ridge": ridge.races,
+    "gaussian_process": gaussian_process.races,
     "classifier": classifier.races,
 }
 BUSY = 0.5  # load average before the races begin
@@ -80,6 +82,8 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("the machine is busy with other work: these times are not to be quoted")
     if not keops.available():
         lines.append("KeOps is not installed: left out (pip install pykeops)")
+    if not gaussian_process.available():
+        lines.append("GPyTorch is not installed: left out (pip install gpytorch)")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

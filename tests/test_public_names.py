@@ -51,6 +51,7 @@ REQUIRED = [
     "Bounded",
     "Points",
     "KernelRidge",
+    "GaussianProcessRegressor",
     "GaussianProcessClassifier",
     "threads",
     "validity",

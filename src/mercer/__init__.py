@@ -49,6 +49,7 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
@@ -72,6 +73,7 @@ __all__ = [
     "Fixed",
     "FunctionKernel",
     "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
     "Gram",
     "HistogramIntersection",
     "Integer",

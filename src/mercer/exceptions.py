@@ -87,7 +87,7 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 
 def _is_inner(module: str) -> bool:
-    # Fits with callbacks are called by way of scikit-learn.
+    # fit may be wrapped by scikit-learn's callbacks.
     return module.partition(".")[0] in ("mercer", "functools") or module.startswith(
         "sklearn.callback"
     )

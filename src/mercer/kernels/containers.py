@@ -95,6 +95,22 @@ def take(data: Any, rows: Any) -> Any:
     return data[rows]
 
 
+def concatenate(first: Any, second: Any) -> Any:
+    """The rows of two containers of one kind."""
+    if isinstance(first, list) and isinstance(second, list):
+        return first + second
+    if isinstance(first, nw.DataFrame) and isinstance(second, nw.DataFrame):
+        return nw.concat([first, second], how="vertical")
+    if sp.issparse(first) and sp.issparse(second):
+        return sp.csr_array(sp.vstack([first, second]))
+    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
+        return np.concatenate([first, second])
+    raise DataTypeError(
+        f"rows of a {type(second).__name__} cannot be added to rows of a {type(first).__name__}; "
+        "pass both in the same kind of container."
+    )
+
+
 def tabular(data: Any) -> Any:
     """Data with columns: an array, a sparse matrix or a frame."""
     if isinstance(data, list):

@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import _core
 from mercer.exceptions import DataError, NotDifferentiableError
-from mercer.kernels.containers import Array, guarded, ingest, len_of, tabular, take
+from mercer.kernels.containers import Array, concatenate, guarded, ingest, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
 
 
@@ -76,6 +76,10 @@ class Points:
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         return part
+
+    def followed_by(self, other: Points) -> Points:
+        """These points and others, as new points."""
+        return Points(concatenate(self._frame(), other._frame()))
 
     @property
     def origin(self) -> Points:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from mercer.models.hyperparameters import SearchSpace
 from mercer.solvers import laplace
 from mercer.solvers.laplace import Posterior
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class ClassificationEvidence:

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer import memory
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
@@ -26,9 +26,10 @@ from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
 from mercer.solvers import quadrature
 from mercer.solvers.evidence import Optimum
+from mercer.solvers.gaussian import NOISE
 from mercer.solvers.laplace import Posterior
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 
 # Below this many rows LAPACK's threads wait for each other longer than they work.
@@ -263,15 +264,13 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         self.at_bounds_ = tuple(evidence.space.names_at(found, harmless=True))
 
     def _warn(self, evidence: ClassificationEvidence, found: Optimum) -> None:
-        if self._posterior.converged:
-            return warn_of(type(self).__name__, evidence.space, found)
-        warn(
-            f"{type(self).__name__}: Newton's method stopped after {self._posterior.n_iter} steps "
-            "without reaching the mode of the latent functions; scale the data, or bound the "
-            "kernel's amplitude with Bounded(value, low, high).",
-            NumericalWarning,
+        doubt = (
+            f"Newton's method stopped after {self._posterior.n_iter} steps without reaching the "
+            "mode of the latent functions (scale the data, or bound the kernel's amplitude with "
+            "Bounded(value, low, high))"
         )
-        return None
+        reached = self._posterior.converged
+        warn_of(type(self).__name__, evidence.space, found, "" if reached else doubt)
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -439,12 +438,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
                 f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
                 "infinity; scale the data, or use a kernel that grows less fast."
             )
-        require_positive(
-            self,
-            evidence.kernel,
-            gram,
-            "repair the matrix with mercer.validity.repair, or use a kernel",
-        )
+        require_positive(self, evidence.kernel, gram, NOISE)
 
     def _check_diagonal(self) -> None:
         if self.kernel_.input_tags()["pairwise"]:

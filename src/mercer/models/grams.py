@@ -11,7 +11,7 @@ from mercer import memory, validity
 from mercer.exceptions import DataError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers import factor
+from mercer.solvers.factor import Advice, is_positive_definite
 
 Array = NDArray[np.floating[Any]]
 
@@ -51,7 +51,7 @@ def gram_matrix(owner: object, kernel: Kernel, points: Points, matrices: float) 
     return gram
 
 
-def require_positive(owner: object, kernel: Kernel, gram: Array, remedy: str) -> None:
+def require_positive(owner: object, kernel: Kernel, gram: Array, advice: Advice) -> None:
     """Refuse the matrix of a kernel that is not known to be valid, if it has negative directions.
 
     Parameters
@@ -62,18 +62,18 @@ def require_positive(owner: object, kernel: Kernel, gram: Array, remedy: str) ->
         The kernel; one whose ``is_psd`` is True is not looked at.
     gram : ndarray of shape (n, n)
         Its matrix, which is left as it is.
-    remedy : str
-        What to do, as an imperative that ends in "use a kernel".
+    advice : Advice
+        What the estimator can do about it.
     """
     if kernel.is_psd is True:
         return
     # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
     slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
-    if factor.is_positive_definite(gram, slack):
+    if is_positive_definite(gram, slack):
         return
     report = validity.check(gram)
     if report.valid is False:
         raise ValidityError(
             f"{type(owner).__name__}: the Gram matrix of {kernel!r} is not valid. {report} "
-            f"{remedy[0].upper()}{remedy[1:]} whose is_psd is True."
+            f"{advice.repair[0].upper()}{advice.repair[1:]}."
         )

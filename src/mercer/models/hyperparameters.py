@@ -16,7 +16,7 @@ from mercer.models.ranges import Range, natural_range, noise_range, places
 from mercer.solvers import evidence
 from mercer.solvers.evidence import Optimum
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,13 @@ class SearchSpace:
         nothing = np.empty((0, 2))
         return cls((), np.empty(0), nothing, nothing, np.empty((0, 2), dtype=bool))
 
-    def with_variance(self, name: str, start: float, variance: float) -> SearchSpace:
+    def with_variance(
+        self,
+        name: str,
+        start: float,
+        variance: float,
+        given: tuple[float, float] = (0.0, np.inf),
+    ) -> SearchSpace:
         """The same with a variance, such as that of noise, learned as its logarithm.
 
         Parameters
@@ -102,6 +108,8 @@ class SearchSpace:
             The starting value.
         variance : float
             The scale of the bounds.
+        given : tuple of float
+            The user's own bounds.
 
         Returns
         -------
@@ -109,8 +117,8 @@ class SearchSpace:
             With one entry more, at the end.
         """
         found = noise_range(variance).logarithms(np.ones(1, dtype=bool))
-        unbounded = np.array([[-np.inf, np.inf]])
-        return self._extended([name], np.log([start]), found, unbounded)
+        with np.errstate(divide="ignore"):
+            return self._extended([name], np.log([start]), found, np.log([given]))
 
     def _extended(self, names: list[str], start: Array, found: Range, given: Array) -> SearchSpace:
         """The same with further parameters, within the bounds that were given for them."""
@@ -191,7 +199,7 @@ class SearchSpace:
         ]
 
 
-def warn_of(owner: str, space: SearchSpace, optimum: Optimum) -> None:
+def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *further: str) -> None:
     """Say, once for a whole fit, what is doubtful in what was learned.
 
     Parameters
@@ -202,8 +210,10 @@ def warn_of(owner: str, space: SearchSpace, optimum: Optimum) -> None:
         Where the search took place.
     optimum : Optimum
         What was found.
+    *further : str
+        Other doubts, as clauses; empty ones are left out.
     """
-    doubts = []
+    doubts = [doubt for doubt in further if doubt]
     if not optimum.converged:
         doubts.append(
             f"the search for hyper-parameters stopped after {optimum.n_iter} iterations with a "

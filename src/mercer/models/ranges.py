@@ -21,7 +21,7 @@ from mercer.kernels.vector import VectorKernel
 from mercer.program import reference
 from mercer.program.pairs import Pairs
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 # Below the least spacing a length-scale is white noise, far above the range a constant.
 _SHORTEST = 0.1

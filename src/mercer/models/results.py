@@ -57,6 +57,30 @@ class PrimalCoefficients:
 
 
 @dataclass(frozen=True, eq=False)
+class NormalPredictions:
+    """Normal distributions of targets, each described by its mean and variance.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n,) or (n, n_targets)
+        The means.
+    variance : ndarray of shape (n,) or (n, n_targets)
+        The variances.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> gp = mc.GaussianProcessRegressor(mc.RBF(), noise=0.1, learn=False, normalize_y=False)
+    >>> left_out = gp.fit([[0.0], [9.0]], [1.0, 2.0]).loo_predictions_
+    >>> left_out.mean.round(3) + 0.0, left_out.variance.round(3)
+    (array([0., 0.]), array([1.1, 1.1]))
+    """
+
+    mean: Array
+    variance: Array
+
+
+@dataclass(frozen=True, eq=False)
 class RidgePath:
     """Kernel ridge at many alphas, from one eigendecomposition.
 

@@ -22,6 +22,7 @@ from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
+from mercer.solvers.factor import RIDGE
 
 Array = NDArray[np.floating[Any]]
 
@@ -369,9 +370,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         if method != "raise":
             repair = validity.repair(gram, method)
             return repair.matrix, repair
-        require_positive(
-            self, kernel, gram, 'repair it with psd="clip", "flip" or "shift", or use a kernel'
-        )
+        require_positive(self, kernel, gram, RIDGE)
         return gram, None
 
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:

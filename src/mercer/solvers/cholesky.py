@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import NumericalWarning, warn
 from mercer.solvers.centring import weigh
 from mercer.solvers.factor import factorise
 
@@ -160,7 +161,8 @@ class _System:
     def __init__(self, gram: Array, alpha: float, weights: Array | None) -> None:
         self.root = weigh(gram, weights)
         self.factor = factorise(gram, alpha)
-        self.factor.warn()
+        if self.factor.jitter:
+            warn(f"{self.factor.complaint()}.", NumericalWarning)
 
     def solve(self, targets: Array, fit_intercept: bool) -> tuple[Array, Array, Array]:
         """The coefficients c, the intercept b and A^-1 s."""

@@ -16,7 +16,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from mercer.exceptions import DataError, ParameterError, ValidityError
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
 Report = Callable[[Array, float], bool]
 

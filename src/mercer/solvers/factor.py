@@ -1,6 +1,6 @@
 """One Cholesky factor of a Gram matrix plus a diagonal, with jitter where it has to be.
 
-The factor takes the memory of the matrix. LAPACK writes the lower triangle, so the strict upper one
+The factor takes the memory of the matrix. LAPACK writes the upper triangle, so the strict lower one
 still holds the matrix, from which a failed attempt is undone.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from mercer.exceptions import NumericalWarning, ValidityError, warn
+from mercer.exceptions import ValidityError
 
 Array = NDArray[np.floating[Any]]
 
@@ -38,20 +38,24 @@ RIDGE = Advice(
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor L of a matrix A = L L'.
+    """The Cholesky factor L of a matrix A = L L', stored as its transpose.
 
     Attributes
     ----------
-    lower : ndarray of shape (n, n)
-        L in the lower triangle, in Fortran order; what is above the diagonal is not part of it.
+    upper : ndarray of shape (n, n)
+        L' in the upper triangle, in Fortran order; what is below the diagonal is not part of it.
+        (LAPACK inverts this triangle faster than the other.)
     jitter : float
         What was added to the diagonal to make the factor exist.
+    fraction : float
+        The jitter as a fraction of the mean diagonal of the Gram matrix.
     cause, remedy : str
         Why jitter was needed and what would avoid it; empty if it was not.
     """
 
-    lower: Array
+    upper: Array
     jitter: float = 0.0
+    fraction: float = 0.0
     cause: str = ""
     remedy: str = ""
 
@@ -68,8 +72,8 @@ class Factor:
         ndarray of shape (n, r)
             The solutions.
         """
-        potrs = get_lapack_funcs("potrs", (self.lower,))
-        solved: Array = potrs(self.lower, right, lower=True)[0]
+        potrs = get_lapack_funcs("potrs", (self.upper,))
+        solved: Array = potrs(self.upper, right, lower=False)[0]
         return solved
 
     def half_solve(self, right: Array) -> Array:
@@ -85,9 +89,26 @@ class Factor:
         ndarray of shape (n, r)
             The solutions: the sums of their squares are b' A^-1 b.
         """
-        trsm = get_blas_funcs("trsm", (self.lower, right))
-        solved: Array = trsm(1.0, self.lower, right, lower=True, overwrite_b=True)
+        trsm = get_blas_funcs("trsm", (self.upper, right))
+        solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
         return solved
+
+    def multiply(self, vectors: Array) -> Array:
+        """The product L v: for standard normal v, draws with covariance A.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, r)
+            The vectors.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The products.
+        """
+        trmm = get_blas_funcs("trmm", (self.upper, vectors))
+        product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
+        return product
 
     def log_determinant(self) -> float:
         """The logarithm of the determinant of A.
@@ -97,10 +118,10 @@ class Factor:
         float
             Twice the sum of the logarithms of L's diagonal.
         """
-        return 2 * float(np.sum(np.log(self.lower.diagonal()), dtype=np.float64))
+        return 2 * float(np.sum(np.log(self.upper.diagonal()), dtype=np.float64))
 
     def inverse(self, *, overwrite: bool) -> Array:
-        """The inverse of A: its lower triangle, in Fortran order.
+        """The inverse of A: its upper triangle, in Fortran order.
 
         Parameters
         ----------
@@ -110,10 +131,10 @@ class Factor:
         Returns
         -------
         ndarray of shape (n, n)
-            What is above the diagonal is not part of it.
+            What is below the diagonal is not part of it.
         """
-        potri = get_lapack_funcs("potri", (self.lower,))
-        inverse: Array = potri(self.lower, lower=True, overwrite_c=overwrite)[0]
+        potri = get_lapack_funcs("potri", (self.upper,))
+        inverse: Array = potri(self.upper, lower=False, overwrite_c=overwrite)[0]
         return inverse
 
     def extended(self, cross: Array, corner: Array) -> Factor:
@@ -137,9 +158,9 @@ class Factor:
             If the extended matrix is not positive definite.
         """
         n, m = cross.shape
-        half = self.half_solve(np.array(cross, self.lower.dtype, order="F"))
-        grown = np.empty((n + m, n + m), self.lower.dtype, order="F")
-        grown[:n, :n], grown[n:, :n] = self.lower, half.T
+        half = self.half_solve(np.array(cross, self.upper.dtype, order="F"))
+        grown = np.empty((n + m, n + m), self.upper.dtype, order="F")
+        grown[:n, :n], grown[:n, n:] = self.upper, half
         rest = np.asfortranarray(corner - half.T @ half)
         if not _factorise(rest, rest.diagonal() + rest.dtype.type(self.jitter)):
             raise ValidityError(
@@ -147,22 +168,22 @@ class Factor:
                 "or the length-scale is too long; raise the noise, or fit all rows anew."
             )
         grown[n:, n:] = rest
-        return replace(self, lower=grown)
+        return replace(self, upper=grown)
 
-    def warn(self, name: str = "jitter_") -> None:
-        """Give a warning if jitter was needed.
+    def complaint(self) -> str:
+        """Why jitter was needed, in a sentence; empty if it was not.
 
-        Parameters
-        ----------
-        name : str
-            The attribute in which the user finds it.
+        Returns
+        -------
+        str
+            Cause, jitter and remedy.
         """
-        if self.jitter:
-            warn(
-                f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was "
-                f"added to its diagonal ({name}). To avoid this, {self.remedy}.",
-                NumericalWarning,
-            )
+        if not self.jitter:
+            return ""
+        return (
+            f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was added "
+            f"to its diagonal (jitter_). To avoid this, {self.remedy}"
+        )
 
 
 def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
@@ -192,8 +213,8 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
     >>> import numpy as np
     >>> from mercer.solvers.factor import factorise
     >>> factor = factorise(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
-    >>> np.tril(factor.lower).round(3).tolist()
-    [[1.414, 0.0], [0.707, 1.871]]
+    >>> np.triu(factor.upper).round(3).tolist()
+    [[1.414, 0.707], [0.0, 1.871]]
     >>> factorise(np.ones((2, 2))).jitter
     1e-10
     """
@@ -204,9 +225,11 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
         return Factor(a)
     _restore(a, diagonal)
     cause, remedy = _cause(a, advice)
-    for jitter in _rungs(diagonal):
+    mean = float(diagonal.mean())
+    for fraction in _rungs(a.dtype) if mean > 0 else ():
+        jitter = fraction * mean
         if _factorise(a, diagonal + (added + a.dtype.type(jitter))):
-            return Factor(a, jitter, cause, remedy)
+            return Factor(a, jitter, fraction, cause, remedy)
         _restore(a, diagonal)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
@@ -266,7 +289,7 @@ def in_fortran_order(gram: Array) -> Array:
 
 
 def mirror(a: Array) -> None:
-    """Copy the strict lower triangle of a square matrix to the upper one, in place.
+    """Copy the strict upper triangle of a square matrix to the lower one, in place.
 
     Parameters
     ----------
@@ -277,7 +300,7 @@ def mirror(a: Array) -> None:
     --------
     >>> import numpy as np
     >>> from mercer.solvers.factor import mirror
-    >>> a = np.array([[1.0, 9.0], [2.0, 3.0]])
+    >>> a = np.array([[1.0, 2.0], [9.0, 3.0]])
     >>> mirror(a)
     >>> a.tolist()
     [[1.0, 2.0], [2.0, 3.0]]
@@ -285,29 +308,27 @@ def mirror(a: Array) -> None:
     n = len(a)
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
-        a[start:stop, stop:] = a[stop:, start:stop].T
+        a[stop:, start:stop] = a[start:stop, stop:].T
         corner = a[start:stop, start:stop]
-        below = np.tril(corner, -1)
-        corner[:] = below + below.T + np.diag(corner.diagonal())
+        above = np.triu(corner, 1)
+        corner[:] = above + above.T + np.diag(corner.diagonal())
 
 
-def _rungs(diagonal: Array) -> list[float]:
-    """The jitters to try: those that change a digit in the type of the matrix."""
-    mean = float(diagonal.mean())
-    eps = float(np.finfo(diagonal.dtype).eps)
-    return [fraction * mean for fraction in LADDER if fraction > eps and mean > 0]
+def _rungs(dtype: np.dtype[Any]) -> list[float]:
+    """The fractions to try: those that change a digit in the type of the matrix."""
+    return [fraction for fraction in LADDER if fraction > np.finfo(dtype).eps]
 
 
 def _factorise(a: Array, diagonal: Array) -> bool:
-    """Overwrite the lower triangle of a Fortran-ordered matrix with its factor."""
+    """Overwrite the upper triangle of a Fortran-ordered matrix with its factor."""
     np.fill_diagonal(a, diagonal)
     potrf = get_lapack_funcs("potrf", (a,))
-    _, info = potrf(a, lower=True, clean=False, overwrite_a=True)
+    _, info = potrf(a, lower=False, clean=False, overwrite_a=True)
     return bool(info == 0)
 
 
 def _restore(a: Array, diagonal: Array) -> None:
-    """Undo a factorisation: the strict upper triangle still holds the matrix."""
+    """Undo a factorisation: the strict lower triangle still holds the matrix."""
     mirror(a.T)
     np.fill_diagonal(a, diagonal)
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from mercer.exceptions import ValidityError
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 # What a last step may still promise, as a share of the objective: with the curvature at its own
 # start the error is then of second order in it; with an older one it is of first order.

@@ -17,6 +17,7 @@ a Sobol sequence.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from scipy.linalg import helmert
 from scipy.special import expit, ndtr, ndtri, softmax
 from scipy.stats import qmc
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 # Up to this deviation the trapezoidal rule is accurate to rounding.
 _NARROW = 2.0

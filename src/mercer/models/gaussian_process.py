@@ -1,0 +1,581 @@
+"""Gaussian process regression, exact."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import Bounded, Fixed
+from mercer.kernels.stationary import RBF
+from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.hyperparameters import warn_of
+from mercer.models.iterative import IterativeEstimator
+from mercer.models.likelihood import GaussianEvidence
+from mercer.models.noise import Noise
+from mercer.models.posterior import Posterior, Scaling, prior_draws, require_covariance
+from mercer.models.representer import RepresenterModel
+from mercer.models.results import NormalPredictions
+from mercer.solvers.evidence import Optimum
+from mercer.solvers.gaussian import NOISE
+
+Array = NDArray[np.floating[Any]]
+
+_CRITERIA = ("marginal_likelihood", "loo")
+
+# In Gram matrices: the factor takes the matrix's place; leaving rows out takes a second one.
+_MATRICES = 2.1
+
+
+class GaussianProcessRegressor(
+    MultiOutputMixin, RegressorMixin, IterativeEstimator, RepresenterModel
+):
+    r"""Gaussian process regression: a distribution over functions, conditioned on data.
+
+    A priori f is a Gaussian process of mean zero and covariance k, and targets are
+    y_i = f(x_i) + e_i with independent normal e_i. With G = K + diag(noise), a posteriori
+
+    .. math::
+        f(x) \sim N\bigl( k_x^\top G^{-1} y,\; k(x, x) - k_x^\top G^{-1} k_x \bigr) ,
+
+    so that the mean is the function of kernel ridge at alpha = noise. Hyper-parameters (whatever is
+    free in the kernel, and the noise) are those that make the data most probable.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``1.0 * RBF(length_scale="scale")``. Its parameters are starting
+        values; `Fixed` ones are held, `Bounded` ones stay within their bounds. Write
+        ``1.0 * kernel`` to have the variance of the function learned too.
+    noise : float, "learn", Fixed, Bounded or array-like of shape (n,), default="learn"
+        Variance of the noise, in units of y squared. A number is where the search starts (0 is
+        held), "learn" starts at a tenth of the variance of y, ``Fixed(v)`` is held, and an array
+        holds known variances, one for each row.
+    criterion : {"marginal_likelihood", "loo"}, default="marginal_likelihood"
+        What hyper-parameters maximise: the log marginal likelihood, or the leave-one-out log
+        predictive density, which is more robust if the kernel does not fit the data. A row is left
+        out together with its copies, if it has a weight.
+    normalize_y : bool, default=True
+        Whether to work with (y - mean) / scale, where scale is the standard deviation of a target.
+        The kernel then describes these: a variance of 1 is the variance of y.
+    learn : bool, default=True
+        Whether to learn hyper-parameters; otherwise kernel and noise are used as they are.
+    n_restarts : int, default=0
+        How often the search starts again, at values drawn on the scale of the data.
+    max_iter : int, default=200
+        Iterations of L-BFGS-B from each start.
+    random_state : int, RandomState or None, default=None
+        Where the restarts come from.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with learned parameters, for standardised targets.
+    noise_ : float or ndarray
+        The variance of the noise in units of y squared: a number (one for each target if there
+        are several), or the known variances.
+    dual_coef_ : ndarray of shape (n,) or (n, n_targets)
+        The coefficients a of the mean, sum_i a_i k(x, x_i) + b.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The mean b of y; 0.0 without `normalize_y`.
+    y_scale_ : float or ndarray of shape (n_targets,)
+        The scale of each target; 1.0 without `normalize_y`.
+    points_ : Points
+        The training points; rows of weight zero are left out.
+    log_marginal_likelihood_ : float
+        Of y as it was given, whatever `normalize_y`; the sum over targets.
+    theta_ : ndarray of shape (p,)
+        The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
+        noise's variance in standardised targets, if it was learned.
+    theta_names_ : tuple of str
+        Their names.
+    at_bounds_ : tuple of str
+        Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``.
+    n_iter_ : int
+        Iterations of the search, of all starts together.
+    n_evaluations_ : int
+        Evaluations of the criterion, of all starts together.
+    converged_ : bool
+        Whether the search ended at a maximum; False after an interrupt.
+    gradient_norm_ : float
+        Largest entry of the gradient of the criterion at ``theta_``, within the bounds.
+    jitter_ : float
+        What was added to the diagonal beyond the noise, in standardised targets, because the
+        matrix was numerically singular.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+    loo_predictions_ : NormalPredictions
+        Mean and variance of each y_i (with its noise) given all other rows, at the learned
+        hyper-parameters. Computed when first asked for.
+    loo_log_density_ : float
+        The sum of the log densities of the y_i under `loo_predictions_`. Computed when first
+        asked for.
+
+    See Also
+    --------
+    mercer.KernelRidge : The mean alone, with alpha chosen by leave-one-out.
+    sklearn.gaussian_process.GaussianProcessRegressor : With kernels of its own.
+
+    Notes
+    -----
+    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. Linear
+    algebra is in float64 also if the data are float32.
+
+    A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
+    weight 0 is left out.
+
+    References
+    ----------
+    .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning. MIT
+       Press.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> y = np.sin(X).ravel() + 0.1 * np.cos(37 * X).ravel()
+    >>> gp = mc.GaussianProcessRegressor(1.0 * mc.RBF(length_scale=1.0)).fit(X, y)
+    >>> mean, std = gp.predict([[np.pi / 2], [60.0]], return_std=True)
+    >>> mean.round(1), bool(std[0] < 0.1 < std[1])
+    (array([1., 0.]), True)
+    >>> round(float(np.sqrt(gp.noise_)), 1)
+    0.1
+    """
+
+    _posterior: Posterior
+    _scaling: Scaling
+    _single: bool
+    _log_volume: float
+    theta_: Array
+    theta_names_: tuple[str, ...]
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        noise: float | str | Fixed | Bounded | ArrayLike = "learn",
+        *,
+        criterion: Literal["marginal_likelihood", "loo"] = "marginal_likelihood",
+        normalize_y: bool = True,
+        learn: bool = True,
+        n_restarts: int = 0,
+        max_iter: int = 200,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.noise = noise
+        self.criterion = criterion
+        self.normalize_y = normalize_y
+        self.learn = learn
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _default_kernel(self) -> Kernel:
+        return 1.0 * RBF(length_scale="scale")
+
+    # Fitting ------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the hyper-parameters and condition on the data.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets. Several share kernel and noise, each with a scale of its own.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            evidence, scaling = self._prepare(X, y, sample_weight)
+            optimum = self._search(X, y, evidence, scaling)
+            posterior = Posterior.at(evidence, optimum.theta)
+            self.__dict__.update(self._attributes(posterior, scaling))
+            if self.kernel_.is_psd is not True:
+                self._check_validity(self.kernel_)
+            self.converged_, self.gradient_norm_ = optimum.converged, optimum.gradient_norm
+            self.n_iter_, self.n_evaluations_ = optimum.n_iter, optimum.n_evaluations
+            self.at_bounds_ = tuple(evidence.space.names_at(optimum, harmless=True))
+        doubt = posterior.gaussian.factor.complaint()
+        warn_of(type(self).__name__, evidence.space, optimum, doubt)
+        return self
+
+    def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
+        """Add rows at the hyper-parameters learned before, in O(n^2) for each.
+
+        Kernel, noise, and the mean and scale of the targets stay what they are; the rest is what
+        a fit of all rows would give.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            The new rows, in the kind of container that `fit` was given.
+        y : array-like of shape (m,) or (m, n_targets)
+            Their targets.
+        noise : array-like of shape (m,), optional
+            Their variances of noise, if `fit` was given known variances.
+
+        Returns
+        -------
+        self
+            The estimator, which now has n + m points.
+        """
+        check_is_fitted(self)
+        self._require_vectors("update")
+        points = self._validate_points(self.kernel_, X, reset=False)
+        targets = self._validate_targets(y, len(points)).astype(np.float64)
+        if targets.shape[1:] != self.dual_coef_.shape[1:]:
+            raise DataError(
+                f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
+                f"{self._posterior.gaussian.n_targets} target(s); pass as many."
+            )
+        standard = self._scaling.apply(targets.reshape(len(points), -1))
+        factors = self._noise_of_new_rows(noise, len(points))
+        posterior = self._posterior.extended(points, standard, factors)
+        for name in ("loo_predictions_", "loo_log_density_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(self._attributes(posterior, self._scaling))
+        return self
+
+    # Prediction ---------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = False,
+    ) -> Any:
+        """Predict the mean of the function, and how sure that is.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        return_std : bool, default=False
+            Whether to return the standard deviation at every row too.
+        return_cov : bool, default=False
+            Whether to return the covariance of all rows too.
+        include_noise : bool, default=False
+            Whether standard deviation and covariance are those of new targets, which have noise,
+            and not of the function. A `White` part of the kernel counts as part of the function.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_targets)
+            The mean.
+        std : ndarray of shape (m,) or (m, n_targets)
+            Only if `return_std`.
+        cov : ndarray of shape (m, m) or (m, m, n_targets)
+            Only if `return_cov`.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ParameterError(
+                f"{type(self).__name__}.predict: return_std and return_cov are both True; the "
+                "standard deviation is the root of the covariance's diagonal, so ask for one."
+            )
+        points = self._validate_points(self.kernel_, X, reset=False)
+        mean = self._function_values(points).astype(np.float64, copy=False)
+        if not (return_std or return_cov):
+            return mean
+        self._require_vectors("predict(return_std=True)")
+        noise = self._noise_of_predictions() if include_noise else 0.0
+        if return_cov:
+            require_covariance(self, len(points))
+            covariance = self._posterior.covariance(points)
+            covariance[np.diag_indices_from(covariance)] += noise
+            return mean, self._in_units_of_y(covariance, 2)
+        return mean, self._in_units_of_y(np.sqrt(self._posterior.variance(points) + noise), 1)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions, and evaluate them at the rows of X.
+
+        Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
+        the rows of X and the training rows, and corrected by what the data say (pathwise
+        conditioning, also known as Matheron's rule).
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        n_samples : int, default=1
+            How many functions.
+        random_state : int, RandomState or None, default=None
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (m, n_samples) or (m, n_targets, n_samples)
+            One function in each column, without noise.
+        """
+        rng = check_random_state(random_state)
+        if not hasattr(self, "dual_coef_"):
+            kernel = self._kernel_or_default(self.kernel)
+            points = kernel.validate(X, owner=self)
+            require_covariance(self, len(points))
+            return prior_draws(kernel, points, n_samples, rng)
+        self._require_vectors("sample_y")
+        points = self._validate_points(self.kernel_, X, reset=False)
+        require_covariance(self, len(points) + len(self.points_))
+        draws = self._posterior.draws(points, n_samples, rng)
+        paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
+        return paths[:, 0] if self._single else paths
+
+    # Evidence -----------------------------------------------------------------------------------
+
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
+        """The log marginal likelihood of the fitted data at other hyper-parameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), optional
+            Hyper-parameters as in ``theta_``, which is what they are by default.
+
+        Returns
+        -------
+        float
+            Of y as it was given.
+        """
+        check_is_fitted(self)
+        posterior = Posterior.at(self._posterior.evidence, self._theta(theta))
+        return posterior.log_likelihood() - self._log_volume
+
+    def log_marginal_likelihood_gradient(
+        self, theta: ArrayLike | None = None
+    ) -> tuple[float, Array]:
+        """The log marginal likelihood and its gradient in the hyper-parameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,), optional
+            Hyper-parameters as in ``theta_``, which is what they are by default.
+
+        Returns
+        -------
+        value : float
+            The log marginal likelihood of y as it was given.
+        gradient : ndarray of shape (p,)
+            Its derivatives in theta.
+        """
+        check_is_fitted(self)
+        evidence = self._posterior.evidence
+        value, gradient = evidence.log_likelihood_with_gradient(self._theta(theta))
+        return value - self._log_volume, gradient
+
+    @cached_property
+    def loo_predictions_(self) -> NormalPredictions:
+        """Mean and variance of each target given all others."""
+        check_is_fitted(self)
+        gaussian = self._posterior.gaussian
+        residuals, variances = gaussian.leave_one_out()
+        standard = gaussian.targets - residuals
+        mean = standard * self._scaling.scale + self._scaling.mean
+        return NormalPredictions(self._shaped(mean), self._in_units_of_y(variances, 2))
+
+    @cached_property
+    def loo_log_density_(self) -> float:
+        """The log density of all targets, each given the others."""
+        check_is_fitted(self)
+        volume = len(self.points_) * float(np.log(self._scaling.scale).sum())
+        return self._posterior.gaussian.loo_density() - volume
+
+    # The search ---------------------------------------------------------------------------------
+
+    def _prepare(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[GaussianEvidence, Scaling]:
+        """Validate the data, resolve the kernel, standardise the targets."""
+        kernel = self._kernel_or_default(self.kernel)
+        points = self._validate_points(kernel, X, reset=True)
+        targets = self._validate_targets(y, len(points)).astype(np.float64)
+        weights = self._validate_weights(sample_weight, targets)
+        self._single = targets.ndim == 1
+        targets = targets.reshape(len(targets), -1)
+        scaling = Scaling.of(targets, weights, self.normalize_y)
+        noise = Noise.read(self, self.noise, len(points), float(np.mean(scaling.scale**2)))
+        self._check_units(noise, scaling)
+        if weights is not None:
+            rows = np.flatnonzero(weights)
+            self._check_weights(noise)
+            if len(rows) < len(points):
+                points, targets = points[rows], targets[rows]
+            noise = noise.of_subset(rows, weights[rows])
+        kernel = kernel.resolve(points, noise.weights)
+        self.points_ = points
+        self._check_validity(kernel)
+        return GaussianEvidence(kernel, points, scaling.apply(targets), noise), scaling
+
+    def _search(self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling) -> Optimum:
+        if not self.learn or not len(evidence.theta):
+            return Optimum.held(evidence.theta)
+        steps = 0
+        with self._iterations(X, y, None) as report:
+
+            def tell(theta: Array, value: float) -> bool:
+                nonlocal steps
+                steps += 1
+                taken = steps
+                return report(
+                    lambda: (
+                        self._attributes(Posterior.at(evidence, theta), scaling)
+                        | {"n_iter_": taken}
+                    )
+                )
+
+            by_likelihood = self.criterion == "marginal_likelihood"
+            return evidence.space.maximise(
+                evidence.log_likelihood_with_gradient
+                if by_likelihood
+                else evidence.loo_density_with_gradient,
+                n_restarts=self.n_restarts,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                report=tell,
+            )
+
+    def _attributes(self, posterior: Posterior, scaling: Scaling) -> dict[str, Any]:
+        """What a fit stores."""
+        evidence, gaussian = posterior.evidence, posterior.gaussian
+        noise = evidence.noise
+        rows = len(gaussian.targets) if noise.weights is None else float(noise.weights.sum())
+        volume = rows * float(np.log(scaling.scale).sum())
+        squares = scaling.scale**2
+        return {
+            "kernel_": evidence.kernel,
+            "noise_": _number(
+                noise.variance * squares if noise.factors is None else noise.factors * squares[0],
+                self._single and noise.factors is None,
+            ),
+            "points_": evidence.points,
+            "dual_coef_": self._shaped(gaussian.dual * scaling.scale),
+            "intercept_": _number(scaling.mean, self._single),
+            "y_scale_": _number(scaling.scale, self._single),
+            "log_marginal_likelihood_": posterior.log_likelihood() - volume,
+            "theta_": evidence.theta,
+            "theta_names_": evidence.names,
+            "jitter_": gaussian.factor.jitter,
+            "_posterior": posterior,
+            "_scaling": scaling,
+            "_log_volume": volume,
+            "_single": self._single,
+        }
+
+    # Shapes and units ---------------------------------------------------------------------------
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._single else values
+
+    def _in_units_of_y(self, values: Array, power: int) -> Array:
+        """What holds for standardised targets, for each target."""
+        scaled = values[..., None] * self._scaling.scale**power
+        return scaled[..., 0] if self._single else scaled
+
+    def _theta(self, theta: ArrayLike | None) -> Array:
+        if theta is None:
+            return self.theta_
+        vector = np.asarray(theta, dtype=np.float64)
+        if vector.shape != self.theta_.shape:
+            raise ParameterError(
+                f"{type(self).__name__}: theta has shape {vector.shape} and not "
+                f"{self.theta_.shape}; pass one number for each of "
+                f"{', '.join(self.theta_names_) or 'none'}."
+            )
+        return vector
+
+    def _noise_of_predictions(self) -> float:
+        if self._posterior.evidence.noise.factors is not None:
+            raise ParameterError(
+                f"{type(self).__name__}: include_noise=True, but the noise is known at the "
+                "training rows only; add the variances of the new rows yourself."
+            )
+        return self._posterior.evidence.noise.variance
+
+    def _noise_of_new_rows(self, noise: ArrayLike | None, number: int) -> Array | None:
+        known = self._posterior.evidence.noise.factors is not None
+        if known != (noise is not None):
+            need = "needs noise= with their variances" if known else "takes no noise="
+            raise ParameterError(
+                f"{type(self).__name__}.update {need}: the noise of the fitted rows is "
+                f"{'known row by row' if known else 'one number'}, so that of new rows must be too."
+            )
+        if noise is None:
+            return None
+        unit = float(np.mean(self._scaling.scale**2))
+        values = np.broadcast_to(np.asarray(noise, dtype=np.float64), (number,))
+        return Noise.read(self, values, number, unit).factors
+
+    # Checks -------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        if self.criterion not in _CRITERIA:
+            raise ParameterError(
+                f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _CRITERIA))}."
+            )
+        for name, least in (("n_restarts", 0), ("max_iter", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+                raise ParameterError(
+                    f"{owner}: {name} = {value!r} is not a whole number >= {least}; pass for "
+                    f"example {name}={10 * least + 5}."
+                )
+        if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
+            raise ParameterError(
+                f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
+            )
+
+    def _check_units(self, noise: Noise, scaling: Scaling) -> None:
+        """Variances in units of y squared mean different things for targets of different scale."""
+        held = not noise.learned or noise.bounds != (0.0, np.inf)
+        if held and not noise.is_none and scaling.differ:
+            raise ParameterError(
+                f"{type(self).__name__}: noise = {self.noise!r} is held in units of y squared, but "
+                "there are several targets, each with a scale of its own; standardise them and "
+                'pass normalize_y=False, or let noise="learn".'
+            )
+
+    def _check_weights(self, noise: Noise) -> None:
+        if noise.is_none:
+            raise ParameterError(
+                f"{type(self).__name__}: sample_weight has no meaning without noise, because a row "
+                "repeated says nothing new; pass a positive noise, or no weights."
+            )
+
+    def _check_validity(self, kernel: Kernel) -> None:
+        gram = gram_matrix(self, kernel, self.points_, _MATRICES)
+        require_positive(self, kernel, gram, NOISE)
+
+    def _require_vectors(self, action: str) -> None:
+        """Refuse what needs k(x, x) of new rows, which a given matrix does not hold."""
+        if self.kernel_.input_tags()["pairwise"]:
+            raise DataError(
+                f"{type(self).__name__}.{action} needs the kernel of new rows with themselves, "
+                "which Precomputed() does not hold; use Precomputed(K) with row numbers as X."
+            )
+
+
+def _number(values: Array, single: bool) -> Any:
+    return float(values[0]) if single else values

@@ -1,0 +1,108 @@
+"""The evidence that data give for hyper-parameters: kernel and noise of a Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.hyperparameters import SearchSpace
+from mercer.models.noise import Noise
+from mercer.solvers.gaussian import Gaussian
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianEvidence:
+    """Targets, points, kernel and noise, as a function of the free hyper-parameters.
+
+    The vector theta is ``kernel.theta``, followed by the logarithm of the noise's variance if that
+    is learned.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel, resolved.
+    points : Points
+        The training points.
+    targets : ndarray of shape (n, n_targets)
+        Targets of mean zero and variance about one.
+    noise : Noise
+        The noise.
+    """
+
+    kernel: Kernel
+    points: Points
+    targets: Array
+    noise: Noise
+
+    @cached_property
+    def space(self) -> SearchSpace:
+        """The free hyper-parameters, their bounds and where they start."""
+        variance = float(np.mean(self.targets**2)) or 1.0
+        space = SearchSpace.of(self.kernel, self.points, variance)
+        if not self.noise.learned:
+            return space
+        return space.with_variance("noise", self.noise.variance, variance, self.noise.bounds)
+
+    @property
+    def theta(self) -> Array:
+        """The hyper-parameters of this kernel and noise."""
+        noise = [np.log(self.noise.variance)] if self.noise.learned else []
+        return np.concatenate([self.kernel.theta, noise])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the hyper-parameters."""
+        return (*self.kernel.theta_names, *(["noise"] if self.noise.learned else []))
+
+    def at(self, theta: Array) -> tuple[Kernel, float]:
+        """The kernel and the variance of the noise at theta."""
+        if not self.noise.learned:
+            return self.kernel.with_theta(theta), self.noise.variance
+        return self.kernel.with_theta(theta[:-1]), float(np.exp(theta[-1]))
+
+    def gaussian(self, kernel: Kernel, variance: float) -> Gaussian:
+        """The distribution of the targets."""
+        # Hyper-parameters are learned from differences of logarithms, too small for float32.
+        gram = kernel(self.points).astype(np.float64, copy=False)
+        return Gaussian.of(gram, self.noise.diagonal(variance), self.targets)
+
+    def log_likelihood(self, gaussian: Gaussian, variance: float) -> float:
+        """The log marginal likelihood, every copy of a row counted."""
+        return gaussian.log_likelihood() + gaussian.n_targets * self.noise.copies(variance)[0]
+
+    def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The log marginal likelihood at theta and its gradient."""
+        return self._with_gradient(theta, Gaussian.log_likelihood_with_slope)
+
+    def loo_density_with_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The leave-one-out log predictive density at theta and its gradient."""
+        return self._with_gradient(theta, Gaussian.loo_density_with_slope)
+
+    def _with_gradient(
+        self, theta: Array, measure: Callable[[Gaussian], tuple[float, Any]]
+    ) -> tuple[float, Array]:
+        """A function of G and its gradient: one factor, one contraction over all pairs."""
+        kernel, variance = self.at(theta)
+        gaussian = self.gaussian(kernel, variance)
+        value, slope = measure(gaussian)
+        traces = slope.diagonal().copy()
+        # Jitter is a fraction of the mean diagonal, and moves with it.
+        np.fill_diagonal(slope, traces + gaussian.factor.fraction * traces.mean())
+        gradient = np.zeros(len(theta))
+        size = len(theta) - self.noise.learned
+        if size:
+            gradient[:size] = kernel.gram(self.points).gradient(slope)
+        copies, copies_slope = self.noise.copies(variance)
+        if self.noise.learned:
+            gradient[-1] = np.sum(traces * self.noise.diagonal(variance))
+            gradient[-1] += self.targets.shape[1] * copies_slope
+        return value + self.targets.shape[1] * copies, gradient

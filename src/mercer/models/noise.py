@@ -1,0 +1,147 @@
+"""The noise of a Gaussian process: learned, held, or known for each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.parameters import Bounded, Fixed
+
+Array = NDArray[np.floating[Any]]
+
+# Where the search starts, as a share of the variance of the targets.
+_START = 0.1
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Independent noise: variance s^2 times a known factor for each row.
+
+    Attributes
+    ----------
+    variance : float
+        s^2, or where its search starts.
+    learned : bool
+        Whether s^2 is a hyper-parameter.
+    factors : ndarray of shape (n,) or None
+        Known variances, relative to s^2; None for ones.
+    weights : ndarray of shape (n,) or None
+        How often each row counts; None for once.
+    bounds : tuple of float
+        The user's own bounds of s^2.
+    """
+
+    variance: float
+    learned: bool
+    factors: Array | None = None
+    weights: Array | None = None
+    bounds: tuple[float, float] = (0.0, np.inf)
+
+    @classmethod
+    def read(cls, owner: object, given: Any, n: int, unit: float) -> Noise:
+        """Read what a user gave: "learn", a number, `Fixed`, `Bounded` or an array.
+
+        Parameters
+        ----------
+        owner : object
+            The estimator, for messages.
+        given : object
+            The parameter.
+        n : int
+            The number of rows.
+        unit : float
+            What a variance of one in the standardised targets is in the units of the user.
+
+        Returns
+        -------
+        Noise
+            In units of the standardised targets.
+        """
+        if isinstance(given, str):
+            if given != "learn":
+                raise _unknown(owner, given)
+            return cls(_START, learned=True)
+        values = _variances(owner, given)
+        if values.ndim:
+            _check_rows(owner, values, n)
+            return cls(1.0, learned=False, factors=values / unit)
+        variance = float(values) / unit
+        learned = not isinstance(given, Fixed) and variance > 0
+        if isinstance(given, Bounded):
+            bounds = float(given.low) / unit, float(given.high) / unit
+            return cls(variance, learned, bounds=bounds)
+        return cls(variance, learned)
+
+    def of_subset(self, rows: Any, weights: Array | None) -> Noise:
+        """The noise of some rows, which have these weights."""
+        factors = None if self.factors is None else self.factors[rows]
+        return replace(self, factors=factors, weights=weights)
+
+    def followed_by(self, factors: Array | None, number: int) -> Noise:
+        """The noise with further rows, known variances where the others are known."""
+        weights = self.weights
+        return replace(
+            self,
+            factors=None if factors is None else np.append(self.factors, factors),  # type: ignore[arg-type]
+            weights=None if weights is None else np.append(weights, np.ones(number)),
+        )
+
+    @property
+    def is_none(self) -> bool:
+        """Whether there is no noise at all in some row."""
+        return not self.learned and bool(np.min(self.of_rows(self.variance)) == 0)
+
+    def of_rows(self, variance: float) -> float | Array:
+        """The variance of one copy of each row."""
+        return variance if self.factors is None else variance * self.factors
+
+    def diagonal(self, variance: float) -> float | Array:
+        """The variance of the mean of the copies of each row."""
+        base = self.of_rows(variance)
+        return base if self.weights is None else base / self.weights
+
+    def copies(self, variance: float) -> tuple[float, float]:
+        """The log density of a row's copies given their mean, and its slope in log s^2.
+
+        Copies are equal, so that the density of w of them under noise s^2 is that of one under
+        noise s^2 / w, times (2 pi s^2)^(-(w - 1) / 2) w^(-1/2).
+        """
+        if self.weights is None:
+            return 0.0, 0.0
+        spare = self.weights - 1
+        each = spare * (_LOG_2PI + np.log(self.of_rows(variance))) + np.log(self.weights)
+        return -0.5 * float(each.sum()), -0.5 * float(spare.sum())
+
+
+def _variances(owner: object, given: Any) -> Array:
+    plain = given.value if isinstance(given, Fixed | Bounded) else given
+    try:
+        values = np.asarray(plain, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _unknown(owner, given) from None
+    if isinstance(plain, bool) or values.ndim > 1 or not values.size:
+        raise _unknown(owner, given)
+    if not np.all(np.isfinite(values) & (values >= 0)):
+        raise _unknown(owner, given)
+    return values
+
+
+def _check_rows(owner: object, values: Array, n: int) -> None:
+    if len(values) != n:
+        raise DataError(
+            f"{type(owner).__name__}: noise holds {len(values)} variances but there are {n} rows; "
+            "pass one number, or one for each row."
+        )
+
+
+def _unknown(owner: object, given: Any) -> ParameterError:
+    return ParameterError(
+        f'{type(owner).__name__}: noise = {given!r} is not a variance; pass "learn", a finite '
+        "number >= 0 (where the search starts), Fixed(number), or an array with one variance for "
+        "each row."
+    )

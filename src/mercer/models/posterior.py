@@ -1,0 +1,226 @@
+"""A Gaussian process after it has seen data, in standardised targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import memory
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.likelihood import GaussianEvidence
+from mercer.solvers.factor import factorise
+from mercer.solvers.gaussian import NOISE, Gaussian
+
+Array = NDArray[np.floating[Any]]
+
+# Numbers in one block of the matrix between new points and training points.
+_CHUNK = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What takes given targets to standardised ones, (y - mean) / scale, for each target.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (n_targets,)
+        Mean and standard deviation; 1 for a constant.
+    """
+
+    mean: Array
+    scale: Array
+
+    @classmethod
+    def of(cls, targets: Array, weights: Array | None, normalize: bool) -> Scaling:
+        """Mean and standard deviation of the targets, or 0 and 1."""
+        if not normalize:
+            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        mean = np.average(targets, axis=0, weights=weights)
+        largest = np.abs(targets - mean).max(axis=0)
+        # Divided first, so that squares of huge or tiny targets stay in range.
+        unit = np.where(largest > 0, largest, 1.0)
+        scale = unit * np.sqrt(np.average(((targets - mean) / unit) ** 2, axis=0, weights=weights))
+        constant = scale <= 1e-14 * np.abs(mean)
+        return cls(mean, np.where(constant | (scale == 0), 1.0, scale))
+
+    def apply(self, targets: Array) -> Array:
+        """The standardised targets."""
+        standard: Array = (targets - self.mean) / self.scale
+        return standard
+
+    @property
+    def differ(self) -> bool:
+        """Whether targets have different scales."""
+        return bool(np.ptp(self.scale) > 1e-12 * self.scale.max())
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """A kernel and noise, the data, and the factor of their covariance.
+
+    Attributes
+    ----------
+    evidence : GaussianEvidence
+        Kernel, points, standardised targets and noise, at learned hyper-parameters.
+    gaussian : Gaussian
+        The factor of the covariance of the targets, and the coefficients of the mean.
+    """
+
+    evidence: GaussianEvidence
+    gaussian: Gaussian
+
+    @classmethod
+    def at(cls, evidence: GaussianEvidence, theta: Array) -> Posterior:
+        """Condition at these hyper-parameters."""
+        kernel, variance = evidence.at(theta)
+        noise = replace(evidence.noise, variance=variance)
+        settled = replace(evidence, kernel=kernel, noise=noise)
+        return cls(settled, settled.gaussian(kernel, variance))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.evidence.kernel
+
+    @property
+    def points(self) -> Points:
+        """The training points."""
+        return self.evidence.points
+
+    def log_likelihood(self) -> float:
+        """The log marginal likelihood of the standardised targets."""
+        return self.evidence.log_likelihood(self.gaussian, self.evidence.noise.variance)
+
+    def variance(self, points: Points) -> Array:
+        """The variance of the function at every point, in chunks."""
+        variance: Array = self.kernel.diag(points).astype(np.float64)
+        for rows in _chunks(len(points), len(self.points)):
+            half = self._half_solved(points[rows])
+            variance[rows] -= np.einsum("ij,ij->j", half, half)
+        # Rounding can take what data pin down below zero.
+        return np.maximum(variance, 0.0)
+
+    def covariance(self, points: Points) -> Array:
+        """The covariance of the function at all points."""
+        half = self._half_solved(points)
+        covariance: Array = self.kernel(points).astype(np.float64, copy=False)
+        covariance -= half.T @ half
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+        return covariance
+
+    def draws(self, points: Points, number: int, rng: Any) -> Array:
+        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
+
+        Parameters
+        ----------
+        points : Points
+            Where.
+        number : int
+            How many for each target.
+        rng : RandomState
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (m, n_targets, number)
+            The values.
+        """
+        m, n = len(points), len(self.points)
+        joint = np.empty((m + n, m + n))
+        joint[:m, :m], joint[m:, m:] = self.kernel(points), self.kernel(self.points)
+        joint[:m, m:] = self.kernel(points, self.points)
+        joint[m:, :m] = joint[:m, m:].T
+        cross = joint[:m, m:].copy()
+        outputs = self.gaussian.n_targets * number
+        paths = factorise(joint, 0.0, NOISE).multiply(rng.standard_normal((m + n, outputs)))
+        noise = self.evidence.noise
+        deviation = np.sqrt(np.broadcast_to(noise.diagonal(noise.variance), (n,)))
+        errors = deviation[:, None] * rng.standard_normal((n, outputs))
+        surprise = np.repeat(self.gaussian.targets, number, axis=1) - paths[m:] - errors
+        drawn: Array = paths[:m] + cross @ self.gaussian.factor.solve(surprise)
+        return drawn.reshape(m, -1, number)
+
+    def extended(self, points: Points, targets: Array, factors: Array | None) -> Posterior:
+        """The posterior after further rows, from the factor that there is.
+
+        Parameters
+        ----------
+        points : Points
+            The new rows.
+        targets : ndarray of shape (m, n_targets)
+            Their standardised targets.
+        factors : ndarray of shape (m,) or None
+            Their known variances of noise, where those of the others are known.
+
+        Returns
+        -------
+        Posterior
+            Of all rows.
+        """
+        known = self.evidence
+        evidence = replace(
+            known,
+            points=known.points.followed_by(points),
+            targets=np.vstack([known.targets, targets]),
+            noise=known.noise.followed_by(factors, len(points)),
+        )
+        corner = self.kernel(points).astype(np.float64)
+        noise = known.noise.variance * (1.0 if factors is None else factors)
+        corner[np.diag_indices_from(corner)] += noise
+        factor = self.gaussian.factor.extended(self.kernel(self.points, points), corner)
+        dual = factor.solve(evidence.targets)
+        return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
+
+    def _half_solved(self, points: Points) -> Array:
+        """L^-1 k(training points, points)."""
+        cross = self.kernel(points, self.points).astype(np.float64, copy=False)
+        half: Array = self.gaussian.factor.half_solve(cross.T)
+        return half
+
+
+def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
+    """Functions at all points, from the prior.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance.
+    points : Points
+        Where.
+    number : int
+        How many.
+    rng : RandomState
+        The source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (m, number)
+        The values.
+    """
+    factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
+    return factor.multiply(rng.standard_normal((len(points), number)))
+
+
+def require_covariance(owner: object, n: int) -> None:
+    """Refuse a covariance of n points that does not fit in memory.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    n : int
+        The number of points.
+    """
+    memory.require(
+        2 * n * n * 8, f"{type(owner).__name__}: a covariance of {n} points", "pass fewer rows"
+    )
+
+
+def _chunks(m: int, n: int) -> Iterator[slice]:
+    size = max(1, _CHUNK // max(1, n))
+    return (slice(start, min(start + size, m)) for start in range(0, m, size))

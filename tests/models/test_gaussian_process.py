@@ -1,0 +1,699 @@
+"""Gaussian process regression against textbook formulas, brute force and scikit-learn."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import mpmath
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import approx_fprime
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor as Peer
+from sklearn.gaussian_process import kernels as peers
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+import references
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    MemoryForecastError,
+    NumericalWarning,
+    ParameterError,
+    UnresolvedParameterError,
+    ValidityError,
+)
+
+Array = NDArray[np.floating[Any]]
+GP = mc.GaussianProcessRegressor
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = 3 * np.sin(X[:, 0]) + 0.3 * RNG.normal(size=40) + 7
+BOTH = np.column_stack([Y, 100 * X[:, 1] + 10 * RNG.normal(size=40)])
+Z = RNG.normal(size=(9, 3))
+RBF = 1.7 * mc.RBF(length_scale=[1.0, 2.0, 3.0])
+HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
+VARIANCES = RNG.uniform(0.1, 0.5, size=40)
+
+
+def exceptions_of_principle(estimator: mc.GaussianProcessRegressor) -> dict[str, str]:
+    """Checks that contradict what a configuration promises."""
+    if isinstance(estimator.kernel, mc.Precomputed):
+        reason = "the check passes a matrix that is not positive semi-definite, which is refused"
+        names = ("check_positive_only_tag_during_fit", "check_estimators_dtypes")
+        train = "check_regressors_train(readonly_memmap=True,X_dtype=float32)"
+        return dict.fromkeys((*names, train, "check_regressors_train"), reason)
+    return {}
+
+
+# Some checks pass pure noise, in which a length-scale ends at a bound.
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
+@parametrize_with_checks([GP(), GP(mc.Linear(), max_iter=20)])
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# The posterior -----------------------------------------------------------------------------------
+
+
+def exact_posterior(noise: Array) -> tuple[Array, Array, float]:
+    """Mean, covariance and log marginal likelihood by the textbook, with 50 digits."""
+    with mpmath.workdps(50):
+
+        def kernel(a: Array, b: Array) -> Any:
+            lengths = [mpmath.mpf(1), mpmath.mpf(2), mpmath.mpf(3)]
+
+            def value(x: Array, z: Array) -> Any:
+                r2 = sum(
+                    ((mpmath.mpf(p) - q) / s) ** 2 for p, q, s in zip(x, z, lengths, strict=True)
+                )
+                return mpmath.mpf("1.7") * mpmath.exp(-r2 / 2)
+
+            return mpmath.matrix([[value(x, z) for z in b] for x in a])
+
+        rows = slice(0, 15)
+        G = kernel(X[rows], X[rows]) + mpmath.diag([mpmath.mpf(v) for v in noise[rows]])
+        inverse = G**-1
+        y = mpmath.matrix([mpmath.mpf(v) for v in Y[rows]])
+        cross = kernel(Z, X[rows])
+        mean = cross * inverse * y
+        cov = kernel(Z, Z) - cross * inverse * cross.T
+        value = (
+            -(y.T * inverse * y)[0] / 2
+            - mpmath.log(mpmath.det(G)) / 2
+            - 15 * mpmath.log(2 * mpmath.pi) / 2
+        )
+        return (
+            np.array(mean.tolist(), dtype=float).ravel(),
+            np.array(cov.tolist(), dtype=float),
+            float(value),
+        )
+
+
+@pytest.mark.parametrize("noise", [np.full(40, 0.2), VARIANCES, np.full(40, 1e-8)])
+def test_the_posterior_is_the_textbooks_in_extended_precision(noise: Array) -> None:
+    mean, cov, value = exact_posterior(noise)
+    model = GP(RBF, noise=noise[:15], **HELD).fit(X[:15], Y[:15])
+    found, found_cov = model.predict(Z, return_cov=True)
+    np.testing.assert_allclose(found, mean, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found_cov, cov, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(model.predict(Z, return_std=True)[1] ** 2, np.diag(cov), atol=1e-8)
+    assert model.log_marginal_likelihood_ == pytest.approx(value, rel=1e-9)
+
+
+def peer_kernel() -> Any:
+    return peers.ConstantKernel(1.7) * peers.RBF([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("targets", [Y, BOTH])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_scikit_learns_gaussian_process_at_the_same_hyper_parameters(
+    targets: Array, normalize: bool
+) -> None:
+    scale = np.atleast_1d(targets.std(axis=0)) if normalize else np.ones(targets[0].size)
+    peer = Peer(peer_kernel(), alpha=0.2, optimizer=None, normalize_y=normalize).fit(X, targets)
+    if normalize and targets.ndim == 2:
+        # Noise in units of y is not defined for targets of different scale.
+        model = GP(RBF, noise=0.2, learn=False, normalize_y=False)
+        model.fit(X, (targets - targets.mean(axis=0)) / scale)
+        back = scale
+    else:
+        model = GP(RBF, noise=0.2 * scale[0] ** 2, learn=False, normalize_y=normalize)
+        model.fit(X, targets)
+        back = np.ones(len(scale))
+    for flag in ("return_std", "return_cov"):
+        mean, spread = model.predict(Z, **{flag: True})
+        peer_mean, peer_spread = peer.predict(Z, **{flag: True})
+        if np.any(back != 1):
+            mean = mean * back + targets.mean(axis=0)
+            spread = spread * (back if flag == "return_std" else back**2)
+        np.testing.assert_allclose(mean, peer_mean, rtol=1e-9)
+        np.testing.assert_allclose(spread, peer_spread, rtol=1e-7, atol=1e-12)
+    standard = peer.log_marginal_likelihood_value_
+    volume = 40 * np.log(scale).sum() if np.all(back == 1) else 0.0
+    assert model.log_marginal_likelihood_ == pytest.approx(standard - volume, rel=1e-10)
+
+
+def test_scikit_learns_likelihood_and_gradient() -> None:
+    model = GP(RBF, noise=0.2, **HELD).fit(X, Y)
+    peer = Peer(peer_kernel() + peers.WhiteKernel(0.2), alpha=0.0, optimizer=None).fit(X, Y)
+    assert model.theta_names_ == (
+        "scale",
+        "length_scale[0]",
+        "length_scale[1]",
+        "length_scale[2]",
+        "noise",
+    )
+    for theta in (model.theta_, model.theta_ + np.array([0.3, -0.5, 0.1, 1.0, -1.0])):
+        value, gradient = model.log_marginal_likelihood_gradient(theta)
+        expected, expected_gradient = peer.log_marginal_likelihood(theta, eval_gradient=True)
+        assert value == pytest.approx(expected, rel=1e-10)
+        assert model.log_marginal_likelihood(theta) == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-7, atol=1e-9)
+    assert model.log_marginal_likelihood() == model.log_marginal_likelihood_
+
+
+@pytest.mark.parametrize(
+    ("kernel", "noise", "weights", "targets"),
+    [
+        (RBF, 0.3, None, Y),
+        (RBF, 0.3, None, BOTH / [1, 30]),
+        (1.3 * mc.Matern(0.8) + mc.Linear() * 0.2, 0.2, None, Y),
+        (RBF, mc.Fixed(0.3), None, Y),
+        (RBF, VARIANCES, None, Y),
+        (RBF, 0.3, RNG.uniform(0.5, 3, size=40), Y),
+    ],
+)
+@pytest.mark.parametrize("criterion", ["log_likelihood", "loo_density"])
+def test_gradients_are_finite_differences(
+    kernel: mc.Kernel, noise: Any, weights: Any, targets: Array, criterion: str
+) -> None:
+    model = GP(kernel, noise=noise, **HELD).fit(X, targets, weights)
+    evidence = model._posterior.evidence
+    function = getattr(evidence, f"{criterion}_with_gradient")
+    theta = model.theta_ + 0.1
+    _, gradient = function(theta)
+    numerical = approx_fprime(theta, lambda t: function(t)[0], 1e-6)
+    np.testing.assert_allclose(gradient, numerical, rtol=1e-4, atol=1e-3)
+
+
+def test_the_likelihood_of_given_targets_does_not_depend_on_normalisation() -> None:
+    model = GP(RBF, noise=0.3).fit(X, BOTH)
+    scale = BOTH.std(axis=0)
+    np.testing.assert_allclose(model.y_scale_, scale)
+    np.testing.assert_allclose(model.intercept_, BOTH.mean(axis=0))
+    expected = 0.0
+    for j in (0, 1):
+        kernel = mc.Fixed(scale[j] ** 2) * model.kernel_
+        one = GP(kernel, noise=model.noise_[j], **HELD).fit(X, BOTH[:, j] - BOTH[:, j].mean())
+        expected += one.log_marginal_likelihood_
+        mean, std = one.predict(Z, return_std=True)
+        both_mean, both_std = model.predict(Z, return_std=True)
+        np.testing.assert_allclose(both_mean[:, j], mean + BOTH[:, j].mean(), rtol=1e-7)
+        np.testing.assert_allclose(both_std[:, j], std, rtol=1e-6)
+    assert model.log_marginal_likelihood_ == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_mean_is_kernel_ridge_and_of_representer_form() -> None:
+    model = GP(RBF, noise=0.4, **HELD).fit(X, Y)
+    ridge = mc.KernelRidge(RBF, alpha=0.4, fit_intercept=False).fit(X, Y)
+    np.testing.assert_allclose(model.dual_coef_, ridge.dual_coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.predict(Z), RBF(Z, X) @ model.dual_coef_, rtol=1e-9)
+    assert (model.intercept_, model.y_scale_, model.noise_) == (0.0, 1.0, 0.4)
+
+
+def test_noise_is_added_where_asked_for() -> None:
+    model = GP(RBF, noise=0.4).fit(X, BOTH)
+    _, std = model.predict(Z, return_std=True)
+    _, noisy = model.predict(Z, return_std=True, include_noise=True)
+    np.testing.assert_allclose(noisy**2, std**2 + model.noise_, rtol=1e-9)
+    _, cov = model.predict(Z, return_cov=True, include_noise=True)
+    assert cov.shape == (9, 9, 2)
+    np.testing.assert_allclose(np.einsum("iit->it", cov), noisy**2, rtol=1e-9)
+
+
+def test_white_noise_in_the_kernel_is_noise_of_the_training_rows() -> None:
+    white = GP(RBF + 0.4 * mc.White(), noise=mc.Fixed(0.0), **HELD).fit(X, Y)
+    plain = GP(RBF, noise=0.4, **HELD).fit(X, Y)
+    assert white.log_marginal_likelihood_ == pytest.approx(plain.log_marginal_likelihood_)
+    np.testing.assert_allclose(white.predict(X), plain.predict(X), rtol=1e-9)
+    _, std = white.predict(Z, return_std=True)
+    _, noisy = plain.predict(Z, return_std=True, include_noise=True)
+    np.testing.assert_allclose(std, noisy, rtol=1e-9)
+
+
+def test_variances_are_never_negative_and_computed_in_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = GP(1e3 * mc.RBF(5.0), noise=1e-9, **HELD).fit(X, Y)
+    _, std = model.predict(X, return_std=True)
+    assert np.all(std >= 0)
+    _, cov = model.predict(X, return_cov=True)
+    assert np.all(np.diag(cov) >= 0)
+    monkeypatch.setattr("mercer.models.posterior._CHUNK", 40 * 7)
+    np.testing.assert_allclose(model.predict(X, return_std=True)[1], std, atol=1e-6)
+
+
+# Leaving rows out --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("targets", "noise"), [(Y, 0.3), (BOTH, 0.3), (Y, VARIANCES)])
+def test_leave_one_out_is_refitting_without_each_row(targets: Array, noise: Any) -> None:
+    model = GP(RBF, noise=noise, **HELD).fit(X, targets)
+    density = 0.0
+    for i in range(len(X)):
+        rows = np.arange(len(X)) != i
+        own = noise if np.ndim(noise) == 0 else noise[i]
+        rest = noise if np.ndim(noise) == 0 else noise[rows]
+        without = GP(RBF, noise=rest, **HELD).fit(X[rows], targets[rows])
+        mean, std = without.predict(X[i : i + 1], return_std=True)
+        variance = std**2 + own
+        np.testing.assert_allclose(model.loo_predictions_.mean[i], mean[0], rtol=1e-8)
+        np.testing.assert_allclose(model.loo_predictions_.variance[i], variance[0], rtol=1e-8)
+        density -= 0.5 * np.sum(np.log(2 * np.pi * variance) + (targets[i] - mean) ** 2 / variance)
+    assert model.loo_log_density_ == pytest.approx(density, rel=1e-9)
+
+
+def test_learning_by_leave_one_out_is_better_at_it_and_units_are_those_of_y() -> None:
+    by_likelihood = GP(RBF).fit(X, Y)
+    by_loo = GP(RBF, criterion="loo").fit(X, Y)
+    assert by_loo.loo_log_density_ > by_likelihood.loo_log_density_
+    assert by_loo.log_marginal_likelihood_ < by_likelihood.log_marginal_likelihood_
+    again = GP(RBF, criterion="loo").fit(X, 1000 * Y - 5)
+    assert again.loo_log_density_ == pytest.approx(by_loo.loo_log_density_ - 40 * np.log(1000))
+    left_out = again.loo_predictions_
+    np.testing.assert_allclose(left_out.mean, 1000 * by_loo.loo_predictions_.mean - 5, rtol=1e-6)
+    variance = 1e6 * by_loo.loo_predictions_.variance
+    np.testing.assert_allclose(left_out.variance, variance, rtol=1e-6)
+
+
+# Learning ----------------------------------------------------------------------------------------
+
+
+def test_learning_finds_what_scikit_learn_finds() -> None:
+    start = 1.0 * mc.RBF([1.0, 1.0, 1.0])
+    model = GP(start, normalize_y=False, noise=1.0).fit(X, Y - 7)
+    kernel = peers.ConstantKernel() * peers.RBF([1.0] * 3, (1e-3, 1e3)) + peers.WhiteKernel()
+    peer = Peer(kernel, alpha=0.0).fit(X, Y - 7)
+    assert model.converged_
+    assert model.log_marginal_likelihood_ >= peer.log_marginal_likelihood_value_ - 1e-3
+    assert model.gradient_norm_ < 1e-2
+    assert model.n_evaluations_ >= model.n_iter_ > 0
+    assert start == 1.0 * mc.RBF([1.0, 1.0, 1.0])
+
+
+def test_learned_hyper_parameters_do_not_depend_on_units() -> None:
+    one = GP(1.0 * mc.RBF("scale")).fit(X, Y)
+    other = GP(1.0 * mc.RBF("scale")).fit(1e6 * X, 1e-8 * Y)
+    assert other.kernel_.get_params()["length_scale"] == pytest.approx(
+        1e6 * one.kernel_.get_params()["length_scale"], rel=1e-4
+    )
+    assert other.noise_ == pytest.approx(1e-16 * one.noise_, rel=1e-3)
+    np.testing.assert_allclose(other.predict(1e6 * Z), 1e-8 * one.predict(Z), rtol=1e-4)
+
+
+def test_what_is_fixed_is_held_and_what_is_bounded_stays_in_its_bounds() -> None:
+    kernel = mc.Fixed(2.0) * mc.RBF(mc.Bounded(0.1, 0.05, 0.2))
+    model = GP(kernel, noise=mc.Fixed(0.5)).fit(X, Y)
+    assert model.kernel_.get_params()["scale"] == mc.Fixed(2.0)
+    assert model.kernel_.get_params()["length_scale"].value == pytest.approx(0.2)
+    assert model.noise_ == pytest.approx(0.5)
+    assert model.at_bounds_ == ("length_scale (high)",)
+    bounded = GP(RBF, noise=mc.Bounded(2.0, 1.0, 5.0)).fit(X, Y)
+    assert 1.0 - 1e-9 <= bounded.noise_ <= 5.0 + 1e-9
+    exact = GP(RBF, noise=0).fit(X, np.sin(X[:, 0]))
+    assert (exact.noise_, "noise" in exact.theta_names_) == (0.0, False)
+    known = GP(RBF, noise=VARIANCES).fit(X, Y)
+    np.testing.assert_allclose(known.noise_, VARIANCES, rtol=1e-12)
+
+
+def test_nothing_to_learn() -> None:
+    model = GP(mc.RBF(mc.Fixed(1.0)), noise=mc.Fixed(0.1)).fit(X, Y)
+    assert model.converged_
+    assert (model.n_iter_, model.theta_.size, model.theta_names_) == (0, 0, ())
+
+
+def test_restarts_find_the_better_of_two_maxima_and_are_reproducible() -> None:
+    x = np.linspace(0, 10, 30)[:, None]
+    y = np.sin(3 * x).ravel()
+    kernel = 1.0 * mc.RBF(length_scale=300.0)
+    assert GP(kernel).fit(x, y).predict(x).std() < 0.1  # all of it is noise
+    restarted = GP(kernel, n_restarts=5, random_state=0).fit(x, y)
+    np.testing.assert_allclose(restarted.predict(x), y, atol=0.1)
+    again = GP(kernel, n_restarts=5, random_state=0).fit(x, y)
+    assert again.kernel_ == restarted.kernel_
+
+
+def test_one_warning_says_everything() -> None:
+    noise = np.random.default_rng(1).normal(size=60)
+    x = np.arange(60.0)[:, None]
+    with pytest.warns(NumericalWarning) as found:
+        model = GP(1.0 * mc.RBF(0.01), noise=mc.Fixed(1e-6), max_iter=1).fit(x, noise)
+    assert len(found) == 1
+    message = str(found[0].message)
+    assert "GaussianProcessRegressor: " in message
+    assert ("length_scale (low)" in message) == ("length_scale (low)" in model.at_bounds_)
+    assert found[0].filename == __file__
+
+
+def test_too_few_iterations_are_said() -> None:
+    with pytest.warns(NumericalWarning, match="stopped after 2 iterations.*raise max_iter"):
+        model = GP(RBF, max_iter=2).fit(X, Y)
+    assert (model.converged_, model.n_iter_) == (False, 2)
+
+
+def test_irrelevant_columns_and_noise_free_targets_are_no_reason_to_warn() -> None:
+    x = np.column_stack([np.linspace(0, 5, 40), RNG.normal(size=40)])
+    model = GP(1.0 * mc.RBF([1.0, 1.0])).fit(x, np.sin(x[:, 0]))
+    assert set(model.at_bounds_) <= {"length_scale[1] (high)", "noise (low)"}
+    np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=1e-3)
+
+
+def test_weights_are_repeated_rows_in_posterior_and_likelihood() -> None:
+    weights = np.random.default_rng(3).integers(0, 4, size=40).astype(float)
+    rows = np.repeat(np.arange(40), weights.astype(int))
+    weighted = GP(RBF, noise=0.5).fit(X, Y, weights)
+    repeated = GP(RBF, noise=0.5).fit(X[rows], Y[rows])
+    assert weighted.log_marginal_likelihood_ == pytest.approx(repeated.log_marginal_likelihood_)
+    np.testing.assert_allclose(weighted.theta_, repeated.theta_, rtol=1e-2, atol=1e-2)
+    held = {"learn": False}
+    weighted = GP(RBF, noise=0.5, **held).fit(X, Y, weights)
+    repeated = GP(RBF, noise=0.5, **held).fit(X[rows], Y[rows])
+    for a, b in zip(
+        weighted.predict(Z, return_std=True), repeated.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+    assert weighted.log_marginal_likelihood_ == pytest.approx(
+        repeated.log_marginal_likelihood_, rel=1e-9
+    )
+
+
+# Samples -----------------------------------------------------------------------------------------
+
+
+def within(draws: Array, mean: Array, cov: Array) -> bool:
+    """Whether 4000 draws fit a normal distribution; wrong alarms: 1e-6 for each entry checked.
+
+    Means and covariances of draws are normal with known deviations; 4.9 of them are exceeded with
+    probability 1e-6.
+    """
+    number = draws.shape[-1]
+    deviation = np.sqrt(np.diag(cov))
+    means_fit = np.abs(draws.mean(axis=-1) - mean) <= 4.9 * deviation / np.sqrt(number) + 1e-4
+    sampled = np.cov(draws)
+    spread = np.sqrt((cov**2 + np.outer(deviation, deviation) ** 2) / number)
+    return bool(means_fit.all() and (np.abs(sampled - cov) <= 4.9 * spread + 1e-4).all())
+
+
+def test_draws_of_prior_and_posterior_have_their_mean_and_covariance() -> None:
+    prior = GP(RBF).sample_y(Z, 4000, random_state=0)
+    assert within(prior, np.zeros(9), RBF(Z))
+    model = GP(RBF, noise=0.4, learn=False).fit(X, Y)
+    draws = model.sample_y(Z, 4000, random_state=1)
+    assert draws.shape == (9, 4000)
+    assert within(draws, *model.predict(Z, return_cov=True))
+    np.testing.assert_array_equal(model.sample_y(Z, 3, 5), model.sample_y(Z, 3, 5))
+    both = GP(RBF).fit(X, BOTH)
+    draws = both.sample_y(Z, 4000, random_state=2)
+    assert draws.shape == (9, 2, 4000)
+    mean, cov = both.predict(Z, return_cov=True)
+    for j in (0, 1):
+        scale = both.y_scale_[j]
+        assert within(draws[:, j] / scale, mean[:, j] / scale, cov[:, :, j] / scale**2)
+
+
+def test_draws_with_known_noise_and_weights() -> None:
+    model = GP(RBF, noise=VARIANCES, **HELD).fit(X, Y, RNG.uniform(0.5, 2, size=40))
+    assert within(model.sample_y(Z, 4000, random_state=0), *model.predict(Z, return_cov=True))
+
+
+def test_a_prior_with_an_unresolved_length_scale_has_no_draws() -> None:
+    with pytest.raises(UnresolvedParameterError, match="length_scale"):
+        GP().sample_y(Z)
+
+
+# New rows ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("noise", "targets"), [(0.3, Y), (0.3, BOTH), (VARIANCES, Y), (mc.Fixed(0.2), Y)]
+)
+def test_an_update_is_a_fit_of_all_rows(noise: Any, targets: Array) -> None:
+    known = isinstance(noise, np.ndarray)
+    parts = [slice(0, 25), slice(25, 26), slice(26, 40)]
+    model = GP(RBF, noise=noise[parts[0]] if known else noise, **HELD).fit(X[:25], targets[:25])
+    _ = model.loo_predictions_
+    for rows in parts[1:]:
+        model.update(X[rows], targets[rows], noise[rows] if known else None)
+    whole = GP(RBF, noise=noise, **HELD).fit(X, targets)
+    np.testing.assert_allclose(model.dual_coef_, whole.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert model.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_)
+    for a, b in zip(
+        model.predict(Z, return_cov=True), whole.predict(Z, return_cov=True), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(model.loo_predictions_.mean, whole.loo_predictions_.mean, rtol=1e-8)
+    value, gradient = model.log_marginal_likelihood_gradient()
+    expected_value, expected_gradient = whole.log_marginal_likelihood_gradient()
+    assert value == pytest.approx(expected_value)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-7, atol=1e-9)
+
+
+def test_an_update_keeps_the_scale_of_the_targets_and_the_learned_kernel() -> None:
+    model = GP(RBF).fit(X[:30], Y[:30])
+    kernel, noise, mean, scale = model.kernel_, model.noise_, model.intercept_, model.y_scale_
+    model.update(X[30:], Y[30:])
+    assert (model.kernel_, model.intercept_, model.y_scale_) == (kernel, mean, scale)
+    assert model.noise_ == pytest.approx(noise)
+    held = GP(mc.Fixed(scale**2) * kernel, noise=noise, **HELD).fit(X, Y - mean)
+    np.testing.assert_allclose(model.predict(Z), held.predict(Z) + mean, rtol=1e-8)
+
+
+def test_an_update_after_weights_and_with_frames_strings_and_sparse_rows() -> None:
+    weights = RNG.uniform(0.5, 2, size=40)
+    model = GP(RBF, noise=0.3, **HELD).fit(X[:30], Y[:30], weights[:30])
+    model.update(X[30:], Y[30:])
+    whole = GP(RBF, noise=0.3, **HELD).fit(X, Y, np.append(weights[:30], np.ones(10)))
+    np.testing.assert_allclose(model.predict(Z), whole.predict(Z), rtol=1e-8)
+    expected = GP(RBF, noise=0.3, **HELD).fit(X, Y).predict(Z)
+    for kind in (pd.DataFrame, lambda a: pl.DataFrame(a, schema=["0", "1", "2"]), sp.csr_array):
+        if kind is pd.DataFrame:
+            first, second, test = (
+                pd.DataFrame(a, columns=list("abc")) for a in (X[:30], X[30:], Z)
+            )
+        else:
+            first, second, test = kind(X[:30]), kind(X[30:]), kind(Z)
+        model = GP(RBF, noise=0.3, **HELD).fit(first, Y[:30]).update(second, Y[30:])
+        np.testing.assert_allclose(model.predict(test), expected, rtol=1e-8)
+    words = ["abc", "abd", "bcd", "xyz", "yza", "abz"]
+    model = GP(mc.Spectrum(2), noise=0.3, **HELD).fit(words[:4], Y[:4]).update(words[4:], Y[4:6])
+    whole = GP(mc.Spectrum(2), noise=0.3, **HELD).fit(words, Y[:6])
+    np.testing.assert_allclose(model.predict(["abcd"]), whole.predict(["abcd"]), rtol=1e-9)
+
+
+def test_updates_that_are_refused() -> None:
+    model = GP(RBF, noise=0.3, **HELD).fit(X, Y)
+    with pytest.raises(DataError, match="y has shape"):
+        model.update(Z, np.ones((9, 2)))
+    with pytest.raises(ParameterError, match="the kernel sees 2 columns"):
+        model.update(Z[:, :2], np.ones(9))
+    with pytest.raises(ParameterError, match="takes no noise="):
+        model.update(Z, np.ones(9), np.ones(9))
+    with pytest.raises(DataTypeError, match="same kind of container"):
+        model.update(sp.csr_array(Z), np.ones(9))
+    np.testing.assert_array_equal(model.predict(Z), GP(RBF, noise=0.3, **HELD).fit(X, Y).predict(Z))
+    with pytest.raises(ParameterError, match="needs noise="):
+        GP(RBF, noise=VARIANCES, **HELD).fit(X, Y).update(Z, np.ones(9))
+    with pytest.raises(ValidityError, match="not positive definite"):
+        GP(RBF, noise=0, **HELD).fit(X[:9], Y[:9]).update(X[:3], Y[:3])
+
+
+# Data and kernels of every kind ------------------------------------------------------------------
+
+
+def test_strings_frames_compositions_and_given_matrices() -> None:
+    words = ["abc", "abd", "bcd", "xyz", "yza", "abz", "abx", "zab"]
+    texts = GP(1.0 * mc.Spectrum(2).normalized(), noise=0.1).fit(words, Y[:8])
+    assert texts.predict(["abcd"], return_std=True)[1].shape == (1,)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    kernel = 1.0 * mc.RBF(1.0).on("a") + mc.Linear().on("b", "c")
+    model = GP(kernel, noise=0.1).fit(frame, Y)
+    assert set(model.kernel_.get_params()) == set(kernel.get_params())
+    K = RBF(np.vstack([X, Z]))
+    expected = GP(RBF, noise=0.2, **HELD).fit(X, Y)
+    given = GP(mc.Precomputed(), noise=0.2, **HELD).fit(K[:40, :40], Y)
+    np.testing.assert_allclose(given.predict(K[40:, :40]), expected.predict(Z), rtol=1e-9)
+    with pytest.raises(DataError, match=r"Precomputed\(K\) with row numbers"):
+        given.predict(K[40:, :40], return_std=True)
+    rows = GP(mc.Precomputed(K), noise=0.2, **HELD).fit(np.arange(40)[:, None], Y)
+    for a, b in zip(
+        rows.predict(np.arange(40, 49)[:, None], return_cov=True),
+        expected.predict(Z, return_cov=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+
+
+def test_single_precision_data_are_learned_from_in_double_precision() -> None:
+    single = GP(RBF).fit(X.astype(np.float32), Y.astype(np.float32))
+    double = GP(RBF).fit(X, Y)
+    assert single.dual_coef_.dtype == np.float64
+    assert single.log_marginal_likelihood_ == pytest.approx(
+        double.log_marginal_likelihood_, abs=1e-2
+    )
+    np.testing.assert_allclose(single.predict(Z.astype(np.float32)), double.predict(Z), rtol=1e-2)
+
+
+def test_one_row_duplicates_and_constants() -> None:
+    one = GP().fit([[1.0]], [5.0])
+    assert one.predict([[1.0], [9.0]]) == pytest.approx([5.0, 5.0], abs=1e-6)
+    twice = GP(RBF, noise=0.2, **HELD).fit(np.vstack([X, X]), np.append(Y, Y))
+    half = GP(RBF, noise=0.1, **HELD).fit(X, Y)
+    np.testing.assert_allclose(twice.predict(Z), half.predict(Z), rtol=1e-8)
+    constant = GP().fit(X, np.full(40, 3.0))
+    np.testing.assert_allclose(constant.predict(Z), 3.0, rtol=1e-12)
+    flat = GP(RBF).fit(np.column_stack([X[:, :2], np.ones(40)]), Y)
+    assert np.isfinite(flat.predict(Z)).all()
+
+
+def test_a_singular_matrix_gets_jitter_and_one_warning() -> None:
+    doubled = np.vstack([X, X])
+    with pytest.warns(NumericalWarning, match="rows are duplicated.*raise noise") as found:
+        model = GP(RBF, noise=0, **HELD).fit(doubled, np.append(Y, Y))
+    assert len(found) == 1
+    assert model.jitter_ > 0
+    np.testing.assert_allclose(model.predict(X), Y, atol=1e-3)
+
+
+def test_a_grid_search_sees_kernel_parameters() -> None:
+    search = GridSearchCV(
+        GP(mc.RBF(1.0), noise=0.1, learn=False), {"kernel__length_scale": [0.01, 2.0]}, cv=3
+    ).fit(X, Y)
+    assert search.best_params_ == {"kernel__length_scale": 2.0}
+    assert GP().get_params()["kernel__length_scale"] == "scale"
+
+
+def test_a_fitted_model_is_pickled() -> None:
+    model = GP(RBF).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    for a, b in zip(
+        model.predict(Z, return_std=True), again.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+    assert again.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood_)
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mercer.models.likelihood import GaussianEvidence
+
+    whole, calls = GaussianEvidence.log_likelihood_with_gradient, 0
+
+    def interrupted(self: Any, theta: Array) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 8:
+            raise KeyboardInterrupt
+        return whole(self, theta)
+
+    model = GP(RBF)
+    monkeypatch.setattr(GaussianEvidence, "log_likelihood_with_gradient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    monkeypatch.undo()
+    assert model.converged_ is False
+    assert model.n_iter_ >= 1
+    start = GP(RBF, noise=0.1 * Y.var(), learn=False).fit(X, Y)
+    assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
+    assert model.predict(Z, return_std=True)[1].shape == (9,)
+
+
+def test_callbacks_see_every_iteration_and_can_stop() -> None:
+    seen: list[float] = []
+
+    class Watch:
+        def setup(self, estimator: Any, context: Any) -> None: ...
+        def teardown(self, estimator: Any, context: Any) -> None: ...
+        def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+        def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
+            if context.task_name == "iteration":
+                assert fitted_estimator.predict(Z).shape == (9,)
+                seen.append(fitted_estimator.log_marginal_likelihood_)
+            return len(seen) >= 3
+
+    model = GP(RBF)
+    model.set_callbacks(Watch())
+    with pytest.warns(NumericalWarning, match="stopped after 3 iterations"):
+        model.fit(X, Y)
+    assert len(seen) == 3
+    assert seen == sorted(seen)
+    assert model.log_marginal_likelihood_ == pytest.approx(seen[-1])
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"noise": -1.0}, "noise = -1.0 is not a variance"),
+        ({"noise": np.nan}, "is not a variance"),
+        ({"noise": "guess"}, "noise = 'guess' is not a variance"),
+        ({"noise": True}, "noise = True is not a variance"),
+        ({"noise": None}, "noise = None is not a variance"),
+        ({"noise": [[1.0]]}, "is not a variance"),
+        ({"noise": []}, "is not a variance"),
+        ({"noise": [1.0, 2.0]}, "noise holds 2 variances but there are 40 rows"),
+        ({"criterion": "aic"}, "criterion = 'aic' is unknown"),
+        ({"n_restarts": -1}, "n_restarts = -1"),
+        ({"n_restarts": 1.5}, "n_restarts = 1.5"),
+        ({"max_iter": 0}, "max_iter = 0"),
+        ({"learn": False}, 'noise = "learn" but learn = False'),
+        ({"kernel": "rbf"}, "kernel = 'rbf' is not a kernel"),
+    ],
+)
+def test_parameters_that_are_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as found:
+        GP(**parameters).fit(X, Y)
+    assert isinstance(found.value, ParameterError | DataError)
+
+
+def test_data_that_are_refused() -> None:
+    with pytest.raises(DataError, match="NaN"):
+        GP().fit(X, np.append(Y[:-1], np.nan))
+    with pytest.raises(DataError, match="y has shape"):
+        GP().fit(X, Y[:-1])
+    with pytest.raises(DataError, match="y to be passed"):
+        GP().fit(X, None)
+    with pytest.raises(DataError, match="at least one non-zero"):
+        GP().fit(X, Y, np.zeros(40))
+    with pytest.raises(ParameterError, match="no meaning without noise"):
+        GP(noise=mc.Fixed(0.0)).fit(X, Y, np.full(40, 2.0))
+    with pytest.raises(ParameterError, match="several targets"):
+        GP(noise=mc.Fixed(0.1)).fit(X, BOTH)
+    with pytest.raises(NotFittedError):
+        GP().predict(X)
+    model = GP(RBF).fit(X, Y)
+    with pytest.raises(ParameterError, match="return_std and return_cov"):
+        model.predict(X, return_std=True, return_cov=True)
+    with pytest.raises(ParameterError, match="known at the training rows only"):
+        GP(RBF, noise=VARIANCES).fit(X, Y).predict(X, return_std=True, include_noise=True)
+    with pytest.raises(ParameterError, match=r"theta has shape \(2,\)"):
+        model.log_marginal_likelihood([0.0, 1.0])
+
+
+def test_an_indefinite_kernel_is_refused_with_a_witness() -> None:
+    K = np.array([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(ValidityError, match=r"witness.*Precomputed"):
+        GP(mc.Precomputed(), noise=5.0).fit(K, [1.0, 2.0])
+
+
+def test_a_failed_fit_leaves_the_last_one() -> None:
+    model = GP(RBF).fit(X, Y)
+    before = model.predict(Z)
+    with pytest.raises(DataError):
+        model.fit(X, Y[:-1])
+    np.testing.assert_array_equal(model.predict(Z), before)
+
+
+def test_memory_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 10_000)
+    with pytest.raises(MemoryForecastError, match="GaussianProcessRegressor on 40 rows"):
+        GP(RBF).fit(X, Y)
+
+
+def test_the_kernel_of_the_oracle_is_that_of_the_model() -> None:
+    expected = 1.7 * references.matrix(references.rbf, Z, X, length_scale=[1.0, 2.0, 3.0])
+    np.testing.assert_allclose(RBF(Z, X), expected, rtol=1e-12)

@@ -1,0 +1,80 @@
+"""The Cholesky factor and Gaussians built on it, against dense formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
+
+from mercer.exceptions import ValidityError
+from mercer.solvers.factor import factorise, mirror
+from mercer.solvers.gaussian import Gaussian
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+N = 300  # more than one block
+ROOT = RNG.normal(size=(N, N)) / np.sqrt(N)
+A = ROOT @ ROOT.T + 0.1 * np.eye(N)
+NOISE = RNG.uniform(0.1, 1.0, size=N)
+G = A + np.diag(NOISE)
+Y = RNG.normal(size=(N, 2))
+
+
+def test_what_a_factor_computes() -> None:
+    factor = factorise(A.copy(), NOISE)
+    assert (factor.jitter, factor.complaint()) == (0.0, "")
+    np.testing.assert_allclose(factor.solve(Y), np.linalg.solve(G, Y), rtol=1e-9)
+    half = factor.half_solve(Y.copy())
+    np.testing.assert_allclose(half.T @ half, Y.T @ np.linalg.solve(G, Y), rtol=1e-9)
+    np.testing.assert_allclose(factor.multiply(half), Y, rtol=1e-9, atol=1e-12)
+    assert factor.log_determinant() == pytest.approx(np.linalg.slogdet(G)[1])
+    for overwrite in (False, True):
+        inverse = factor.inverse(overwrite=overwrite)
+        mirror(inverse)
+        np.testing.assert_allclose(inverse, np.linalg.inv(G), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("split", [1, 150, 299])
+def test_an_extended_factor_is_that_of_the_whole(split: int) -> None:
+    factor = factorise(G[:split, :split].copy()).extended(G[:split, split:], G[split:, split:])
+    np.testing.assert_allclose(factor.solve(Y), np.linalg.solve(G, Y), rtol=1e-9)
+    with pytest.raises(ValidityError, match="new rows"):
+        factorise(np.eye(2)).extended(np.ones((2, 1)), np.ones((1, 1)))
+
+
+def test_jitter_is_the_least_rung_that_works_and_leaves_the_matrix_intact() -> None:
+    low_rank = ROOT[:, :20] @ ROOT[:, :20].T
+    factor = factorise(low_rank.copy())
+    assert factor.fraction == 1e-10
+    assert factor.jitter == pytest.approx(1e-10 * low_rank.diagonal().mean())
+    rebuilt = factor.multiply(np.asfortranarray(np.triu(factor.upper)))
+    np.testing.assert_allclose(rebuilt, low_rank, atol=1e-8)
+    assert "fewer numerical dimensions" in factor.complaint()
+
+
+def test_the_likelihood_is_scipys_and_slopes_are_finite_differences() -> None:
+    expected = sum(multivariate_normal(np.zeros(N), G).logpdf(y) for y in Y.T)
+    gaussian = Gaussian.of(A.copy(), NOISE, Y)
+    assert gaussian.log_likelihood() == pytest.approx(expected)
+    inverse = np.linalg.inv(G)
+    residuals, variances = gaussian.leave_one_out()
+    np.testing.assert_allclose(variances, 1 / np.diag(inverse), rtol=1e-8)
+    np.testing.assert_allclose(residuals, inverse @ Y / np.diag(inverse)[:, None], rtol=1e-7)
+    direction = RNG.normal(size=(N, N))
+    direction += direction.T
+    step = 1e-6
+    for name in ("log_likelihood", "loo_density"):
+        ends = [
+            getattr(Gaussian.of(A + sign * step * direction, NOISE, Y), name)() for sign in (-1, 1)
+        ]
+        value, slope = getattr(Gaussian.of(A.copy(), NOISE, Y), f"{name}_with_slope")()
+        assert value == pytest.approx(sum(ends) / 2, rel=1e-6)
+        assert np.sum(slope * direction) == pytest.approx(
+            (ends[1] - ends[0]) / (2 * step), rel=1e-5
+        )
+        np.testing.assert_array_equal(slope, slope.T)
+        assert slope.flags.c_contiguous
