@@ -34,10 +34,10 @@ Labels = NDArray[Any]
 
 # Below this many rows LAPACK's threads wait for each other longer than they work.
 _FEW_ROWS = 1500
-# In Gram matrices: the kernel, its factor, the weights of the gradient and their update; with the
-# softmax one block for each class and workspace.
-_BINARY_MATRICES = 4.1
-_SOFTMAX_MATRICES = 6.1
+# In Gram matrices: the kernel's, its factor and the weights of the gradient; with the softmax one
+# block for each class, and workspace.
+_BINARY_MATRICES = 3.2
+_SOFTMAX_MATRICES = 5.2
 # Numbers of a block of kernel values between training and new points.
 _BLOCK = 2**22
 
@@ -330,8 +330,10 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
 
         Returns
         -------
-        mean, variance : ndarray of shape (m,) or (m, n_classes)
-            Two classes have one latent function, more have one for each.
+        mean : ndarray of shape (m,) or (m, n_classes)
+            The means; two classes have one latent function, more have one for each.
+        variance : ndarray of shape (m,) or (m, n_classes)
+            The variances.
         """
         mean, covariance = self._latent(X)
         variance = np.einsum("mcc->mc", covariance)

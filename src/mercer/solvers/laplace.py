@@ -298,7 +298,7 @@ class LogisticCurvature:
         return inverse, shift[:, None]
 
     def covariance(self, cross: Array, prior: Array) -> Array:
-        """k(x, x) - k' (K + W^-1)^-1 k."""
+        """The variance k(x, x) - k' (K + W^-1)^-1 k."""
         half = dtrtrs(self._factor, self._root[:, None] * cross, lower=True)[0]
         variance: Array = np.clip(prior - np.einsum("ij,ij->j", half, half), 0, None)
         return variance[:, None, None]
@@ -333,8 +333,7 @@ class SoftmaxCurvature:
             dpotri(factor, lower=True, overwrite_c=True)
             np.multiply(_mirrored(factor), root, out=block)
             block *= root[:, None]
-        self._sum = self._blocks.sum(axis=0)
-        self._factor = _factorised(self._sum)
+        self._factor = _factorised(self._blocks.sum(axis=0))
         self.log_determinant += _log_determinant(self._factor)
 
     def shrink(self, values: Array) -> Array:
@@ -350,7 +349,8 @@ class SoftmaxCurvature:
         only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
         d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
         """
-        total = np.asfortranarray(np.tril(self._sum))
+        # Symmetric, so the transpose is the same matrix in the order of Fortran.
+        total = np.triu(self._blocks.sum(axis=0)).T
         curved = self._weights[:, None] * self._mean
         share = np.empty_like(curved)
         for c, block in enumerate(self._blocks):
@@ -364,7 +364,7 @@ class SoftmaxCurvature:
         return total, shift
 
     def covariance(self, cross: Array, prior: Array) -> Array:
-        """diag(k(x, x) - k' E_c k) + k' E_c S^-1 E_d k."""
+        """The matrix diag(k(x, x) - k' E_c k) + (k' E_c S^-1 E_d k)."""
         parts = self._blocks @ cross
         own = np.clip(prior - np.einsum("im,cim->cm", cross, parts), 0, None)
         half = np.stack([dtrtrs(self._factor, part, lower=True)[0] for part in parts])
@@ -394,10 +394,9 @@ def _log_sum_exp(latent: Array) -> Array:
 
 
 def _factorised(gram: Array, root: Array | None = None) -> Array:
-    """The Cholesky factor of I + diag(root) K diag(root), or of K itself; zero above."""
-    if root is None:
-        matrix = gram.copy()
-    else:
+    """The Cholesky factor of I + diag(root) K diag(root), zero above; or of K, in its memory."""
+    matrix = gram
+    if root is not None:
         matrix = gram * root
         matrix *= root[:, None]
         matrix.flat[:: len(matrix) + 1] += 1
