@@ -51,7 +51,7 @@ class ClassificationEvidence:
         self, kernel: Kernel, points: Points, targets: Array, weights: Array | None
     ) -> None:
         self.kernel, self.points, self.targets, self.weights = kernel, points, targets, weights
-        self._dual: Array | None = None
+        self._latent: Array | None = None
 
     @cached_property
     def space(self) -> SearchSpace:
@@ -86,8 +86,8 @@ class ClassificationEvidence:
         Posterior
             Laplace's approximation.
         """
-        found = laplace.fit(gram, self.targets, self.weights, start=self._dual)
-        self._dual = found.dual
+        found = laplace.fit(gram, self.targets, self.weights, start=self._latent)
+        self._latent = found.latent
         return found
 
     def with_gradient(self, theta: Array) -> tuple[float, Array]:

@@ -56,6 +56,9 @@ class Curvature(Protocol):
 
     log_determinant: float
 
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
 
@@ -158,7 +161,7 @@ def fit(
     weights : ndarray of shape (n,), optional
         Positive weights of the rows in the log-likelihood.
     start : ndarray of shape (n, C), optional
-        Coefficients to begin with, where they are better than zeros.
+        Values of the functions to begin with, such as their mode under a similar K; by default 0.
     max_iter : int
         The largest number of Newton steps.
 
@@ -183,18 +186,18 @@ def fit(
     (-0.7236, True)
     """
     problem = _Problem(gram, targets, np.ones(len(gram)) if weights is None else weights)
-    state = problem.at(np.zeros(targets.shape))
-    if start is not None:
-        warm = problem.at(start)
-        state = max(state, warm, key=lambda s: s.objective)
-    state, curvature, n_iter, converged = _mode(problem, state, max_iter)
+    begin = np.zeros(targets.shape) if start is None else start
+    state, curvature, n_iter, converged = _mode(problem, begin, max_iter)
     evidence = state.objective - 0.5 * curvature.log_determinant
     return Posterior(state.dual, state.latent, evidence, n_iter, converged, curvature)
 
 
-def _mode(problem: _Problem, state: _State, max_iter: int) -> tuple[_State, Curvature, int, bool]:
+def _mode(problem: _Problem, begin: Array, max_iter: int) -> tuple[_State, Curvature, int, bool]:
     """Newton's method, with a new curvature only where the old one slows it down."""
-    curvature, current, last = problem.curvature(state.latent), True, np.inf
+    curvature, current, last = problem.curvature(begin), False, np.inf
+    state, origin = problem.linearised(begin, curvature), problem.at(np.zeros(begin.shape))
+    if not state.objective >= origin.objective:
+        state, curvature, current = origin, problem.curvature(origin.latent), True
     for n_iter in range(1, max_iter + 1):
         state, gain, size = problem.newton(state, curvature)
         share = abs(gain) / (1 + abs(state.objective))
@@ -236,11 +239,19 @@ class _Problem:
     def curvature(self, latent: Array) -> Curvature:
         return self.family(self.gram, latent, self.weights)
 
+    def linearised(self, latent: Array, curvature: Curvature) -> _State:
+        """The mode if the slope of the likelihood were linear, as it is at these values.
+
+        It depends on K to first order as the mode does, unlike the function with the coefficients
+        of another K.
+        """
+        right = curvature.weigh(latent) + self._slope(latent)
+        return self.at(right - curvature.shrink(self.gram @ right))
+
     def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
         """One step, halved until it gains: where it leads, what it promised, and its size."""
-        slope = self.weighted - self.weights[:, None] * self.mean(state.latent)
         # (I + W K)^-1 times the residual: what rounding spoils, the next step repairs.
-        residual = slope - state.dual
+        residual = self._slope(state.latent) - state.dual
         step = residual - curvature.shrink(self.gram @ residual)
         change = self.gram @ step
         gain = float(np.vdot(residual, change))
@@ -252,6 +263,10 @@ class _Problem:
                 return found, gain, size
             size /= 2
         return state, gain, 0.0
+
+    def _slope(self, latent: Array) -> Array:
+        """The gradient of log p(y | f)."""
+        return self.weighted - self.weights[:, None] * self.mean(latent)
 
     def _state(self, dual: Array, latent: Array) -> _State:
         likelihood = np.vdot(self.weighted, latent) - self.weights @ self.log_partition(latent)
@@ -278,6 +293,11 @@ class LogisticCurvature:
         self._root = np.sqrt(weights * self._mean * expit(-values))
         self._factor = _factorised(gram, self._root)
         self.log_determinant = _log_determinant(self._factor)
+
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+        weighted: Array = (self._root**2)[:, None] * values
+        return weighted
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
@@ -335,6 +355,12 @@ class SoftmaxCurvature:
             block *= root[:, None]
         self._factor = _factorised(self._blocks.sum(axis=0))
         self.log_determinant += _log_determinant(self._factor)
+
+    def weigh(self, values: Array) -> Array:
+        """W v."""
+        centred = values - np.sum(self._mean * values, axis=1, keepdims=True)
+        weighted: Array = self._weights[:, None] * self._mean * centred
+        return weighted
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
