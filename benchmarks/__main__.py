@@ -21,6 +21,7 @@ from benchmarks import (
     grams,
     keops,
     products,
+    real_data,
     report,
     ridge,
 )
@@ -33,6 +34,7 @@ GROUPS = {
     "gradient": gradients.races,
     "ridge": ridge.races,
     "gaussian_process": gaussian_process.races,
+    "real_data": real_data.races,
     "classifier": classifier.races,
 }
 BUSY = 0.5  # load average before the races begin
@@ -84,6 +86,8 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("KeOps is not installed: left out (pip install pykeops)")
     if not gaussian_process.available():
         lines.append("GPyTorch is not installed: left out (pip install gpytorch)")
+    if not real_data.available():
+        lines.append("MERCER_DATA is not set: real data are left out")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

@@ -1,9 +1,12 @@
 """Gaussian processes on real data: test errors on stored splits, and the CO2 record.
 
-Run ``MERCER_DATA=/path python -m benchmarks.real_data [--peer] [--only co2,yacht] [--splits 10]``
-where the path holds ``regression/gal_*.npz`` and ``series/co2_mauna_loa_weekly.npz``. It prints the
-tables of docs/gaussian_processes.md; with ``--peer`` scikit-learn fits the same kernels, which
-takes long.
+Part of the benchmarks where ``MERCER_DATA`` names a folder with ``regression/gal_*.npz`` and
+``series/co2_mauna_loa_weekly.npz``. Run alone, as
+
+    MERCER_DATA=/path python -m benchmarks.real_data [--peer] [--only co2,yacht] [--splits 10]
+
+it prints the tables of docs/gaussian_processes.md; with ``--peer`` scikit-learn fits the same
+kernels, which takes long.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import argparse
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from sklearn.gaussian_process import kernels
 from sklearn.preprocessing import PowerTransformer
 
 import mercer as mc
+from benchmarks.harness import Outcome, Settings, at_least, at_most, limited
 
 Array = NDArray[Any]
 
@@ -37,6 +41,46 @@ SPLITS = 10
 
 # Columns have mean 0 and variance 1.
 START = 3.0
+
+
+def available() -> bool:
+    """Whether the data are there."""
+    return "MERCER_DATA" in os.environ
+
+
+def races(settings: Settings) -> Iterator[Outcome]:
+    """Test errors and evidence; scikit-learn's errors take longer than all other races."""
+    if not available():
+        return
+    folder = Path(os.environ["MERCER_DATA"])
+    number = 1 if settings.quick else SPLITS
+    with limited(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, (required, nu) in SETS.items():
+            errors = [_error(_mercer, split, nu)[0] for split in _splits(name, folder, number)]
+            mean = float(np.mean(errors))
+            target = None if settings.quick else at_most(required)
+            what, how = "Gaussian process, test RMSE", f"{name}, {number} splits, Matern ARD"
+            yield Outcome(what, how, mean, "", None, mean, target, unit="", figure_unit="")
+        yield _co2_outcome(folder)
+
+
+def _co2_outcome(folder: Path) -> Outcome:
+    X, y = monthly_co2(folder)
+    mine = co2_model().fit(X, y).log_marginal_likelihood_
+    gallery = Peer(gallery_kernel(), optimizer=None).fit(X, y - y.mean())
+    theirs = gallery.log_marginal_likelihood_value_
+    return Outcome(
+        "CO2, log marginal likelihood",
+        f"{len(y)} months, from a neutral start",
+        mine,
+        "gallery",
+        theirs,
+        mine - theirs,
+        at_least(0.0),
+        unit="nats",
+        figure_unit="nats",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -413,7 +413,7 @@ class GaussianProcessRegressor(
         self._single = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
         scaling = Scaling.of(targets, weights, self.normalize_y)
-        noise = Noise.read(self, self.noise, len(points), float(np.mean(scaling.scale**2)))
+        noise = Noise.read(self, self.noise, len(points), float(np.mean(scaling.squares)))
         self._check_units(noise, scaling)
         if weights is not None:
             rows = np.flatnonzero(weights)
@@ -460,7 +460,7 @@ class GaussianProcessRegressor(
         noise = evidence.noise
         rows = len(gaussian.targets) if noise.weights is None else float(noise.weights.sum())
         volume = rows * float(np.log(scaling.scale).sum())
-        squares = scaling.scale**2
+        squares = scaling.squares
         return {
             "kernel_": evidence.kernel,
             "noise_": _number(
@@ -522,7 +522,7 @@ class GaussianProcessRegressor(
             )
         if noise is None:
             return None
-        unit = float(np.mean(self._scaling.scale**2))
+        unit = float(np.mean(self._scaling.squares))
         values = np.broadcast_to(np.asarray(noise, dtype=np.float64), (number,))
         return Noise.read(self, values, number, unit).factors
 

@@ -30,7 +30,7 @@ class SearchSpace:
     names : tuple of str
         The paths of the parameters.
     start : ndarray of shape (p,)
-        Starting values, inside the bounds.
+        Starting values; the middle of `usual` where the given one is outside the bounds.
     bounds : ndarray of shape (p, 2)
         Low and high bounds; a user's own (`Bounded`) where there are some.
     usual : ndarray of shape (p, 2)
@@ -127,9 +127,11 @@ class SearchSpace:
         # An end taken from the data may lie beyond the user's own other end.
         bounds = np.column_stack([np.minimum(*bounds.T), np.maximum(*bounds.T)])
         usual = np.clip(found.usual, bounds[:, :1], bounds[:, 1:])
+        # At a bound the objective is flat: a start that the data rule out would stay there.
+        possible = (bounds[:, 0] <= start) & (start <= bounds[:, 1])
         return SearchSpace(
             (*self.names, *names),
-            np.concatenate([self.start, np.clip(start, *bounds.T)]),
+            np.concatenate([self.start, np.where(possible, start, usual.mean(axis=1))]),
             np.vstack([self.bounds, bounds]),
             np.vstack([self.usual, usual]),
             np.vstack([self.harmless, found.harmless | bounded]),
@@ -217,7 +219,7 @@ def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *further: str) -> 
     if not optimum.converged:
         doubts.append(
             f"the search for hyper-parameters stopped after {optimum.n_iter} iterations with a "
-            f"gradient of {optimum.gradient_norm:.2g} (raise max_iter)"
+            f"gradient of {optimum.gradient_norm:.2g} (raise max_iter, or scale the data)"
         )
     at_bounds = space.names_at(optimum, harmless=False)
     if at_bounds:

@@ -54,6 +54,13 @@ class Scaling:
         return standard
 
     @property
+    def squares(self) -> Array:
+        """The variances; infinite where they exceed the range of float64."""
+        with np.errstate(over="ignore"):
+            squares: Array = self.scale**2
+        return squares
+
+    @property
     def differ(self) -> bool:
         """Whether targets have different scales."""
         return bool(np.ptp(self.scale) > 1e-12 * self.scale.max())

@@ -22,14 +22,14 @@ Report = Callable[[Array, float], bool]
 
 _FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
-# A search that ends because the objective is only known up to rounding has converged if its slope
-# is this small beside its value.
-_FLAT = 1e-4
+# A search that ends because rounding hides any further gain has converged if its slope is this
+# small beside its value; before that it is tried again, with curvature learned anew.
+_FLAT = 1e-2
+_ATTEMPTS = 3
 _AT_BOUND = 1e-6
 
-# When the search ends: scipy's own limits, for an objective that is not scaled.
-_GAIN = 2.2e-9
-_GRADIENT = 1e-5
+# scipy's status of a line search that finds no way up.
+_ABNORMAL = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,16 +158,21 @@ class _Search:
         if not len(start) or not max_iter:
             self.converged |= not len(start)
             return
-        result = minimize(
-            climb.descend,
-            climb.start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self.bounds,
-            callback=self._step,
-            options={"maxiter": max_iter, **climb.tolerances},
-        )
-        self.n_iter += int(result.nit)
+        point, left = climb.start, max_iter
+        for _ in range(_ATTEMPTS):
+            result = minimize(
+                climb.descend,
+                point,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=self.bounds,
+                callback=self._step,
+                options={"maxiter": left},
+            )
+            self.n_iter += int(result.nit)
+            point, left = result.x, left - int(result.nit)
+            if result.status != _ABNORMAL or not result.nit or left <= 0:
+                break
         if self.best is not None and self.best[0] > before:
             self.converged = self._ended_well(result)
 
@@ -218,7 +223,7 @@ class _Search:
         if self.stopped:
             return False
         flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
-        return bool(result.status == 0 or (result.status == 2 and flat))
+        return bool(result.status == 0 or (result.status == _ABNORMAL and flat))
 
     def _slope(self) -> float:
         """The largest entry of the gradient that does not point out of the bounds."""
@@ -238,22 +243,12 @@ class _Climb:
         self.possible = first is not None
         self.worst = -first[0] if first is not None else 0.0
         self.first = first
-        # Where every entry has bounds, the first step is the whole gradient: into a corner, unless
-        # the gradient is scaled to length one.
-        self.scale = 1.0 if first is None else max(1.0, float(np.linalg.norm(first[1])))
-
-    @property
-    def tolerances(self) -> dict[str, float]:
-        """What ends the search: the limits for an objective that is not scaled."""
-        size = max(abs(self.worst), 1.0)
-        return {"ftol": _GAIN * size / max(size, self.scale), "gtol": _GRADIENT / self.scale}
 
     def descend(self, theta: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
         found = self.first if np.array_equal(theta, self.start) else self.search.evaluate(theta)
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
-            wall = self.worst + 10 * (1 + abs(self.worst))
-            return wall / self.scale, np.zeros_like(theta)
+            return self.worst + 10 * (1 + abs(self.worst)), np.zeros_like(theta)
         self.worst = max(self.worst, -found[0])
-        return -found[0] / self.scale, -found[1] / self.scale
+        return -found[0], -found[1]
