@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -25,8 +26,10 @@ from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, Scaling, prior_draws, require_covariance
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import NormalPredictions
+from mercer.parallel import blas_threads
 from mercer.solvers.evidence import Optimum
 from mercer.solvers.gaussian import NOISE
+from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 
@@ -208,8 +211,9 @@ class GaussianProcessRegressor(
         with self._fitting():
             self._check_parameters()
             evidence, scaling = self._prepare(X, y, sample_weight)
-            optimum = self._search(X, y, evidence, scaling)
-            posterior = Posterior.at(evidence, optimum.theta)
+            with _blas(len(evidence.points)):
+                optimum = self._search(X, y, evidence, scaling)
+                posterior = Posterior.at(evidence, optimum.theta)
             self.__dict__.update(self._attributes(posterior, scaling))
             if self.kernel_.is_psd is not True:
                 self._check_validity(self.kernel_)
@@ -251,7 +255,8 @@ class GaussianProcessRegressor(
             )
         standard = self._scaling.apply(targets.reshape(len(points), -1))
         factors = self._noise_of_new_rows(noise, len(points))
-        posterior = self._posterior.extended(points, standard, factors)
+        with _blas(len(self.points_)):
+            posterior = self._posterior.extended(points, standard, factors)
         for name in ("loo_predictions_", "loo_log_density_"):
             self.__dict__.pop(name, None)
         self.__dict__.update(self._attributes(posterior, self._scaling))
@@ -303,10 +308,13 @@ class GaussianProcessRegressor(
         noise = self._noise_of_predictions() if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
-            covariance = self._posterior.covariance(points)
+            with _blas(len(self.points_)):
+                covariance = self._posterior.covariance(points)
             covariance[np.diag_indices_from(covariance)] += noise
             return mean, self._in_units_of_y(covariance, 2)
-        return mean, self._in_units_of_y(np.sqrt(self._posterior.variance(points) + noise), 1)
+        with _blas(len(self.points_)):
+            variance = self._posterior.variance(points) + noise
+        return mean, self._in_units_of_y(np.sqrt(variance), 1)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
@@ -334,11 +342,13 @@ class GaussianProcessRegressor(
             kernel = self._kernel_or_default(self.kernel)
             points = kernel.validate(X, owner=self)
             require_covariance(self, len(points))
-            return prior_draws(kernel, points, n_samples, rng)
+            with _blas(len(points)):
+                return prior_draws(kernel, points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
         require_covariance(self, len(points) + len(self.points_))
-        draws = self._posterior.draws(points, n_samples, rng)
+        with _blas(len(self.points_)):
+            draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
         return paths[:, 0] if self._single else paths
 
@@ -358,7 +368,8 @@ class GaussianProcessRegressor(
             Of y as it was given.
         """
         check_is_fitted(self)
-        posterior = Posterior.at(self._posterior.evidence, self._theta(theta))
+        with _blas(len(self.points_)):
+            posterior = Posterior.at(self._posterior.evidence, self._theta(theta))
         return posterior.log_likelihood() - self._log_volume
 
     def log_marginal_likelihood_gradient(
@@ -380,7 +391,8 @@ class GaussianProcessRegressor(
         """
         check_is_fitted(self)
         evidence = self._posterior.evidence
-        value, gradient = evidence.log_likelihood_with_gradient(self._theta(theta))
+        with _blas(len(self.points_)):
+            value, gradient = evidence.log_likelihood_with_gradient(self._theta(theta))
         return value - self._log_volume, gradient
 
     @cached_property
@@ -388,7 +400,8 @@ class GaussianProcessRegressor(
         """Mean and variance of each target given all others."""
         check_is_fitted(self)
         gaussian = self._posterior.gaussian
-        residuals, variances = gaussian.leave_one_out()
+        with _blas(len(self.points_)):
+            residuals, variances = gaussian.leave_one_out()
         standard = gaussian.targets - residuals
         mean = standard * self._scaling.scale + self._scaling.mean
         return NormalPredictions(self._shaped(mean), self._in_units_of_y(variances, 2))
@@ -398,7 +411,8 @@ class GaussianProcessRegressor(
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
         volume = len(self.points_) * float(np.log(self._scaling.scale).sum())
-        return self._posterior.gaussian.loo_density() - volume
+        with _blas(len(self.points_)):
+            return self._posterior.gaussian.loo_density() - volume
 
     # The search ---------------------------------------------------------------------------------
 
@@ -575,6 +589,11 @@ class GaussianProcessRegressor(
                 f"{type(self).__name__}.{action} needs the kernel of new rows with themselves, "
                 "which Precomputed() does not hold; use Precomputed(K) with row numbers as X."
             )
+
+
+def _blas(n: int) -> AbstractContextManager[None]:
+    """As many BLAS threads as matrices of this order are worth."""
+    return blas_threads(1 if n < FEW_ROWS else None)
 
 
 def _number(values: Array, single: bool) -> Any:

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 # Below this many rows LAPACK's threads wait for each other longer than they work.
-_FEW_ROWS = 1500
+FEW_ROWS = 1500
 
 
 def _threaded(method: Callable[P, R]) -> Callable[P, R]:
@@ -31,7 +31,7 @@ def _threaded(method: Callable[P, R]) -> Callable[P, R]:
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
         problem = args[0]
         assert isinstance(problem, RidgeProblem)
-        with blas_threads(1 if problem.n_rows < _FEW_ROWS else None):
+        with blas_threads(1 if problem.n_rows < FEW_ROWS else None):
             return method(*args, **kwargs)
 
     return limited
