@@ -7,7 +7,7 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `tridiagonal`: errors for every regularisation, for less than an eigendecomposition;
 - `centring`: weights and the intercept, which they share;
 - `problem`: the choice among them, and rows of weight zero;
-- `laplace`: the mode and the evidence of Gaussian-process classification;
+- `laplace`: the mode and the evidence of Gaussian-process classification, with `curvature`;
 - `quadrature`: probabilities, as means under Gaussians.
 """
 
