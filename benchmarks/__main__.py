@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    classifier,
     compositions,
     fma,
     gaussian_process,
@@ -34,6 +35,7 @@ GROUPS = {
     "ridge": ridge.races,
     "gaussian_process": gaussian_process.races,
     "real_data": real_data.races,
+    "classifier": classifier.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

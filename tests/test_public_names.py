@@ -52,6 +52,7 @@ REQUIRED = [
     "Points",
     "KernelRidge",
     "GaussianProcessRegressor",
+    "GaussianProcessClassifier",
     "threads",
     "validity",
     "features",

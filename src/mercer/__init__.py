@@ -43,6 +43,7 @@ from mercer.kernels.strings import Spectrum
 from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.gaussian_process import GaussianProcessRegressor
+from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -64,6 +65,7 @@ __all__ = [
     "FeatureKernel",
     "Fixed",
     "FunctionKernel",
+    "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "Gram",
     "HistogramIntersection",

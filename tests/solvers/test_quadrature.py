@@ -1,0 +1,110 @@
+"""Means under Gaussians against adaptive integration in extended precision and dense grids."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+
+from mercer.solvers import quadrature
+
+Array = NDArray[np.float64]
+
+MEANS = (0.0, 1e-9, 0.3, 4.0, 30.0)
+DEVIATIONS = (1e-4, 0.7, 2.0, 2.001, 9.0, 1e3)
+
+
+def exact_logistic_mean(mean: float, deviation: float) -> float:
+    """Adaptive integration around the step of the logistic function, in 25 digits."""
+    with mpmath.workdps(25):
+        centre = -mean / deviation
+        breaks = {centre + k / deviation for k in (-20, -3, 0, 3, 20)} | {0.0}
+        points = [-14.0, *sorted(b for b in breaks if abs(b) < 14), 14.0]
+
+        def integrand(t: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.npdf(t) / (1 + mpmath.exp(-(mean + deviation * t)))
+
+        return float(mpmath.quad(integrand, points))
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS)
+def test_the_logistic_mean_is_exact_for_every_width(deviation: float) -> None:
+    means = np.array([s * m for m in MEANS for s in (1, -1)])
+    expected = [exact_logistic_mean(m, deviation) for m in means]
+    found = quadrature.logistic_mean(means, np.full(len(means), deviation**2))
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-16)
+
+
+def test_the_logistic_mean_without_variance_is_the_logistic_function() -> None:
+    means = np.linspace(-50, 50, 41)
+    found = quadrature.logistic_mean(means, np.zeros(41))
+    np.testing.assert_allclose(found, expit(means), rtol=1e-13)
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS)
+def test_the_sign_of_a_mean_decides_which_class_is_likelier(deviation: float) -> None:
+    means = np.array([1e-300, 1e-17, 1e-8, 1.0, 1e6])
+    variance = np.full(5, deviation**2)
+    upper = quadrature.logistic_mean(means, variance)
+    lower = quadrature.logistic_mean(-means, variance)
+    assert (upper > lower).all()
+    np.testing.assert_allclose(upper + lower, 1, rtol=1e-15)
+
+
+def gaussians(n_classes: int, deviation: float, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    mean = deviation * rng.normal(size=(6, n_classes))
+    factor = rng.normal(size=(6, n_classes, n_classes)) / np.sqrt(n_classes)
+    covariance = factor @ factor.transpose(0, 2, 1) + np.eye(n_classes)
+    return mean, deviation**2 * covariance / 2
+
+
+def dense_softmax_mean(mean: Array, covariance: Array, nodes: int) -> Array:
+    """Gauss-Hermite in all dimensions, from a Cholesky factor."""
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    grid = np.array(list(product(points, repeat=len(mean))))
+    share = np.prod(list(product(weights / weights.sum(), repeat=len(mean))), axis=1)
+    values = softmax(mean + grid @ np.linalg.cholesky(covariance).T, axis=1)
+    return np.asarray(share @ values)
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "deviation", "nodes", "tolerance"),
+    [(3, 0.5, 30, 1e-6), (3, 1.0, 50, 1e-5), (4, 0.8, 14, 1e-3), (5, 0.5, 9, 1e-3)],
+)
+def test_the_softmax_mean(n_classes: int, deviation: float, nodes: int, tolerance: float) -> None:
+    mean, covariance = gaussians(n_classes, deviation)
+    found = quadrature.softmax_mean(mean, covariance)
+    expected = [dense_softmax_mean(m, c, nodes) for m, c in zip(mean, covariance, strict=True)]
+    np.testing.assert_allclose(found, expected, atol=tolerance)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_softmax_mean_does_not_see_common_shifts(n_classes: int) -> None:
+    mean, covariance = gaussians(n_classes, 1.0)
+    shifted = quadrature.softmax_mean(mean + 100, covariance + 7)
+    expected = quadrature.softmax_mean(mean, covariance)
+    np.testing.assert_allclose(shifted, expected, atol=1e-9)
+
+
+def test_two_classes_of_a_softmax_are_a_logistic_function_of_the_difference() -> None:
+    mean, covariance = gaussians(2, 1.0)
+    difference = np.array([1.0, -1.0])
+    expected = quadrature.logistic_mean(mean @ difference, covariance @ difference @ difference)
+    found = quadrature.softmax_mean(mean, covariance)[:, 0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_the_softmax_mean_is_the_same_in_any_company(n_classes: int) -> None:
+    mean, covariance = gaussians(n_classes, 1.0)
+    # Where all covariances are equal, eigenvectors are arbitrary.
+    covariance[0] = 3 * np.eye(n_classes)
+    together = quadrature.softmax_mean(mean, covariance)
+    alone = [quadrature.softmax_mean(mean[i : i + 1], covariance[i : i + 1])[0] for i in range(6)]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
