@@ -12,7 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, testing, validity
+from mercer import features, losses, penalties, testing, validity
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -49,6 +49,12 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
+from mercer.models.machine_regression import (
+    KernelHuberRegressor,
+    KernelMachineRegressor,
+    KernelQuantileRegressor,
+)
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -74,6 +80,11 @@ __all__ = [
     "HistogramIntersection",
     "Integer",
     "Kernel",
+    "KernelHuberRegressor",
+    "KernelLogisticRegression",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelQuantileRegressor",
     "KernelRidge",
     "Laplacian",
     "Linear",
@@ -98,6 +109,8 @@ __all__ = [
     "Wendland",
     "White",
     "features",
+    "losses",
+    "penalties",
     "testing",
     "thread_count",
     "threads",

@@ -1,0 +1,309 @@
+r"""Newton's method for a smooth convex loss of the values of a function in the span of a kernel.
+
+With F = G T + 1 b', G = K / alpha, the coefficients T (n by k, alpha times those of the kernel) and
+the intercepts b minimise
+
+.. math:: L(F) + \tfrac12 \operatorname{tr} T^\top G\, T .
+
+At the minimum T = -D, the derivative of L. With W the second derivative of L and R = T + D, a step
+(dT, db) solves dT = -R + C (G R - 1 db'), where C = (G + W^-1)^-1. For a loss of single values C is
+W^1/2 B^-1 W^1/2 with B = I + W^1/2 G W^1/2, whose eigenvalues are at least 1; for a softmax it
+takes such a factor for each class and one more for what ties the classes. The intercepts follow
+from the condition that columns of T sum to zero (bordering). A step is shortened until it lowers
+the objective by a fraction of what its slope promises (Armijo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from mercer.exceptions import ValidityError
+
+Array = NDArray[np.floating[Any]]
+Operator = Callable[[Array], Array]
+
+_SUFFICIENT = 1e-4
+_HALVINGS = 50
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a solver stands after a step.
+
+    Attributes
+    ----------
+    scaled : ndarray of shape (n, k)
+        alpha times the coefficients over the points.
+    intercept : ndarray of shape (k,)
+        The constants.
+    loss : float
+        The weighted sum of losses.
+    error : float
+        How far from the minimum: the norm of the gradient, or the duality gap.
+    converged : bool
+        Whether that is as little as was asked for.
+    """
+
+    scaled: Array
+    intercept: Array
+    loss: float
+    error: float
+    converged: bool
+
+
+class Curvature(Protocol):
+    """The second derivative of a loss of n rows and k outputs."""
+
+    def size(self, values: Array) -> Array:
+        """W applied to the absolute values: what rounding of the values does to the derivative."""
+
+    def operator(self, gram: Array) -> Operator:
+        """C = (G + W^-1)^-1, as a function of n by k matrices."""
+
+
+class SmoothLoss(Protocol):
+    """A smooth convex function of the values of k functions at n points."""
+
+    def value(self, values: Array) -> float:
+        """The weighted sum of losses."""
+
+    def derivative(self, values: Array) -> Array:
+        """Its derivative in every value."""
+
+    def curvature(self, values: Array) -> Curvature:
+        """Its second derivative."""
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The curvature of a loss of single values.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        The second derivatives, 0 or more.
+    """
+
+    weights: Array
+
+    def size(self, values: Array) -> Array:
+        """W applied to the absolute values."""
+        return self.weights[:, None] * np.abs(values)
+
+    def operator(self, gram: Array) -> Operator:
+        """C as a function of n by 1 matrices; rows without curvature are left out."""
+        rows = np.flatnonzero(self.weights > 0)
+        root = np.sqrt(self.weights[rows])[:, None]
+        factor = _factor(gram[np.ix_(rows, rows)], root[:, 0])
+
+        def apply(columns: Array) -> Array:
+            found = np.zeros_like(columns)
+            found[rows] = root * cho_solve(factor, root * columns[rows])
+            return found
+
+        return apply
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The curvature of the multinomial log-likelihood, w_i (diag(p_i) - p_i p_i').
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
+    probabilities : ndarray of shape (n, k)
+        The p_i.
+
+    References
+    ----------
+    .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+       section 3.5.
+    """
+
+    weights: Array
+    probabilities: Array
+
+    def size(self, values: Array) -> Array:
+        """A bound of W applied to the absolute values."""
+        return self.weights[:, None] * self.probabilities * np.abs(values)
+
+    def operator(self, gram: Array) -> Operator:
+        """C = E - E R (R' E R)^-1 R' E, with E that of the diagonal part; R stacks identities."""
+        roots = np.sqrt(self.weights[:, None] * self.probabilities)
+        factors = [_factor(gram, root) for root in roots.T]
+        total = np.zeros_like(gram)
+        for root, factor in zip(roots.T, factors, strict=True):
+            total += root[:, None] * cho_solve(factor, np.diag(root))
+        tie = cho_factor(total, lower=True, overwrite_a=True)
+
+        def diagonal_part(columns: Array) -> Array:
+            solved = [
+                root * cho_solve(factor, root * column)
+                for root, factor, column in zip(roots.T, factors, columns.T, strict=True)
+            ]
+            return np.column_stack(solved)
+
+        def apply(columns: Array) -> Array:
+            first = diagonal_part(columns)
+            shared = cho_solve(tie, first.sum(axis=1))
+            return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
+
+        return apply
+
+
+def minimise(
+    gram: Array,
+    loss: SmoothLoss,
+    alpha: float,
+    start: tuple[Array, Array],
+    *,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+) -> Iterator[State]:
+    """Yield the state after every Newton step, until the gradient is small.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Symmetric and positive semi-definite, float64.
+    loss : SmoothLoss
+        The loss.
+    alpha : float
+        Positive weight of half the squared norm.
+    start : tuple of ndarray of shapes (n, k) and (k,)
+        alpha times coefficients and intercepts to begin with; with an intercept, the columns of
+        the first sum to zero.
+    fit_intercept : bool
+        Whether the intercepts are fitted, or stay as they are.
+    tol : float
+        The gradient may be this part of its two terms, the loss's and the penalty's.
+    max_iter : int
+        The largest number of steps.
+
+    Yields
+    ------
+    State
+        At least one; the last is converged or there were `max_iter`, or rounding allows no more.
+    """
+    problem = _Problem(gram / alpha, loss, fit_intercept)
+    point = problem.at(*start)
+    for _ in range(max_iter):
+        moved = problem.step(point)
+        stuck = moved is None
+        point = point if moved is None else moved
+        state = problem.state(point, alpha, tol)
+        yield state
+        if state.converged or stuck:
+            return
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Coefficients, intercepts and what follows from them."""
+
+    scaled: Array
+    intercept: Array
+    spread: Array
+    values: Array
+    derivative: Array
+    loss: float
+
+    @property
+    def objective(self) -> float:
+        return self.loss + float(np.sum(self.scaled * self.spread)) / 2
+
+    @property
+    def gradient(self) -> Array:
+        """The gradient of the objective, as coefficients over the points."""
+        return self.scaled + self.derivative
+
+
+class _Problem:
+    def __init__(self, gram: Array, loss: SmoothLoss, fit_intercept: bool) -> None:
+        self.gram, self.loss, self.fit_intercept = gram, loss, fit_intercept
+
+    def at(self, scaled: Array, intercept: Array, spread: Array | None = None) -> _Point:
+        spread = self.gram @ scaled if spread is None else spread
+        values = spread + intercept
+        derivative = self.loss.derivative(values)
+        return _Point(scaled, intercept, spread, values, derivative, self.loss.value(values))
+
+    def step(self, point: _Point) -> _Point | None:
+        """The point after one step; None if no step lowers the objective."""
+        scaled, intercept = self._direction(point)
+        spread = self.gram @ scaled
+        slope = float(np.sum(point.gradient * spread) + point.derivative.sum(axis=0) @ intercept)
+        # Differences of objectives carry the rounding of the objective itself.
+        rounding = 4 * _EPS * abs(point.objective)
+        length = 1.0
+        for _ in range(_HALVINGS):
+            moved = self.at(
+                point.scaled + length * scaled,
+                point.intercept + length * intercept,
+                point.spread + length * spread,
+            )
+            if moved.objective <= point.objective + _SUFFICIENT * length * slope + rounding:
+                return moved
+            length /= 2
+        return None
+
+    def _direction(self, point: _Point) -> tuple[Array, Array]:
+        gradient = point.gradient
+        apply = self.loss.curvature(point.values).operator(self.gram)
+        scaled = -gradient + apply(self.gram @ gradient)
+        intercept = np.zeros_like(point.intercept)
+        if self.fit_intercept:
+            k = len(intercept)
+            sums = np.empty((k, k))
+            borders = []
+            for output in range(k):
+                unit = np.zeros_like(scaled)
+                unit[:, output] = 1
+                borders.append(apply(unit))
+                sums[:, output] = borders[-1].sum(axis=0)
+            target = scaled.sum(axis=0) + point.scaled.sum(axis=0)
+            # A softmax does not see a constant added to all outputs: least squares leaves it 0.
+            intercept = np.linalg.lstsq(sums, target, rcond=1e-12)[0]
+            for output, border in enumerate(borders):
+                scaled = scaled - intercept[output] * border
+        return scaled, intercept
+
+    def state(self, point: _Point, alpha: float, tol: float) -> State:
+        """The point with the norm of its gradient, measured against the terms that cancel."""
+        gradient, derivative = point.gradient, point.derivative
+        error = self._norm(gradient, alpha)
+        terms = self._norm(point.scaled, alpha) + self._norm(derivative, alpha)
+        size = np.abs(derivative) + self.loss.curvature(point.values).size(point.values)
+        trace = alpha * float(np.trace(self.gram))
+        small = error <= tol * terms + 8 * _EPS * float(np.linalg.norm(size)) * np.sqrt(trace)
+        if self.fit_intercept:
+            total = float(np.linalg.norm(derivative.sum(axis=0)))
+            small = small and total <= tol * np.abs(derivative).sum() + 8 * _EPS * size.sum()
+            error = float(np.hypot(error, total))
+        return State(point.scaled, point.intercept, point.loss, error, bool(small))
+
+    def _norm(self, coefficients: Array, alpha: float) -> float:
+        square = alpha * float(np.sum(coefficients * (self.gram @ coefficients)))
+        return float(np.sqrt(max(square, 0.0)))
+
+
+def _factor(gram: Array, root: Array) -> Any:
+    """The Cholesky factor of I + W^1/2 G W^1/2."""
+    matrix = root[:, None] * gram * root
+    matrix.flat[:: len(matrix) + 1] += 1
+    try:
+        return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise ValidityError(
+            "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 / alpha has no "
+            "Cholesky factor; raise alpha, or use a kernel whose is_psd is True."
+        ) from error
