@@ -200,7 +200,10 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _fitted(self, problem: _Problem, state: State, alpha: float, steps: int) -> dict[str, Any]:
         """The fitted attributes that belong to a state of the solver."""
         dual = np.zeros((problem.n, problem.task.n_outputs))
-        dual[problem.rows] = state.scaled / alpha
+        scaled = state.scaled
+        if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
+            scaled = scaled - scaled.mean(axis=0)
+        dual[problem.rows] = scaled / alpha
         intercept = state.intercept - problem.means @ dual[problem.rows]
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -199,6 +200,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             )
         with self._as_data_error():
             labels: NDArray[Any] = column_or_1d(y, warn=True)
+            assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)
         if len(labels) != n:
             raise DataError(

@@ -15,11 +15,11 @@ from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
 
-# The order is kept with this much to spare, relative to the scale, so that rounding cannot undo it.
-_MARGIN = 1e-9
+# Functions that meet are kept this far apart, relative to the scale, lest rounding cross them.
+_MARGIN = 1e-12
 
 
-def joined(terms: Terms, order: NDArray[np.intp], n: int, margin: float) -> Terms:
+def joined(terms: Terms, order: NDArray[np.intp], n: int) -> Terms:
     """Add to terms of single outputs that outputs are in order at every point.
 
     Parameters
@@ -30,8 +30,6 @@ def joined(terms: Terms, order: NDArray[np.intp], n: int, margin: float) -> Term
         The outputs from the lowest to the highest.
     n : int
         Number of points.
-    margin : float
-        By how much a higher output is to exceed a lower one.
 
     Returns
     -------
@@ -45,7 +43,7 @@ def joined(terms: Terms, order: NDArray[np.intp], n: int, margin: float) -> Term
     return Terms(
         np.concatenate([terms.rows, np.tile(np.arange(n), k - 1)]),
         np.concatenate([terms.mix, np.repeat(pairs, n, axis=0)]),
-        np.concatenate([terms.location, np.full(count, -margin)]),
+        np.concatenate([terms.location, np.zeros(count)]),
         np.concatenate([terms.low, np.zeros(count)]),
         np.concatenate([terms.high, np.full(count, np.inf)]),
         np.concatenate([terms.weight, np.ones(count)]),
@@ -94,7 +92,17 @@ def minimise_in_order(
     if np.all(np.diff(values, axis=1) >= 0):
         return
     scale = float(np.abs(terms.location - np.median(terms.location)).mean()) or 1.0
-    both = joined(terms, order, len(gram), _MARGIN * scale)
+    both = joined(terms, order, len(gram))
+
+    def shift(values: Array) -> Array:
+        """Move the functions apart, in order, by as much as they still cross."""
+        crossing = -np.diff(values[:, order], axis=1).min(axis=0)
+        steps = np.where(crossing > -_MARGIN * scale, crossing + _MARGIN * scale, 0.0)
+        offsets = np.concatenate([[0.0], np.cumsum(steps)])
+        moved = np.empty_like(offsets)
+        moved[order] = offsets - offsets.mean()
+        return moved
+
     yield from smoothing.minimise(
         gram,
         both,
@@ -104,4 +112,5 @@ def minimise_in_order(
         tol=tol,
         max_iter=max_iter,
         gamma=1e-2 * scale,
+        shift=shift,
     )

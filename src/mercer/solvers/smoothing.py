@@ -20,8 +20,8 @@ eigendecomposition of the whole matrix is needed, whose cost alone is that of se
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,14 @@ from mercer.solvers.newton import State
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
+Shift = Callable[[Array], Array]
 
 _FALL = 0.1
 _LEAST = 1e-13
-_STEPS = 30
+_STEPS = 300
+_REFINEMENTS = 3
+_NEGLIGIBLE = 1e-6
+_VIOLATION = 1e-9
 _BISECTIONS = 60
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -72,16 +76,14 @@ class Terms:
         columns = [np.bincount(self.rows, slopes * u, minlength=n) for u in self.mix.T]
         return -np.column_stack(columns).astype(np.float64)
 
-    def slopes(self, looks: Array, gamma: float) -> Array:
-        """The slopes of the smoothed terms."""
-        return np.clip(self.weight * (looks - self.location) / gamma, self.low, self.high)
+    def slopes(self, gaps: Array, gamma: float) -> Array:
+        """The slopes of the smoothed terms, at these distances from their kinks."""
+        return np.clip(self.weight * gaps / gamma, self.low, self.high)
 
-    def loss(self, looks: Array) -> float:
+    def loss(self, gaps: Array) -> float:
         """The sum of all terms that have finite slopes."""
-        gap = looks - self.location
-        finite = np.isfinite(self.high)
-        parts = np.where(gap > 0, np.where(finite, self.high, 0.0), self.low) * gap
-        return float(parts.sum())
+        high = np.where(np.isfinite(self.high), self.high, 0.0)
+        return float(np.sum(np.where(gaps > 0, high, self.low) * gaps))
 
 
 def minimise(
@@ -94,6 +96,7 @@ def minimise(
     tol: float,
     max_iter: int,
     gamma: float | None = None,
+    shift: Shift | None = None,
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the duality gap is small.
 
@@ -115,37 +118,62 @@ def minimise(
         The largest number of steps.
     gamma : float, optional
         The first width of the smoothing; by default the scale of the kinks' locations.
+    shift : callable, optional
+        Takes the values of the functions and returns what to add to the intercepts so that terms
+        with infinite slopes, which are constraints, are satisfied.
 
     Yields
     ------
     State
         At least one; the last is the exact solution if it is converged.
     """
-    problem = _Problem(gram, terms, alpha, fit_intercept)
+    problem = _Problem(gram, terms, alpha, fit_intercept, shift)
     scale = problem.scale
     gamma = scale if gamma is None else gamma
-    scaled, intercept = start
-    best: State | None = None
+    point = problem.at(*start)
+    found = _Certificate(problem, tol)
     steps = 0
     while gamma >= _LEAST * scale:
         for _ in range(_STEPS):
-            scaled, intercept, settled = problem.step(scaled, intercept, gamma)
+            point, settled = problem.step(point, gamma)
             steps += 1
             if settled or steps >= max_iter:
                 break
-            yield problem.unfinished(scaled, intercept, best)
-        candidates = problem.certified(scaled, intercept, gamma, tol)
-        best = min(candidates if best is None else (best, *candidates), key=lambda s: s.error)
-        yield best
-        if best.converged or steps >= max_iter:
+            yield found.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
+        yield found.improved(point)
+        if found.converged or steps >= max_iter:
             return
         gamma *= _FALL
+        point = problem.predicted(point, gamma)
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Coefficients and intercepts, and what follows from them.
+
+    `gaps` are the distances of what terms look at from their kinks. Where a term is between its
+    bounds, they are gamma times its slope, as solved for: the difference of two values would lose
+    those digits. `slopes` are those of the last solution.
+    """
+
+    scaled: Array
+    intercept: Array
+    spread: Array
+    gaps: Array
+    slopes: Array
 
 
 class _Problem:
-    def __init__(self, gram: Array, terms: Terms, alpha: float, fit_intercept: bool) -> None:
+    def __init__(
+        self,
+        gram: Array,
+        terms: Terms,
+        alpha: float,
+        fit_intercept: bool,
+        shift: Shift | None = None,
+    ) -> None:
         self.gram, self.terms, self.alpha = gram, terms, alpha
-        self.fit_intercept = fit_intercept
+        self.fit_intercept, self.shift = fit_intercept, shift
         # With an intercept, any constant may be added to the kernel; this one keeps a small system
         # regular whose rows differ by nothing but the intercept.
         mean = float(np.mean(gram.diagonal())) / alpha
@@ -161,30 +189,53 @@ class _Problem:
     def spread(self, scaled: Array) -> Array:
         return self.gram @ scaled / self.alpha
 
+    def at(self, scaled: Array, intercept: Array) -> _Point:
+        spread = self.spread(scaled)
+        gaps = self.terms.look(spread + intercept) - self.terms.location
+        return _Point(scaled, intercept, spread, gaps, np.zeros_like(gaps))
+
     # A step -----------------------------------------------------------------------------------
 
-    def step(self, scaled: Array, intercept: Array, gamma: float) -> tuple[Array, Array, bool]:
+    def step(self, point: _Point, gamma: float) -> tuple[_Point, bool]:
         """One Newton step on the smoothed problem; True if it has led to the minimum."""
         terms = self.terms
-        spread = self.spread(scaled)
-        intercept = self._balanced(spread, intercept, gamma)
-        looks = terms.look(spread + intercept)
-        slopes = terms.slopes(looks, gamma)
+        intercept, gaps = self._balanced(point, gamma)
+        slopes = terms.slopes(gaps, gamma)
         between = (slopes > terms.low) & (slopes < terms.high)
-        target, wanted = self._solve(slopes, between, intercept, gamma)
-        new = terms.scatter(target, len(self.gram))
-        new_spread = self.spread(new)
-        change = terms.look(new_spread + wanted) - looks
-        linear = float(np.sum(scaled * (new_spread - spread)))
-        quadratic = float(np.sum((new - scaled) * (new_spread - spread)))
-        length = self._length(looks, change, linear, quadratic, gamma)
-        moved = looks + length * change
-        again = terms.slopes(moved, gamma)
+        new = self._landed(slopes, between, intercept, gamma)
+        change, spread_change = new.gaps - gaps, new.spread - point.spread
+        linear = float(np.sum(point.scaled * spread_change))
+        quadratic = float(np.sum((new.scaled - point.scaled) * spread_change))
+        length = self._length(gaps, change, linear, quadratic, gamma)
+        promise = -float(slopes @ change) - linear
+        moved = _Point(
+            point.scaled + length * (new.scaled - point.scaled),
+            intercept + length * (new.intercept - intercept),
+            point.spread + length * spread_change,
+            gaps + length * change,
+            new.slopes,
+        )
+        again = terms.slopes(moved.gaps, gamma)
         same = np.array_equal(between, (again > terms.low) & (again < terms.high))
         same = same and np.array_equal(slopes[~between], again[~between])
-        scaled = scaled + length * (new - scaled)
-        intercept = intercept + length * (wanted - intercept)
-        return scaled, intercept, bool(length == 1.0 and same)
+        # What is left to gain on the smoothed problem is little beside what smoothing itself costs.
+        cost = float(np.sum(slopes[between] * gaps[between]))
+        rounding = _EPS * float(np.abs(slopes) @ np.abs(change))
+        negligible = promise <= _NEGLIGIBLE * cost + 10 * rounding
+        return moved, negligible or bool(length == 1.0 and same)
+
+    def predicted(self, point: _Point, gamma: float) -> _Point:
+        """The solution at another width, if the same terms are between their bounds."""
+        slopes = np.clip(point.slopes, self.terms.low, self.terms.high)
+        between = (slopes > self.terms.low) & (slopes < self.terms.high)
+        return self._landed(slopes, between, point.intercept, gamma)
+
+    def _landed(self, slopes: Array, between: Mask, intercept: Array, gamma: float) -> _Point:
+        """The point at the end of a full step."""
+        target, intercept = self._solve(slopes, between, intercept, gamma)
+        new = self.at(self.terms.scatter(target, len(self.gram)), intercept)
+        gaps = np.where(between, gamma * target / self.terms.weight, new.gaps)
+        return replace(new, gaps=gaps, slopes=target)
 
     def _solve(
         self, slopes: Array, between: Mask, intercept: Array, gamma: float
@@ -198,7 +249,7 @@ class _Problem:
         right = others - terms.location[between] + self.constant * (mix @ missing)
         matrix = (self.gram[np.ix_(rows, rows)] / self.alpha + self.constant) * (mix @ mix.T)
         factor = _factor(matrix, gamma / terms.weight[between])
-        solved = cho_solve(factor, np.column_stack([right, mix]))
+        solved = _solved(matrix, factor, np.column_stack([right, mix]), gamma)
         found, border = solved[:, 0], solved[:, 1:]
         if self.fit_intercept:
             # Outputs without a term between its bounds keep their intercept: least squares.
@@ -208,35 +259,33 @@ class _Problem:
         result[between] = found
         return result, intercept
 
-    def _balanced(self, spread: Array, intercept: Array, gamma: float) -> Array:
-        """Intercepts of outputs that Newton's method cannot move, at their best in turn."""
-        if not self.fit_intercept:
-            return intercept
-        terms, intercept = self.terms, intercept.copy()
-        for output in range(len(intercept)):
+    def _balanced(self, point: _Point, gamma: float) -> tuple[Array, Array]:
+        """Intercepts and gaps, the intercepts that Newton's method cannot move at their best."""
+        terms, intercept, gaps = self.terms, point.intercept.copy(), point.gaps
+        for output in range(len(intercept) if self.fit_intercept else 0):
             used = terms.mix[:, output]
-            looks = terms.look(spread + intercept)
-            slopes = terms.slopes(looks, gamma)
+            slopes = terms.slopes(gaps, gamma)
             free = (slopes > terms.low) & (slopes < terms.high) & (used != 0)
             if free.any() or abs(slopes @ used) <= _EPS * np.abs(slopes) @ np.abs(used):
                 continue
             mine = used != 0
-            shifts = (terms.location - looks)[mine] / used[mine]
+            shifts = -gaps[mine] / used[mine]
             low, high = shifts.min() - gamma, shifts.max() + gamma
             for _ in range(_BISECTIONS):
                 middle = (low + high) / 2
-                rise = terms.slopes(looks + middle * used, gamma) @ used
+                rise = terms.slopes(gaps + middle * used, gamma) @ used
                 low, high = (middle, high) if rise < 0 else (low, middle)
             intercept[output] += (low + high) / 2
-        return intercept
+            gaps = gaps + used * (low + high) / 2
+        return intercept, gaps
 
     def _length(
-        self, looks: Array, change: Array, linear: float, quadratic: float, gamma: float
+        self, gaps: Array, change: Array, linear: float, quadratic: float, gamma: float
     ) -> float:
         """How far to go: to the minimum along the direction, at most the whole way."""
 
         def slope(length: float) -> float:
-            slopes = self.terms.slopes(looks + length * change, gamma)
+            slopes = self.terms.slopes(gaps + length * change, gamma)
             return float(slopes @ change) + linear + length * quadratic
 
         if slope(1.0) <= 1e-9 * abs(slope(0.0)):
@@ -249,32 +298,45 @@ class _Problem:
                 break
         return (low + high) / 2
 
-    # Certificates -----------------------------------------------------------------------------
+    # Both sides of the gap ----------------------------------------------------------------------
 
-    def certified(
-        self, scaled: Array, intercept: Array, gamma: float, tol: float
-    ) -> tuple[State, State]:
-        """The minimum of the smoothed problem and the exact solution it suggests, with gaps."""
+    def exact(self, point: _Point) -> tuple[Array, Array]:
+        """Slopes and intercepts if the terms between their bounds are those at their kinks."""
         terms = self.terms
-        slopes = terms.slopes(terms.look(self.spread(scaled) + intercept), gamma)
-        between = (slopes > terms.low) & (slopes < terms.high)
-        exact, shifted = self._solve(slopes, between, intercept, 0.0)
-        return self._state(slopes, intercept, tol), self._state(exact, shifted, tol)
+        between = (point.slopes > terms.low) & (point.slopes < terms.high)
+        clipped = np.clip(point.slopes, terms.low, terms.high)
+        return self._solve(clipped, between, point.intercept, 0.0)
 
-    def _state(self, slopes: Array, intercept: Array, tol: float) -> State:
+    def primal(self, scaled: Array, intercept: Array) -> tuple[State, float]:
+        """A function with its loss and objective, infinite if it breaks a constraint."""
+        spread = self.spread(scaled)
+        if self.shift is not None and self.fit_intercept:
+            intercept = intercept + self.shift(spread + intercept)
+        looks = self.terms.look(spread + intercept)
+        hard = ~np.isfinite(self.terms.high)
+        loss = self.terms.loss(looks - self.terms.location)
+        objective = loss + float(np.sum(scaled * spread)) / 2
+        if np.any(looks[hard] > _VIOLATION * self.scale):
+            objective = np.inf
+        return State(scaled, intercept, loss, np.inf, False), objective
+
+    def dual(self, slopes: Array) -> tuple[Array, float, float]:
+        """Coefficients of feasible slopes, a lower bound of the objective, and its rounding."""
         slopes = self._feasible(np.clip(slopes, self.terms.low, self.terms.high))
         scaled = self.terms.scatter(slopes, len(self.gram))
-        spread = self.spread(scaled)
-        looks = self.terms.look(spread + intercept)
-        loss, energy = self.terms.loss(looks), float(np.sum(scaled * spread))
-        gap = loss + energy + float(slopes @ self.terms.location)
+        energy = float(np.sum(scaled * self.spread(scaled)))
+        bound = -float(slopes @ self.terms.location) - energy / 2
+        rounding = _EPS * (float(np.abs(slopes) @ np.abs(self.terms.location)) + energy)
         total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
-        size = float(np.abs(slopes) @ (np.abs(self.terms.location) + np.abs(looks)))
-        if total > 100 * _EPS * np.abs(scaled).sum() or self._violated(looks):
-            gap = np.inf
-        gap = max(gap, 0.0)
-        converged = gap <= tol * (loss + energy / 2) + 100 * _EPS * size
-        return State(scaled, intercept, loss, gap, bool(converged))
+        if total > 100 * _EPS * np.abs(scaled).sum():
+            bound = -np.inf
+        return scaled, bound, rounding
+
+    def rounding(self, state: State) -> float:
+        """What rounding of the functions' values can do to the objective."""
+        values = _EPS * np.sqrt(self.gram**2 @ state.scaled**2) / self.alpha
+        finite = np.where(np.isfinite(self.terms.high), self.terms.high, 0.0)
+        return float((finite - self.terms.low) @ np.abs(self.terms.look(values)))
 
     def _feasible(self, slopes: Array) -> Array:
         """Slopes between their bounds such that the coefficients of each output sum to zero."""
@@ -285,25 +347,55 @@ class _Problem:
         for output, used in enumerate(terms.mix.T):
             mine = single & (used == 1)
             excess = float(slopes @ terms.mix[:, output])
-            room = (slopes - terms.low if excess > 0 else terms.high - slopes) * mine
-            # Those near the middle of their range move; those at a bound stay there.
-            other = terms.high - slopes if excess > 0 else slopes - terms.low
-            room = np.where(mine & (other > 0), room, 0.0) if np.any(mine & (other > 0)) else room
+            low, high = slopes[mine] - terms.low[mine], terms.high[mine] - slopes[mine]
+            room = low if excess > 0 else high
+            if np.any((low > 0) & (high > 0)):  # those at a bound stay there
+                room = np.where((low > 0) & (high > 0), room, 0.0)
             if room.sum() > 0:
-                slopes -= excess * room / max(room.sum(), abs(excess))
+                slopes[mine] -= excess * room / max(room.sum(), abs(excess))
         return slopes
 
-    def _violated(self, looks: Array) -> bool:
-        """Whether a term whose slope is unbounded, a constraint, is not satisfied."""
-        hard = ~np.isfinite(self.terms.high)
-        return bool(np.any(looks[hard] > 0))
 
-    def unfinished(self, scaled: Array, intercept: Array, best: State | None) -> State:
-        """A state on the way, whose gap is not known: that of the last certificate stands."""
-        if best is not None:
-            return best
-        looks = self.terms.look(self.spread(scaled) + intercept)
-        return State(scaled, intercept, self.terms.loss(looks), np.inf, False)
+class _Certificate:
+    """The best function and the best lower bound seen so far, and the gap between them."""
+
+    def __init__(self, problem: _Problem, tol: float) -> None:
+        self.problem, self.tol = problem, tol
+        self.best: State | None = None
+        self.converged = False
+        self._objective, self._bound = np.inf, -np.inf
+
+    def improved(self, point: _Point) -> State:
+        """The best function after one more width of the smoothing."""
+        problem, before = self.problem, self._objective - self._bound
+        exact, intercept = problem.exact(point)
+        slack = 0.0
+        for slopes, constants in ((point.slopes, point.intercept), (exact, intercept)):
+            scaled, bound, rounding = problem.dual(slopes)
+            self._bound, slack = max(self._bound, bound), max(slack, 100 * rounding)
+            self._consider(scaled, constants)
+        self._consider(point.scaled, point.intercept)
+        if self.best is None:  # nothing satisfies the constraints yet
+            return State(point.scaled, point.intercept, np.inf, np.inf, False)
+        gap = max(self._objective - self._bound, 0.0)
+        self.converged = gap <= self.tol * self._objective + slack
+        if gap > before / 2 and gap <= problem.rounding(self.best):
+            self.converged = True  # no arithmetic can tell it from the solution
+        self.best = replace(self.best, error=gap, converged=self.converged)
+        return self.best
+
+    def _consider(self, scaled: Array, intercept: Array) -> None:
+        state, objective = self.problem.primal(scaled, intercept)
+        if objective < self._objective:
+            self.best, self._objective = state, objective
+
+
+def _solved(matrix: Array, factor: Any, right: Array, gamma: float) -> Array:
+    """The solution, refined where the factor is that of a matrix with something added."""
+    found = cho_solve(factor, right)
+    for _ in range(_REFINEMENTS if gamma == 0 else 0):
+        found = found + cho_solve(factor, right - matrix @ found)
+    return np.asarray(found)
 
 
 def _factor(matrix: Array, ridge: Array) -> Any:
