@@ -213,7 +213,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         k = len(self.classes_)
         if k < 2:
             raise DataError(
-                f"{type(self).__name__}: y has only one class, {self.classes_[0]!r}, among the "
+                f"{type(self).__name__}: y has only one class, {self.classes_.tolist()[0]!r}, among the "
                 "rows of positive weight; pass data with at least two classes."
             )
         if not type(loss).__module__.startswith("mercer."):

@@ -17,6 +17,7 @@ Array = NDArray[np.floating[Any]]
 
 # Functions that meet are kept this far apart, relative to the scale, lest rounding cross them.
 _MARGIN = 1e-12
+_EPS = float(np.finfo(np.float64).eps)
 
 
 def joined(terms: Terms, order: NDArray[np.intp], n: int) -> Terms:
@@ -89,15 +90,17 @@ def minimise_in_order(
     """
     order = np.argsort(levels)
     values = (gram @ apart.scaled / alpha + apart.intercept)[:, order]
-    if np.all(np.diff(values, axis=1) >= 0):
-        return
     scale = float(np.abs(terms.location - np.median(terms.location)).mean()) or 1.0
+    rounding = _EPS * float(np.sqrt(gram**2 @ apart.scaled**2).max()) / alpha
+    margin = _MARGIN * scale + 16 * rounding
+    if np.all(np.diff(values, axis=1) >= margin):
+        return
     both = joined(terms, order, len(gram))
 
     def shift(values: Array) -> Array:
         """Move the functions apart, in order, by as much as they still cross."""
         crossing = -np.diff(values[:, order], axis=1).min(axis=0)
-        steps = np.where(crossing > -_MARGIN * scale, crossing + _MARGIN * scale, 0.0)
+        steps = np.where(crossing > -margin, crossing + margin, 0.0)
         offsets = np.concatenate([[0.0], np.cumsum(steps)])
         moved = np.empty_like(offsets)
         moved[order] = offsets - offsets.mean()
