@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compositions, fma, gradients, grams, keops, products, report, ridge
+from benchmarks import compositions, fma, gradients, grams, keops, machines, products, report, ridge
 from benchmarks.harness import Outcome, Settings
 
 GROUPS = {
@@ -21,6 +21,7 @@ GROUPS = {
     "gram": grams.races,
     "gradient": gradients.races,
     "ridge": ridge.races,
+    "machine": machines.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")
@@ -69,6 +70,8 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("the machine is busy with other work: these times are not to be quoted")
     if not keops.available():
         lines.append("KeOps is not installed: left out (pip install pykeops)")
+    if not machines.available():
+        lines.append("OSQP is not installed: left out (pip install osqp)")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

@@ -441,7 +441,7 @@ def test_a_penalty_is_minimised_over_all_weights_of_the_square(loss: str, penalt
         if np.isfinite(beta)
     ]
     assert value(model) <= min(others) * (1 + 1e-9)
-    assert value(model) >= min(others) * (1 - 1e-2)
+    assert value(model) >= min(others) * (1 - 1e-3)
 
 
 def test_the_default_penalty_is_the_power_of_two() -> None:
@@ -546,7 +546,7 @@ def test_losses_without_probabilities_have_no_predict_proba() -> None:
 
 def test_logistic_probabilities_average_to_the_share_of_the_class() -> None:
     model = mc.KernelLogisticRegression(RBF, alpha=0.1).fit(X, THREE)
-    shares = [np.mean(THREE == c) for c in range(3)]
+    shares = [np.mean(c == THREE) for c in range(3)]
     np.testing.assert_allclose(model.predict_proba(X).mean(axis=0), shares, rtol=1e-7)
 
 
@@ -638,11 +638,11 @@ def test_bad_data_are_refused() -> None:
         mc.KernelMachineClassifier(RBF).fit(X, Y)
     with pytest.raises(DataError):
         mc.KernelMachineRegressor(RBF).fit(X, BINARY)
-    with pytest.raises(DataError, match="all weights are 0"):
+    with pytest.raises(DataError, match="at least one non-zero"):
         mc.KernelMachineRegressor(RBF).fit(X, Y, np.zeros(N))
     with pytest.raises(DataError, match="59 labels"):
         mc.KernelMachineClassifier(RBF).fit(X, BINARY[:-1])
-    with pytest.raises(ValidityError, match="is not positive semi-definite"):
+    with pytest.raises(ValidityError, match=r"is not valid, so that .*mercer\.validity\.repair"):
         mc.KernelMachineRegressor(mc.Precomputed()).fit(np.array([[1.0, 2], [2, 1]]), [0.0, 1.0])
     with pytest.raises(DataError, match="NaN or infinity"):
         mc.KernelMachineRegressor(mc.Linear()).fit(1e200 * X, Y)

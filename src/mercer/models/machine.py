@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
-from mercer import losses, memory, penalties
+from mercer import losses, memory, penalties, validity
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
@@ -153,11 +153,6 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(n) if given is None else given
         rows = np.flatnonzero(weights > 0)
-        if not rows.size:
-            raise DataError(
-                f"{type(self).__name__}: all weights are 0, so that no row counts; pass a positive "
-                "weight for at least one."
-            )
         self.kernel_ = kernel.resolve(self.points_, given)
         task = self._task(self.loss_, targets[rows], weights[rows])
         gram = self._gram(rows, task.n_outputs)
@@ -172,20 +167,31 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         owner, kernel, n = type(self).__name__, self.kernel_, len(self.points_)
         matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
         memory.require(int(matrices * n * n * 8), f"{owner} on {n} rows", "fit on fewer rows")
-        gram = kernel(self.points_).astype(np.float64, copy=False)
-        if not np.isfinite(gram.sum()):
+        gram = kernel(self.points_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(gram.sum())
+        if not finite:
             raise DataError(
                 f"{owner}: {kernel!r} gives a Gram matrix with NaN or infinity; scale the data, or "
                 "use a kernel that grows less fast."
             )
-        slack = 10 * len(gram) * float(np.finfo(np.float32).eps * np.abs(gram.diagonal()).mean())
-        if kernel.is_psd is not True and not cholesky.is_positive_definite(gram, slack):
-            raise ValidityError(
-                f"{owner}: the Gram matrix of {kernel!r} is not positive semi-definite, so that "
-                "the objective has no minimum; use a kernel whose is_psd is True, or pass a matrix "
-                "repaired by mercer.validity.repair with Precomputed()."
-            )
+        if kernel.is_psd is not True:
+            self._check_positive(kernel, gram)
+        gram = gram.astype(np.float64, copy=False)
         return gram if len(rows) == n else gram[np.ix_(rows, rows)]
+
+    def _check_positive(self, kernel: Kernel, gram: Array) -> None:
+        """Refuse the matrix of a kernel that is not known to be valid, if it is not."""
+        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
+        if cholesky.is_positive_definite(gram, slack):
+            return
+        report = validity.check(gram)
+        if report.valid is False:
+            raise ValidityError(
+                f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid, so that the "
+                f"objective has no minimum. {report} Use a kernel whose is_psd is True, or pass a "
+                "matrix repaired by mercer.validity.repair with Precomputed()."
+            )
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:
@@ -228,8 +234,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
-            f"{error:.3g}, more than tol = {self.tol:g} allows; raise alpha, max_iter "
-            f"({self.max_iter}) or tol.",
+            f"{error:.3g}, more than tol = {self.tol:g} allows; scale the data, or "
+            f"raise alpha, tol or max_iter ({self.max_iter}).",
             NumericalWarning,
         )
 

@@ -212,9 +212,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.classes_, codes = np.unique(targets, return_inverse=True)
         k = len(self.classes_)
         if k < 2:
+            only = self.classes_.tolist()[0]
             raise DataError(
-                f"{type(self).__name__}: y has only one class, {self.classes_.tolist()[0]!r}, among the "
-                "rows of positive weight; pass data with at least two classes."
+                f"{type(self).__name__}: y has only one class, {only!r}, among the rows of "
+                "positive weight; pass data with at least two classes."
             )
         if not type(loss).__module__.startswith("mercer."):
             losses.check_convex(loss, np.array([-1.0, 1.0]), type(self).__name__)

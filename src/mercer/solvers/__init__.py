@@ -6,7 +6,11 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `spectral`: one eigendecomposition, every regularisation;
 - `tridiagonal`: errors for every regularisation, for less than an eigendecomposition;
 - `centring`: weights and the intercept, which they share;
-- `problem`: the choice among them, and rows of weight zero.
+- `problem`: the choice among them, and rows of weight zero;
+- `newton`: smooth convex losses;
+- `smoothing`: losses with kinks, exactly, with a duality gap;
+- `quantiles`: several of these that must not cross;
+- `penalised`: any increasing penalty of the norm, by half its square at another weight.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ Operator = Callable[[Array], Array]
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 50
+_IDLE_STEPS = 3
+_MOST_JITTER = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -101,7 +103,8 @@ class Diagonal:
         """C as a function of n by 1 matrices; rows without curvature are left out."""
         rows = np.flatnonzero(self.weights > 0)
         root = np.sqrt(self.weights[rows])[:, None]
-        factor = _factor(gram[np.ix_(rows, rows)], root[:, 0])
+        inner = gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
+        factor = _factor(inner, root[:, 0])
 
         def apply(columns: Array) -> Array:
             found = np.zeros_like(columns)
@@ -196,13 +199,14 @@ def minimise(
     """
     problem = _Problem(gram / alpha, loss, fit_intercept)
     point = problem.at(*start)
+    idle = 0
     for _ in range(max_iter):
         moved = problem.step(point)
-        stuck = moved is None
-        point = point if moved is None else moved
+        idle = 0 if moved.objective < point.objective - problem.rounding(point) else idle + 1
+        point = moved
         state = problem.state(point, alpha, tol)
         yield state
-        if state.converged or stuck:
+        if state.converged or idle >= _IDLE_STEPS:
             return
 
 
@@ -237,13 +241,15 @@ class _Problem:
         derivative = self.loss.derivative(values)
         return _Point(scaled, intercept, spread, values, derivative, self.loss.value(values))
 
-    def step(self, point: _Point) -> _Point | None:
-        """The point after one step; None if no step lowers the objective."""
+    def rounding(self, point: _Point) -> float:
+        """What rounding can do to a difference of objectives."""
+        return 4 * _EPS * abs(point.objective)
+
+    def step(self, point: _Point) -> _Point:
+        """The point after one step; the same if no step lowers the objective."""
         scaled, intercept = self._direction(point)
         spread = self.gram @ scaled
         slope = float(np.sum(point.gradient * spread) + point.derivative.sum(axis=0) @ intercept)
-        # Differences of objectives carry the rounding of the objective itself.
-        rounding = 4 * _EPS * abs(point.objective)
         length = 1.0
         for _ in range(_HALVINGS):
             moved = self.at(
@@ -251,10 +257,11 @@ class _Problem:
                 point.intercept + length * intercept,
                 point.spread + length * spread,
             )
-            if moved.objective <= point.objective + _SUFFICIENT * length * slope + rounding:
+            allowed = point.objective + _SUFFICIENT * length * slope + self.rounding(point)
+            if moved.objective <= allowed:
                 return moved
             length /= 2
-        return None
+        return point
 
     def _direction(self, point: _Point) -> tuple[Array, Array]:
         gradient = point.gradient
@@ -280,14 +287,19 @@ class _Problem:
     def state(self, point: _Point, alpha: float, tol: float) -> State:
         """The point with the norm of its gradient, measured against the terms that cancel."""
         gradient, derivative = point.gradient, point.derivative
+        curvature = self.loss.curvature(point.values)
+        lost = curvature.size(rounding(self.gram, point.scaled, point.values))
+        lost = 8 * (lost + _EPS * np.abs(derivative))
+        parts = curvature.size(np.abs(point.values)) + np.abs(derivative)
+        root = float(np.sqrt(alpha * np.trace(self.gram)))
         error = self._norm(gradient, alpha)
         terms = self._norm(point.scaled, alpha) + self._norm(derivative, alpha)
-        size = np.abs(derivative) + self.loss.curvature(point.values).size(point.values)
-        trace = alpha * float(np.trace(self.gram))
-        small = error <= tol * terms + 8 * _EPS * float(np.linalg.norm(size)) * np.sqrt(trace)
+        norms = [root * float(np.linalg.norm(part)) for part in (parts, lost)]
+        small = _small(error, terms, norms[0], norms[1], tol)
         if self.fit_intercept:
             total = float(np.linalg.norm(derivative.sum(axis=0)))
-            small = small and total <= tol * np.abs(derivative).sum() + 8 * _EPS * size.sum()
+            sums = [float(part.sum()) for part in (np.abs(derivative), parts, lost)]
+            small = small and _small(total, sums[0], sums[1], sums[2], tol)
             error = float(np.hypot(error, total))
         return State(point.scaled, point.intercept, point.loss, error, bool(small))
 
@@ -296,14 +308,89 @@ class _Problem:
         return float(np.sqrt(max(square, 0.0)))
 
 
+def _small(error: float, terms: float, parts: float, lost: float, tol: float) -> bool:
+    """Whether an error is little beside the terms it is a difference of, or beside their rounding.
+
+    Rounding excuses no more than the square root of the tolerance, of the parts that make up the
+    terms: beyond that, what was found is not the solution, even if no arithmetic finds a better.
+    """
+    return error <= tol * terms + min(lost, float(np.sqrt(tol)) * parts)
+
+
+def rounding(gram: Array, scaled: Array, values: Array) -> Array:
+    """What rounding may change in the values of functions, from the sizes of what is added up.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The matrix G that takes `scaled` to values up to a constant; positive semi-definite.
+    scaled : ndarray of shape (n, k)
+        Coefficients.
+    values : ndarray of shape (n, k)
+        The values.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        A typical error, since abs(G_ij) is at most sqrt(G_ii G_jj).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.newton import rounding
+    >>> bool(rounding(np.eye(2), np.ones((2, 1)), np.ones((2, 1))).max() < 1e-15)
+    True
+    """
+    diagonal = np.maximum(gram.diagonal(), 0.0)
+    terms = np.sqrt(diagonal[:, None] * (diagonal @ scaled**2))
+    return np.asarray(_EPS * (np.abs(values) + terms))
+
+
 def _factor(gram: Array, root: Array) -> Any:
     """The Cholesky factor of I + W^1/2 G W^1/2."""
-    matrix = root[:, None] * gram * root
+    matrix = root[:, None] * gram
+    matrix *= root
     matrix.flat[:: len(matrix) + 1] += 1
-    try:
-        return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError as error:
-        raise ValidityError(
-            "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 / alpha has no "
-            "Cholesky factor; raise alpha, or use a kernel whose is_psd is True."
-        ) from error
+    return factorised(matrix)
+
+
+def factorised(matrix: Array) -> Any:
+    """The Cholesky factor of a matrix that is positive definite up to rounding.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric. Where it has no factor, as little as it takes is added to its diagonal: a solver
+        that uses the factor measures elsewhere how good its solution is.
+
+    Returns
+    -------
+    tuple
+        What `scipy.linalg.cho_solve` takes.
+
+    Raises
+    ------
+    ValidityError
+        If a thousandth of the mean diagonal is not enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.linalg import cho_solve
+    >>> from mercer.solvers.newton import factorised
+    >>> cho_solve(factorised(np.ones((2, 2))), np.array([2.0, 2.0])).round(6)
+    array([1., 1.])
+    """
+    mean = float(matrix.diagonal().mean()) if matrix.size else 0.0
+    jitter = 0.0
+    while jitter <= _MOST_JITTER:
+        trial = matrix.copy()
+        trial.flat[:: len(matrix) + 1] += jitter * mean
+        try:
+            return cho_factor(trial, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            jitter = max(100 * jitter, len(matrix) * _EPS)
+    raise ValidityError(
+        "the Gram matrix is not positive semi-definite: no small multiple of the identity makes it "
+        "so; raise alpha, or use a kernel whose is_psd is True."
+    )

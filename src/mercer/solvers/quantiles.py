@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers import smoothing
-from mercer.solvers.newton import State
+from mercer.solvers.newton import State, rounding
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
 
 # Functions that meet are kept this far apart, relative to the scale, lest rounding cross them.
 _MARGIN = 1e-12
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def joined(terms: Terms, order: NDArray[np.intp], n: int) -> Terms:
@@ -91,8 +90,7 @@ def minimise_in_order(
     order = np.argsort(levels)
     values = (gram @ apart.scaled / alpha + apart.intercept)[:, order]
     scale = float(np.abs(terms.location - np.median(terms.location)).mean()) or 1.0
-    rounding = _EPS * float(np.sqrt(gram**2 @ apart.scaled**2).max()) / alpha
-    margin = _MARGIN * scale + 16 * rounding
+    margin = _MARGIN * scale + 16 * float(rounding(gram, apart.scaled / alpha, values).max())
     if np.all(np.diff(values, axis=1) >= margin):
         return
     both = joined(terms, order, len(gram))

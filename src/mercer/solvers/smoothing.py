@@ -13,7 +13,7 @@ Cholesky factor in the terms between their bounds alone, which become few as gam
 slopes are known. When gamma is small enough, those are the terms that sit at their kink in the
 solution; then gamma = 0 in the same equations gives it exactly, the idea of finite smoothing [1]_,
 and the gap between both sides above proves it. Because the factor is that small, no
-eigendecomposition of the whole matrix is needed, whose cost alone is that of several fits.
+eigendecomposition of the whole matrix is needed, which costs more than a fit.
 
 .. [1] Q. Tang, Y. Gu, B. Wang (2024). fastkqr: a fast algorithm for kernel quantile regression.
 """
@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
-from mercer.solvers.newton import State
+from mercer.solvers.newton import State, factorised, rounding
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
@@ -248,8 +248,8 @@ class _Problem:
         others = terms.look(self.spread(terms.scatter(fixed, n)) + intercept)[between]
         right = others - terms.location[between] + self.constant * (mix @ missing)
         matrix = (self.gram[np.ix_(rows, rows)] / self.alpha + self.constant) * (mix @ mix.T)
-        factor = _factor(matrix, gamma / terms.weight[between])
-        solved = _solved(matrix, factor, np.column_stack([right, mix]), gamma)
+        ridge = gamma / terms.weight[between]
+        solved = _solved(matrix, ridge, np.column_stack([right, mix]))
         found, border = solved[:, 0], solved[:, 1:]
         if self.fit_intercept:
             # Outputs without a term between its bounds keep their intercept: least squares.
@@ -321,22 +321,23 @@ class _Problem:
         return State(scaled, intercept, loss, np.inf, False), objective
 
     def dual(self, slopes: Array) -> tuple[Array, float, float]:
-        """Coefficients of feasible slopes, a lower bound of the objective, and its rounding."""
+        """Coefficients of feasible slopes, a lower bound of the objective, and its size."""
         slopes = self._feasible(np.clip(slopes, self.terms.low, self.terms.high))
         scaled = self.terms.scatter(slopes, len(self.gram))
         energy = float(np.sum(scaled * self.spread(scaled)))
         bound = -float(slopes @ self.terms.location) - energy / 2
-        rounding = _EPS * (float(np.abs(slopes) @ np.abs(self.terms.location)) + energy)
+        size = float(np.abs(slopes) @ np.abs(self.terms.location))
         total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
         if total > 100 * _EPS * np.abs(scaled).sum():
             bound = -np.inf
-        return scaled, bound, rounding
+        return scaled, bound, size
 
     def rounding(self, state: State) -> float:
         """What rounding of the functions' values can do to the objective."""
-        values = _EPS * np.sqrt(self.gram**2 @ state.scaled**2) / self.alpha
+        values = self.spread(state.scaled) + state.intercept
+        lost = rounding(self.gram, state.scaled / self.alpha, values)
         finite = np.where(np.isfinite(self.terms.high), self.terms.high, 0.0)
-        return float((finite - self.terms.low) @ np.abs(self.terms.look(values)))
+        return float((finite - self.terms.low) @ np.abs(self.terms.look(lost)))
 
     def _feasible(self, slopes: Array) -> Array:
         """Slopes between their bounds such that the coefficients of each output sum to zero."""
@@ -371,16 +372,17 @@ class _Certificate:
         exact, intercept = problem.exact(point)
         slack = 0.0
         for slopes, constants in ((point.slopes, point.intercept), (exact, intercept)):
-            scaled, bound, rounding = problem.dual(slopes)
-            self._bound, slack = max(self._bound, bound), max(slack, 100 * rounding)
+            scaled, bound, cost = problem.dual(slopes)
+            self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * cost)
             self._consider(scaled, constants)
         self._consider(point.scaled, point.intercept)
         if self.best is None:  # nothing satisfies the constraints yet
             return State(point.scaled, point.intercept, np.inf, np.inf, False)
-        gap = max(self._objective - self._bound, 0.0)
+        gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
         self.converged = gap <= self.tol * self._objective + slack
-        if gap > before / 2 and gap <= problem.rounding(self.best):
-            self.converged = True  # no arithmetic can tell it from the solution
+        if gap > before / 2 and gap <= np.sqrt(self.tol) * self._objective:
+            # No arithmetic may be able to tell it from the solution.
+            self.converged |= gap <= problem.rounding(self.best)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
@@ -390,26 +392,12 @@ class _Certificate:
             self.best, self._objective = state, objective
 
 
-def _solved(matrix: Array, factor: Any, right: Array, gamma: float) -> Array:
-    """The solution, refined where the factor is that of a matrix with something added."""
+def _solved(matrix: Array, ridge: Array, right: Array) -> Array:
+    """The solution for the matrix plus a diagonal; without one, refined against jitter."""
+    shifted = matrix.copy()
+    shifted.flat[:: len(matrix) + 1] += ridge
+    factor = factorised(shifted)
     found = cho_solve(factor, right)
-    for _ in range(_REFINEMENTS if gamma == 0 else 0):
+    for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
         found = found + cho_solve(factor, right - matrix @ found)
     return np.asarray(found)
-
-
-def _factor(matrix: Array, ridge: Array) -> Any:
-    """The Cholesky factor of the matrix plus a diagonal, with as little more as it takes."""
-    diagonal = matrix.diagonal() + ridge
-    mean = float(diagonal.mean()) if diagonal.size else 1.0
-    jitter = 0.0
-    while True:
-        trial = matrix.copy()
-        np.fill_diagonal(trial, diagonal + jitter * mean)
-        try:
-            return cho_factor(trial, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            # What this costs in accuracy shows in the gap.
-            jitter = max(100 * jitter, len(matrix) * _EPS)
-            if jitter > 1:
-                raise
