@@ -491,6 +491,26 @@ class Modified(losses.ClassificationLoss):
         return -2 * y * np.where(m < 0, 1.0, np.maximum(1 - m, 0))
 
 
+class Tube(losses.RegressionLoss, losses.PiecewiseLinear):
+    """A user's own loss with kinks: more below the tube than above it."""
+
+    above = mc.Positive(1.0, learned=False)
+
+    def kinks(self, y: Array) -> list[losses.Kink]:
+        one, above = np.ones(len(y)), np.array(self.above)
+        return [losses.Kink(y - 0.25, -one, 0 * one), losses.Kink(y + 0.25, 0 * above, above)]
+
+
+def test_a_users_loss_with_kinks_is_minimised_exactly() -> None:
+    even = mc.KernelMachineRegressor(RBF, loss=Tube(), alpha=0.2).fit(X, Y)
+    known = losses.EpsilonInsensitive(epsilon=0.25)
+    peer = mc.KernelMachineRegressor(RBF, loss=known, alpha=0.2).fit(X, Y)
+    np.testing.assert_allclose(even.predict(Z), peer.predict(Z), rtol=1e-9)
+    model = mc.KernelMachineRegressor(RBF, loss=Tube(above=3.0), alpha=0.2).fit(X, Y)
+    assert model.dual_gap_ <= 1e-8 * objective(model, RBF, X, Y)
+    assert model.predict(X).mean() < even.predict(X).mean()
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_users_loss_is_minimised(fit_intercept: bool) -> None:
     model = mc.KernelMachineRegressor(

@@ -319,9 +319,10 @@ def check_convex(loss: Loss, y: Array, owner: str) -> None:
     grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + spread * _TRIALS / 10]))
     first, second = (axis.ravel() for axis in np.meshgrid(grid, grid))
     for target in targets:
+        same = np.full_like(first, target)
         with np.errstate(all="ignore"):
-            ends = [np.asarray(loss.value(target, f), float) for f in (first, second)]
-            excess = np.asarray(loss.value(target, (first + second) / 2), float) - sum(ends) / 2
+            ends = [np.asarray(loss.value(same, f), float) for f in (first, second)]
+            excess = np.asarray(loss.value(same, (first + second) / 2), float) - sum(ends) / 2
         size = 1e-10 * (np.abs(ends[0]) + np.abs(ends[1]) + 1e-300)
         bad = np.flatnonzero(np.isfinite(excess) & (excess > size))
         if bad.size or not loss.is_convex:
@@ -338,9 +339,10 @@ def check_convex(loss: Loss, y: Array, owner: str) -> None:
 def _check_derivative(loss: Loss, target: float, grid: Array, owner: str) -> None:
     """For a convex function, secants lie between the derivatives at their ends."""
     left, right = grid[:-1], grid[1:]
+    same = np.full_like(left, target)
     with np.errstate(all="ignore"):
-        low, high = (np.asarray(loss.derivative(target, f), float) for f in (left, right))
-        ends = [np.asarray(loss.value(target, f), float) for f in (left, right)]
+        low, high = (np.asarray(loss.derivative(same, f), float) for f in (left, right))
+        ends = [np.asarray(loss.value(same, f), float) for f in (left, right)]
         secant = (ends[1] - ends[0]) / (right - left)
         rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1])) / (right - left)
     slack = rounding + 1e-6 * (np.abs(low) + np.abs(high)) + 1e-12

@@ -75,7 +75,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Norm of the gradient of the objective, in the space of the kernel and in the intercept.
         Only for smooth losses.
     dual_gap_ : float
-        The objective is at most this much above its minimum. Only for losses with kinks.
+        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
+        its minimum. Only for losses with kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.losses import Loss, Multinomial, PiecewiseLinear
+from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
 from mercer.solvers.newton import Curvature, Diagonal, Softmax, State
 from mercer.solvers.smoothing import Terms
@@ -172,7 +172,8 @@ def _bound(loss: Loss, targets: Array, weights: Array) -> _SingleValues | Terms:
 
 def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
     """The kinks of a loss of one function as terms."""
-    kinks = loss.kinks(targets)
+    shape = np.shape(targets)
+    kinks = [Kink(*(np.broadcast_to(part, shape) for part in k)) for k in loss.kinks(targets)]
     rows = np.tile(np.arange(len(targets)), len(kinks))
     return Terms(
         rows,

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, lapack
 
 from mercer.exceptions import ValidityError
 
@@ -108,7 +108,7 @@ class Diagonal:
 
         def apply(columns: Array) -> Array:
             found = np.zeros_like(columns)
-            found[rows] = root * cho_solve(factor, root * columns[rows])
+            found[rows] = root * cho_solve(factor, root * columns[rows], check_finite=False)
             return found
 
         return apply
@@ -143,20 +143,24 @@ class Softmax:
         roots = np.sqrt(self.weights[:, None] * self.probabilities)
         factors = [_factor(gram, root) for root in roots.T]
         total = np.zeros_like(gram)
-        for root, factor in zip(roots.T, factors, strict=True):
-            total += root[:, None] * cho_solve(factor, np.diag(root))
-        tie = cho_factor(total, lower=True, overwrite_a=True)
+        for root, (lower, _) in zip(roots.T, factors, strict=True):
+            inverse, _ = lapack.dpotri(lower, lower=True)
+            inverse *= root[:, None]
+            inverse *= root
+            total += inverse
+        # Only lower triangles were set, and only they are read.
+        tie = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
 
         def diagonal_part(columns: Array) -> Array:
             solved = [
-                root * cho_solve(factor, root * column)
+                root * cho_solve(factor, root * column, check_finite=False)
                 for root, factor, column in zip(roots.T, factors, columns.T, strict=True)
             ]
             return np.column_stack(solved)
 
         def apply(columns: Array) -> Array:
             first = diagonal_part(columns)
-            shared = cho_solve(tie, first.sum(axis=1))
+            shared = cho_solve(tie, first.sum(axis=1), check_finite=False)
             return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
 
         return apply

@@ -12,8 +12,8 @@ s_z = clip(w_z (g_z - t_z) / gamma, l_z, h_z). Newton's method on the smooth pro
 Cholesky factor in the terms between their bounds alone, which become few as gamma falls: the other
 slopes are known. When gamma is small enough, those are the terms that sit at their kink in the
 solution; then gamma = 0 in the same equations gives it exactly, the idea of finite smoothing [1]_,
-and the gap between both sides above proves it. Because the factor is that small, no
-eigendecomposition of the whole matrix is needed, which costs more than a fit.
+and the gap between both sides above proves it. Because the factor is that small, the
+eigendecomposition of the whole matrix, which first-order methods reuse, is not worth its price.
 
 .. [1] Q. Tang, Y. Gu, B. Wang (2024). fastkqr: a fast algorithm for kernel quantile regression.
 """
