@@ -87,4 +87,4 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 
 def _is_inner(module: str) -> bool:
-    return module.partition(".")[0] in ("mercer", "functools")
+    return module.partition(".")[0] in ("mercer", "functools", "sklearn")

@@ -379,6 +379,23 @@ def test_crossing_quantiles_are_those_of_a_general_solver() -> None:
     assert own == pytest.approx(found.fun, rel=1e-6)
 
 
+def test_quantiles_of_a_constant_are_the_constant() -> None:
+    model = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.5, 0.9], alpha=0.1)
+    for rows in (1, N):
+        model.fit(X[:rows], np.full(rows, 3.0))
+        np.testing.assert_allclose(model.predict(Z), 3.0, rtol=1e-9)
+        assert np.all(np.diff(model.predict(X[:rows]), axis=1) >= 0)
+        assert model.converged_
+
+
+def test_without_an_intercept_quantiles_keep_their_order_up_to_rounding() -> None:
+    model = mc.KernelQuantileRegressor(
+        mc.RBF(length_scale=0.3), quantile=[0.2, 0.5, 0.9], alpha=1e-3, fit_intercept=False
+    ).fit(X, Y)
+    assert model.converged_
+    assert np.diff(model.predict(X), axis=1).min() >= -1e-9 * Y.std()
+
+
 def test_several_quantiles_have_a_score_and_one_in_a_list_a_column() -> None:
     model = mc.KernelQuantileRegressor(RBF, quantile=[0.5], alpha=0.1).fit(X, Y)
     assert model.predict(Z).shape == (9, 1)
@@ -755,7 +772,8 @@ def test_a_callback_may_stop_the_fit() -> None:
 
 
 def test_short_fits_with_kinks_are_announced() -> None:
-    with pytest.warns(NumericalWarning, match="duality gap of .*max_iter"):
+    with pytest.warns(NumericalWarning, match="duality gap of .*max_iter") as caught:
         model = mc.KernelQuantileRegressor(RBF, alpha=1e-3, max_iter=3).fit(X, Y)
     assert not model.converged_
     assert model.dual_gap_ > 0
+    assert caught[0].filename == __file__  # the line to change, not one of the library

@@ -114,4 +114,5 @@ def minimise_in_order(
         max_iter=max_iter,
         gamma=1e-2 * scale,
         shift=shift,
+        allowance=len(order) * margin * float(np.sum(terms.high - terms.low)),
     )

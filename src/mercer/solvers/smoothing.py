@@ -97,6 +97,7 @@ def minimise(
     max_iter: int,
     gamma: float | None = None,
     shift: Shift | None = None,
+    allowance: float = 0.0,
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the duality gap is small.
 
@@ -121,6 +122,8 @@ def minimise(
     shift : callable, optional
         Takes the values of the functions and returns what to add to the intercepts so that terms
         with infinite slopes, which are constraints, are satisfied.
+    allowance : float
+        What a shift costs at least: a gap up to this is none.
 
     Yields
     ------
@@ -131,7 +134,7 @@ def minimise(
     scale = problem.scale
     gamma = scale if gamma is None else gamma
     point = problem.at(*start)
-    found = _Certificate(problem, tol)
+    found = _Certificate(problem, tol, allowance)
     steps = 0
     while gamma >= _LEAST * scale:
         for _ in range(_STEPS):
@@ -360,8 +363,8 @@ class _Problem:
 class _Certificate:
     """The best function and the best lower bound seen so far, and the gap between them."""
 
-    def __init__(self, problem: _Problem, tol: float) -> None:
-        self.problem, self.tol = problem, tol
+    def __init__(self, problem: _Problem, tol: float, allowance: float) -> None:
+        self.problem, self.tol, self.allowance = problem, tol, allowance
         self.best: State | None = None
         self.converged = False
         self._objective, self._bound = np.inf, -np.inf
@@ -370,7 +373,7 @@ class _Certificate:
         """The best function after one more width of the smoothing."""
         problem, before = self.problem, self._objective - self._bound
         exact, intercept = problem.exact(point)
-        slack = 0.0
+        slack = self.allowance
         for slopes, constants in ((point.slopes, point.intercept), (exact, intercept)):
             scaled, bound, cost = problem.dual(slopes)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * cost)
