@@ -742,6 +742,23 @@ def test_an_interrupt_keeps_the_last_step(
     assert np.isfinite(model.predict(Z)).all()
 
 
+def test_a_tiny_delta_is_the_absolute_loss() -> None:
+    """Huber(delta) / delta tends to the absolute value, and alpha / delta stays."""
+    median = mc.KernelMachineRegressor(RBF, loss="absolute", alpha=0.1).fit(X, Y)
+    model = mc.KernelHuberRegressor(RBF, delta=1e-7, alpha=1e-8).fit(X, Y)
+    assert model.converged_
+    np.testing.assert_allclose(model.predict(Z), median.predict(Z), atol=1e-5)
+
+
+def test_a_kernel_far_too_large_for_its_alpha_is_announced() -> None:
+    """Sums that cancel to the last digit leave no function: better said than found out."""
+    for loss in ("huber", "absolute"):
+        model = mc.KernelMachineRegressor(mc.Linear(), loss=loss, alpha=1e-6)
+        with pytest.warns(NumericalWarning, match="scale the data"):
+            model.fit(1e8 * X, Y)
+        assert not model.converged_
+
+
 class StopAfter:
     """A callback that asks for a stop."""
 

@@ -9,8 +9,9 @@ At the minimum T = -D, the derivative of L. With W the second derivative of L an
 (dT, db) solves dT = -R + C (G R - 1 db'), where C = (G + W^-1)^-1. For a loss of single values C is
 W^1/2 B^-1 W^1/2 with B = I + W^1/2 G W^1/2, whose eigenvalues are at least 1; for a softmax it
 takes such a factor for each class and one more for what ties the classes. The intercepts follow
-from the condition that columns of T sum to zero (bordering). A step is shortened until it lowers
-the objective by a fraction of what its slope promises (Armijo).
+from the condition that columns of T sum to zero (bordering). A whole step is taken if it lowers the
+objective by a fraction of what its slope promises (Armijo) and does not lead up again on the other
+side; else the step that leads to the minimum along the line, which convexity makes easy to find.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
 
 _SUFFICIENT = 1e-4
-_HALVINGS = 50
+_FLAT = 0.9
+_RESOLUTION = 1e-6
 _IDLE_STEPS = 3
 _MOST_JITTER = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
@@ -208,7 +210,7 @@ def minimise(
         moved = problem.step(point)
         idle = 0 if moved.objective < point.objective - problem.rounding(point) else idle + 1
         point = moved
-        state = problem.state(point, alpha, tol)
+        state = problem.state(point, alpha, tol, excused=idle > 0)
         yield state
         if state.converged or idle >= _IDLE_STEPS:
             return
@@ -253,19 +255,31 @@ class _Problem:
         """The point after one step; the same if no step lowers the objective."""
         scaled, intercept = self._direction(point)
         spread = self.gram @ scaled
-        slope = float(np.sum(point.gradient * spread) + point.derivative.sum(axis=0) @ intercept)
-        length = 1.0
-        for _ in range(_HALVINGS):
-            moved = self.at(
+
+        def along(length: float) -> _Point:
+            return self.at(
                 point.scaled + length * scaled,
                 point.intercept + length * intercept,
                 point.spread + length * spread,
             )
-            allowed = point.objective + _SUFFICIENT * length * slope + self.rounding(point)
-            if moved.objective <= allowed:
-                return moved
-            length /= 2
-        return point
+
+        def slope(there: _Point) -> float:
+            change = there.derivative * (spread + intercept) + there.scaled * spread
+            return float(np.sum(change))
+
+        full, first = along(1.0), slope(point)
+        allowed = point.objective + _SUFFICIENT * first + self.rounding(point)
+        if full.objective <= allowed and slope(full) <= _FLAT * abs(first):
+            return full
+        # The objective is convex along the line: where it still falls, it is lower than before.
+        low, high, best = 0.0, 1.0, point
+        while high - low > _RESOLUTION * high and high > _EPS:
+            middle = along((low + high) / 2)
+            if slope(middle) <= 0:
+                low, best = (low + high) / 2, middle
+            else:
+                high = (low + high) / 2
+        return best
 
     def _direction(self, point: _Point) -> tuple[Array, Array]:
         gradient = point.gradient
@@ -288,12 +302,15 @@ class _Problem:
                 scaled = scaled - intercept[output] * border
         return scaled, intercept
 
-    def state(self, point: _Point, alpha: float, tol: float) -> State:
-        """The point with the norm of its gradient, measured against the terms that cancel."""
+    def state(self, point: _Point, alpha: float, tol: float, excused: bool) -> State:
+        """The point with the norm of its gradient, measured against the terms that cancel.
+
+        Where steps no longer lower the objective, rounding is an excuse.
+        """
         gradient, derivative = point.gradient, point.derivative
         curvature = self.loss.curvature(point.values)
         lost = curvature.size(rounding(self.gram, point.scaled, point.values))
-        lost = 8 * (lost + _EPS * np.abs(derivative))
+        lost = 8 * excused * (lost + _EPS * np.abs(derivative))
         parts = curvature.size(np.abs(point.values)) + np.abs(derivative)
         root = float(np.sqrt(alpha * np.trace(self.gram)))
         error = self._norm(gradient, alpha)
@@ -315,10 +332,10 @@ class _Problem:
 def _small(error: float, terms: float, parts: float, lost: float, tol: float) -> bool:
     """Whether an error is little beside the terms it is a difference of, or beside their rounding.
 
-    Rounding excuses no more than the square root of the tolerance, of the parts that make up the
+    Rounding excuses no more than a hundred times the tolerance, of the parts that make up the
     terms: beyond that, what was found is not the solution, even if no arithmetic finds a better.
     """
-    return error <= tol * terms + min(lost, float(np.sqrt(tol)) * parts)
+    return error <= tol * terms + min(lost, 100 * tol * parts)
 
 
 def rounding(gram: Array, scaled: Array, values: Array) -> Array:
