@@ -20,6 +20,7 @@ from benchmarks import (
     gradients,
     grams,
     keops,
+    machines,
     products,
     real_data,
     report,
@@ -36,6 +37,7 @@ GROUPS = {
     "gaussian_process": gaussian_process.races,
     "real_data": real_data.races,
     "classifier": classifier.races,
+    "machine": machines.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")
@@ -88,6 +90,8 @@ def _preamble(machine: dict[str, Any]) -> str:
         lines.append("GPyTorch is not installed: left out (pip install gpytorch)")
     if not real_data.available():
         lines.append("MERCER_DATA is not set: real data are left out")
+    if not machines.available():
+        lines.append("OSQP is not installed: left out (pip install osqp)")
     if not fma.available():
         lines.append("no C++ compiler: the share of FMA peak is left out")
     return "\n".join(lines)

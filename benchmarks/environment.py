@@ -27,7 +27,7 @@ KEOPS = {
     "KEOPS_CACHE_FOLDER": str(Path(tempfile.gettempdir()) / "mercer-benchmarks-keops"),
 }
 
-_PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "pykeops")
+_PACKAGES = ("mercer", "numpy", "scipy", "scikit-learn", "pykeops", "osqp")
 
 
 def enter() -> None:

@@ -12,7 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, plot, testing, validity
+from mercer import features, losses, penalties, plot, testing, validity
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -44,6 +44,12 @@ from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
+from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
+from mercer.models.machine_regression import (
+    KernelHuberRegressor,
+    KernelMachineRegressor,
+    KernelQuantileRegressor,
+)
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -71,6 +77,11 @@ __all__ = [
     "HistogramIntersection",
     "Integer",
     "Kernel",
+    "KernelHuberRegressor",
+    "KernelLogisticRegression",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelQuantileRegressor",
     "KernelRidge",
     "Laplacian",
     "Linear",
@@ -95,6 +106,8 @@ __all__ = [
     "Wendland",
     "White",
     "features",
+    "losses",
+    "penalties",
     "plot",
     "testing",
     "thread_count",

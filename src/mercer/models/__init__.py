@@ -6,6 +6,13 @@ from mercer.models.base import KernelEstimator
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
 from mercer.models.iterative import IterativeEstimator
+from mercer.models.machine import KernelMachine
+from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
+from mercer.models.machine_regression import (
+    KernelHuberRegressor,
+    KernelMachineRegressor,
+    KernelQuantileRegressor,
+)
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import (
     Contributions,
@@ -21,6 +28,12 @@ __all__ = [
     "GaussianProcessRegressor",
     "IterativeEstimator",
     "KernelEstimator",
+    "KernelHuberRegressor",
+    "KernelLogisticRegression",
+    "KernelMachine",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelQuantileRegressor",
     "KernelRidge",
     "NormalPredictions",
     "PrimalCoefficients",

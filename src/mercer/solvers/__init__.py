@@ -8,7 +8,11 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `centring`: weights and the intercept, which they share;
 - `problem`: the choice among them, and rows of weight zero;
 - `laplace`: the mode and the evidence of Gaussian-process classification, with `curvature`;
-- `quadrature`: probabilities, as means under Gaussians.
+- `quadrature`: probabilities, as means under Gaussians;
+- `newton`: smooth convex losses;
+- `smoothing`: losses with kinks, exactly, with a duality gap;
+- `quantiles`: several of these that must not cross;
+- `penalised`: any increasing penalty of the norm, by half its square at another weight.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""Losses: one small class each, with value, derivative, curvature and conjugate."""
+
+from __future__ import annotations
+
+from mercer.exceptions import ParameterError
+from mercer.losses.base import (
+    ClassificationLoss,
+    Kink,
+    Loss,
+    PiecewiseLinear,
+    RegressionLoss,
+    check_convex,
+)
+from mercer.losses.classification import Exponential, Hinge, Logistic, Multinomial, SquaredHinge
+from mercer.losses.regression import (
+    Absolute,
+    EpsilonInsensitive,
+    Gamma,
+    Huber,
+    Pinball,
+    Poisson,
+    Squared,
+)
+
+__all__ = [
+    "Absolute",
+    "ClassificationLoss",
+    "EpsilonInsensitive",
+    "Exponential",
+    "Gamma",
+    "Hinge",
+    "Huber",
+    "Kink",
+    "Logistic",
+    "Loss",
+    "Multinomial",
+    "PiecewiseLinear",
+    "Pinball",
+    "Poisson",
+    "RegressionLoss",
+    "Squared",
+    "SquaredHinge",
+    "check_convex",
+    "named",
+]
+
+#: Names that stand for a loss with its default parameters.
+NAMES: dict[str, Loss] = {
+    "squared": Squared(),
+    "absolute": Absolute(),
+    "huber": Huber(),
+    "pinball": Pinball(),
+    "epsilon_insensitive": EpsilonInsensitive(),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+    "logistic": Logistic(),
+    "hinge": Hinge(),
+    "squared_hinge": SquaredHinge(),
+    "exponential": Exponential(),
+}
+
+
+def named(loss: object, owner: str) -> Loss:
+    """The loss that an argument stands for.
+
+    Parameters
+    ----------
+    loss : Loss or str
+        A loss, or the name of one with default parameters.
+    owner : str
+        In whose name to refuse anything else.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.losses.named("huber", "Example")
+    Huber()
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if isinstance(loss, str) and loss in NAMES:
+        return NAMES[loss]
+    raise ParameterError(
+        f"{owner}: loss = {loss!r} is not a loss; pass one of {', '.join(map(repr, NAMES))}, or an "
+        "object such as mercer.losses.Huber(delta=1.0), or one of a class of your own that derives "
+        "from mercer.losses.RegressionLoss or ClassificationLoss."
+    )

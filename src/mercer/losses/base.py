@@ -1,0 +1,378 @@
+"""What a loss is: a convex function of the prediction, for every target."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.tree import Parameterised
+
+Array = NDArray[np.floating[Any]]
+
+#: Largest exponent: beyond it a step of a solver is refused anyway, and products do not overflow.
+_LARGEST_EXPONENT = 300.0
+
+#: Numbers between which a user's loss is tried, together with the targets and their scale.
+_TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
+_TRIED_TARGETS = 25
+
+
+class Kink(NamedTuple):
+    """A convex function of f that is linear on both sides of one point, where it is zero.
+
+    Attributes
+    ----------
+    location : ndarray
+        Where it bends.
+    low, high : ndarray
+        The slopes to the left and to the right, low <= 0 <= high.
+    """
+
+    location: Array
+    low: Array
+    high: Array
+
+
+class Loss(Parameterised):
+    """Base of losses l(y, f), convex in the prediction f.
+
+    A loss of your own derives from `RegressionLoss` or `ClassificationLoss` and has ``value`` and
+    ``derivative``; without a ``curvature`` the solver takes differences of the derivative.
+    Parameters are declared as those of kernels are.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.losses.Huber(delta=2.0)
+    Huber(delta=2.0)
+    >>> mc.losses.Huber(delta=1.0).value(0.0, 3.0)
+    array(2.5)
+    """
+
+    smooth: ClassVar[bool] = True
+    is_convex: ClassVar[bool] = True
+
+    def value(self, y: Any, f: Any) -> Array:
+        """The loss of predicting f where y is true, element by element.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        f : array-like
+            Predictions.
+
+        Returns
+        -------
+        ndarray
+            The losses.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no value(y, f)")
+
+    def derivative(self, y: Any, f: Any) -> Array:
+        """The derivative in f; where there is none, a number between the slopes of both sides.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        f : array-like
+            Predictions.
+
+        Returns
+        -------
+        ndarray
+            The derivatives.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no derivative(y, f)")
+
+    def curvature(self, y: Any, f: Any) -> Array:
+        """The second derivative in f; by default from differences of the first.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        f : array-like
+            Predictions.
+
+        Returns
+        -------
+        ndarray
+            Numbers >= 0.
+        """
+        f = np.asarray(f, dtype=np.float64)
+        step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(1.0, np.abs(f))
+        rise = np.asarray(self.derivative(y, f + step)) - np.asarray(self.derivative(y, f - step))
+        return np.asarray(np.maximum(rise / (2 * step), 0.0))
+
+    def conjugate(self, y: Any, s: Any) -> Array:
+        """The convex conjugate, sup_f s f - l(y, f); infinite where the supremum is.
+
+        Parameters
+        ----------
+        y : array-like
+            Targets.
+        s : array-like
+            Slopes.
+
+        Returns
+        -------
+        ndarray
+            The conjugate.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no conjugate(y, s)")
+
+
+class RegressionLoss(Loss):
+    """Base of losses with real targets; predictions are ``mean(f)``, by default f itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> class LogCosh(mc.losses.RegressionLoss):
+    ...     def value(self, y, f):
+    ...         return np.logaddexp(f - y, y - f) - np.log(2)
+    ...
+    ...     def derivative(self, y, f):
+    ...         return np.tanh(f - y)
+    >>> model = mc.KernelMachineRegressor(mc.Linear(), loss=LogCosh(), alpha=1e-6)
+    >>> model.fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).predict([[3.0]]).round(3)
+    array([7.])
+    """
+
+    def check_targets(self, y: Array, weights: Array, owner: str) -> None:
+        """Refuse targets for which the loss has no meaning, or no minimum.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Targets.
+        weights : ndarray of shape (n,)
+            Weights of the rows.
+        owner : str
+            In whose name to refuse.
+        """
+
+    def mean(self, f: Array) -> Array:
+        """The prediction that belongs to a value of the function.
+
+        Parameters
+        ----------
+        f : ndarray
+            Values of the fitted function.
+
+        Returns
+        -------
+        ndarray
+            Predictions on the scale of the targets.
+        """
+        return f
+
+    def start(self, y: Array, weights: Array) -> float:
+        """A constant from which to begin, near the best one.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Targets.
+        weights : ndarray of shape (n,)
+            Weights of the rows, positive.
+
+        Returns
+        -------
+        float
+            By default the weighted median.
+        """
+        order = np.argsort(y)
+        mass = np.cumsum(weights[order])
+        return float(y[order][np.searchsorted(mass, mass[-1] / 2)])
+
+
+class ClassificationLoss(Loss):
+    """Base of losses with targets -1 and +1; more classes are told apart one against the rest."""
+
+    def probability(self, f: Array) -> Array:
+        """The probability of +1 where the function has value f, for losses that estimate one.
+
+        Parameters
+        ----------
+        f : ndarray
+            Values of the fitted function.
+
+        Returns
+        -------
+        ndarray
+            Numbers between 0 and 1, increasing in f.
+        """
+        raise NotImplementedError(f"{type(self).__name__} estimates no probabilities")
+
+    @property
+    def has_probability(self) -> bool:
+        """Whether the loss estimates probabilities."""
+        return type(self).probability is not ClassificationLoss.probability
+
+
+class PiecewiseLinear(Loss):
+    """Base of losses that are sums of kinks; they are minimised by finite smoothing."""
+
+    smooth: ClassVar[bool] = False
+
+    def kinks(self, y: Array) -> list[Kink]:
+        """The kinks for these targets, from left to right; their sum is the loss.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+
+        Returns
+        -------
+        list of Kink
+            The kinks, each with arrays that broadcast with y.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no kinks(y)")
+
+    def value(self, y: Any, f: Any) -> Array:
+        """The loss of predicting f where y is true, element by element."""
+        terms = [
+            np.where(f > kink.location, kink.high, kink.low) * (f - kink.location)
+            for kink in self.kinks(np.asarray(y))
+        ]
+        return np.asarray(sum(terms))
+
+    def derivative(self, y: Any, f: Any) -> Array:
+        """The slope; at a kink, the one nearest to 0."""
+        terms = [
+            np.where(
+                f == kink.location,
+                np.clip(0.0, kink.low, kink.high),
+                np.where(f > kink.location, kink.high, kink.low),
+            )
+            for kink in self.kinks(np.asarray(y))
+        ]
+        return np.asarray(sum(terms))
+
+    def curvature(self, y: Any, f: Any) -> Array:
+        """Zero, wherever there is one."""
+        return np.zeros(np.broadcast_shapes(np.shape(y), np.shape(f)))
+
+    def conjugate(self, y: Any, s: Any) -> Array:
+        """The conjugate: slopes are paid for at the location of their kink, the cheapest first."""
+        kinks = self.kinks(np.asarray(y))
+        rest = np.asarray(s - sum(kink.low for kink in kinks), dtype=np.float64)
+        total = np.asarray(sum(kink.low * kink.location for kink in kinks), dtype=np.float64)
+        outside = rest < -1e-12
+        for kink in kinks:
+            share = np.clip(rest, 0.0, kink.high - kink.low)
+            total, rest = total + share * kink.location, rest - share
+        return np.where(outside | (rest > 1e-12), np.inf, total)
+
+
+def exponential(f: Any) -> Array:
+    """The exponential function with a cap on the exponent.
+
+    Parameters
+    ----------
+    f : array-like
+        Exponents.
+
+    Returns
+    -------
+    ndarray
+        exp(min(f, 300)).
+    """
+    return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
+
+
+def check_convex(loss: Loss, y: Array, owner: str) -> None:
+    """Refuse a loss that is seen not to be convex, or whose derivative is not its own.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss, usually a user's.
+    y : ndarray of shape (n,)
+        Targets it will meet.
+    owner : str
+        In whose name to refuse.
+
+    Raises
+    ------
+    ParameterError
+        With two predictions between which the loss lies above its chord, or where the derivative
+        and the differences of the value disagree.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> mc.losses.check_convex(mc.losses.Squared(), np.array([0.0, 1.0]), "Example")
+    """
+    targets = np.unique(y)
+    targets = targets[np.linspace(0, len(targets) - 1, _TRIED_TARGETS).astype(int)]
+    spread = float(np.ptp(y)) or 1.0
+    grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + spread * _TRIALS / 10]))
+    first, second = (axis.ravel() for axis in np.meshgrid(grid, grid))
+    for target in targets:
+        same = np.full_like(first, target)
+        with np.errstate(all="ignore"):
+            ends = [np.asarray(loss.value(same, f), float) for f in (first, second)]
+            excess = np.asarray(loss.value(same, (first + second) / 2), float) - sum(ends) / 2
+        size = 1e-10 * (np.abs(ends[0]) + np.abs(ends[1]) + 1e-300)
+        bad = np.flatnonzero(np.isfinite(excess) & (excess > size))
+        if bad.size or not loss.is_convex:
+            worst = bad[np.argmax(excess[bad])] if bad.size else 0
+            raise ParameterError(
+                f"{owner}: loss = {loss!r} is not convex: for y = {target:g} its value half-way "
+                f"between f = {first[worst]:g} and f = {second[worst]:g} exceeds the mean of its "
+                f"values there by {excess[worst]:.3g}; pass a loss that is convex in f, such as "
+                "mercer.losses.Huber()."
+            )
+        _check_derivative(loss, float(target), grid, owner)
+
+
+def _check_derivative(loss: Loss, target: float, grid: Array, owner: str) -> None:
+    """For a convex function, secants lie between the derivatives at their ends."""
+    left, right = grid[:-1], grid[1:]
+    same = np.full_like(left, target)
+    with np.errstate(all="ignore"):
+        low, high = (np.asarray(loss.derivative(same, f), float) for f in (left, right))
+        ends = [np.asarray(loss.value(same, f), float) for f in (left, right)]
+        secant = (ends[1] - ends[0]) / (right - left)
+        rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1])) / (right - left)
+    slack = rounding + 1e-6 * (np.abs(low) + np.abs(high)) + 1e-12
+    bad = np.flatnonzero((secant < low - slack) | (secant > high + slack))
+    if bad.size:
+        at = bad[0]
+        raise ParameterError(
+            f"{owner}: loss = {loss!r} has a derivative that is not that of its value: for "
+            f"y = {target:g} the value rises by {secant[at]:.4g} per unit between "
+            f"f = {left[at]:g} and f = {right[at]:g}, where the derivative is {low[at]:.4g} and "
+            f"{high[at]:.4g}; correct derivative(y, f)."
+        )
+
+
+def refuse_targets(owner: str, loss: Loss, bad: NDArray[np.bool_], y: Array, rule: str) -> None:
+    """Refuse targets outside the domain of a loss.
+
+    Parameters
+    ----------
+    owner : str
+        In whose name to refuse.
+    loss : Loss
+        The loss.
+    bad : ndarray of bool
+        Which targets are outside.
+    y : ndarray
+        The targets.
+    rule : str
+        What targets have to be, and what to use otherwise.
+    """
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"{owner}: y[{row}] = {y[row]:g}, but loss = {loss!r} needs {rule}.")

@@ -1,0 +1,336 @@
+"""The representer theorem as code: any convex loss, any increasing penalty, any kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
+
+from mercer import losses, memory, penalties, validity
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
+from mercer.kernels.base import Kernel
+from mercer.losses import Loss
+from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.representer import RepresenterModel
+from mercer.models.tasks import Options, Task
+from mercer.parallel import blas_threads
+from mercer.penalties import HalfSquare, Penalty
+from mercer.solvers import cholesky
+from mercer.solvers.newton import State
+from mercer.solvers.penalised import effective_alpha
+
+Array = NDArray[np.floating[Any]]
+
+# In Gram matrices: the matrix, itself scaled and the factor; one more factor for each class.
+_MATRICES = 4.1
+
+# Below this many rows LAPACK's threads wait for each other longer than they work.
+_FEW_ROWS = 1500
+
+
+class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
+    """A callback has asked to stop."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The Gram matrix of the rows that count, and what is to be fitted to them."""
+
+    gram: Array
+    means: Array
+    rows: NDArray[np.intp]
+    n: int
+    task: Task
+
+    def start(self) -> tuple[Array, Array]:
+        return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
+
+
+class KernelMachine(IterativeEstimator, RepresenterModel):
+    """Base of the regressor and the classifier: the fit, for any loss.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        The kernel; None for an RBF with ``length_scale="scale"``.
+    alpha : float
+        Positive weight of the penalty.
+    fit_intercept : bool
+        Whether to fit constants, which are not penalised.
+    penalty : Penalty or None
+        A strictly increasing function of the norm; None for half the square.
+    tol : float
+        How small the gradient or the duality gap has to be, relative to its terms.
+    max_iter : int
+        The largest number of steps, for each function that is fitted.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None,
+        alpha: float,
+        fit_intercept: bool,
+        *,
+        penalty: Penalty | None,
+        tol: float,
+        max_iter: int,
+    ) -> None:
+        super().__init__(kernel)
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.penalty = penalty
+        self.tol = tol
+        self.max_iter = max_iter
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            self.loss_ = self._checked_loss()
+            problem = self._prepare(X, y, sample_weight)
+            threads = 1 if len(problem.gram) < _FEW_ROWS else None
+            with self._iterations(X, y, None) as report, blas_threads(threads):
+                try:
+                    _Search(self, problem, report).run()
+                except _Stopped:
+                    self.converged_ = False
+                else:
+                    self._warn_if_short()
+        return self
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``loss__delta=v`` and ``kernel__path=v`` put new objects in place.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        for name in {"loss", "penalty"} & self.get_params(deep=False).keys():
+            prefix = f"{name}__"
+            inner = {k.removeprefix(prefix): params[k] for k in params if k.startswith(prefix)}
+            if inner:
+                params = {k: v for k, v in params.items() if not k.startswith(prefix)}
+                given = params.get(name, getattr(self, name))
+                base = given or HalfSquare() if name == "penalty" else self._named(given)
+                params[name] = base.replace(**inner)
+        super().set_params(**params)
+        return self
+
+    # The problem --------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Problem:
+        kernel = self._kernel_or_default(self.kernel)
+        self.points_ = self._validate_points(kernel, X, reset=True)
+        n = len(self.points_)
+        targets = self._checked_targets(y, n)
+        given = self._validate_weights(sample_weight, targets)
+        weights = np.ones(n) if given is None else given
+        rows = np.flatnonzero(weights > 0)
+        self.kernel_ = kernel.resolve(self.points_, given)
+        task = self._task(self.loss_, targets[rows], weights[rows])
+        gram = self._gram(rows, task.n_outputs)
+        means = np.zeros(len(gram))
+        if self.fit_intercept:
+            # Any constant may be added to the kernel: without the mean, more digits are left.
+            means = gram.mean(axis=0)
+            gram -= means + means[:, None] - means.mean()
+        return _Problem(gram, means, rows, n, task)
+
+    def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
+        owner, kernel, n = type(self).__name__, self.kernel_, len(self.points_)
+        matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
+        memory.require(int(matrices * n * n * 8), f"{owner} on {n} rows", "fit on fewer rows")
+        gram = kernel(self.points_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(gram.sum())
+        if not finite:
+            raise DataError(
+                f"{owner}: {kernel!r} gives a Gram matrix with NaN or infinity; scale the data, or "
+                "use a kernel that grows less fast."
+            )
+        if kernel.is_psd is not True:
+            self._check_positive(kernel, gram)
+        gram = gram.astype(np.float64, copy=False)
+        return gram if len(rows) == n else gram[np.ix_(rows, rows)]
+
+    def _check_positive(self, kernel: Kernel, gram: Array) -> None:
+        """Refuse the matrix of a kernel that is not known to be valid, if it is not."""
+        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
+        if cholesky.is_positive_definite(gram, slack):
+            return
+        report = validity.check(gram)
+        if report.valid is False:
+            raise ValidityError(
+                f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid, so that the "
+                f"objective has no minimum. {report} Use a kernel whose is_psd is True, or pass a "
+                "matrix repaired by mercer.validity.repair with Precomputed()."
+            )
+
+    @abstractmethod
+    def _checked_targets(self, y: ArrayLike, n: int) -> Any:
+        """The targets, of the right kind, one for each row."""
+
+    @abstractmethod
+    def _task(self, loss: Any, targets: Any, weights: Array) -> Task:
+        """What is to be fitted to the rows that count."""
+
+    # What is learned ----------------------------------------------------------------------------
+
+    def _fitted(self, problem: _Problem, state: State, alpha: float, steps: int) -> dict[str, Any]:
+        """The fitted attributes that belong to a state of the solver."""
+        dual = np.zeros((problem.n, problem.task.n_outputs))
+        scaled = state.scaled
+        if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
+            scaled = scaled - scaled.mean(axis=0)
+        dual[problem.rows] = scaled / alpha
+        intercept = state.intercept - problem.means @ dual[problem.rows]
+        columns = self._has_columns
+        error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
+        return {
+            "dual_coef_": dual if columns else dual[:, 0],
+            "intercept_": intercept if columns else float(intercept[0]),
+            "alpha_": alpha,
+            "n_iter_": steps,
+            "converged_": state.converged,
+            error: state.error,
+        }
+
+    @property
+    @abstractmethod
+    def _has_columns(self) -> bool:
+        """Whether there is one function for each class or quantile, or a single one."""
+
+    def _warn_if_short(self) -> None:
+        if self.converged_:
+            return
+        what = "norm of the gradient" if self.loss_.smooth else "duality gap"
+        error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
+        warn(
+            f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
+            f"{error:.3g}, more than tol = {self.tol:g} allows; scale the data, or "
+            f"raise alpha, tol or max_iter ({self.max_iter}).",
+            NumericalWarning,
+        )
+
+    # Parameters ---------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        for name in ("alpha", "tol"):
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and np.isfinite(float(value)) and float(value) > 0):
+                raise ParameterError(
+                    f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
+                    f"{'1.0' if name == 'alpha' else '1e-8'}."
+                )
+        whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
+        if not whole or self.max_iter < 1:
+            raise ParameterError(
+                f"{owner}: max_iter = {self.max_iter!r} is not a whole number >= 1; pass for "
+                "example 1000."
+            )
+        if self.penalty is not None:
+            penalties.check_increasing(self.penalty, owner)
+
+    def _named(self, loss: object) -> Loss:
+        return losses.named(loss, type(self).__name__)
+
+    @abstractmethod
+    def _given_loss(self) -> Loss | str:
+        """The loss that the parameters ask for."""
+
+    def _checked_loss(self) -> Loss:
+        loss = self._named(self._given_loss())
+        if not isinstance(loss, self._kind):
+            raise ParameterError(
+                f"{type(self).__name__}: loss = {loss!r} is not for {self._purpose}; pass one such "
+                f"as {self._example}, or use {self._other}."
+            )
+        return loss
+
+    _kind: type[Loss]
+    _purpose: str
+    _example: str
+    _other: str
+
+    @property
+    def _options(self) -> Options:
+        return Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter))
+
+
+class _Search:
+    """Runs solvers: once for half the squared norm, else until the penalty's weight is found."""
+
+    def __init__(self, model: KernelMachine, problem: _Problem, report: Report) -> None:
+        self.model, self.problem, self.report = model, problem, report
+        self.start, self.steps = problem.start(), 0
+
+    def run(self) -> None:
+        """Fit, and store what was learned."""
+        model, alpha = self.model, float(self.model.alpha)
+        if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
+            alpha = effective_alpha(self._measure, alpha, model.penalty)
+        self._store(self._solve(alpha), alpha)
+
+    def _store(self, state: State, alpha: float) -> None:
+        fitted = self.model._fitted(self.problem, state, alpha, self.steps)
+        self.model.__dict__.update(fitted)
+
+    def _measure(self, alpha: float) -> tuple[float, float]:
+        """Loss and norm of the best function at one weight."""
+        state = self._solve(alpha)
+        if np.isinf(alpha):
+            return state.loss, 0.0
+        square = float(np.sum(state.scaled * (self.problem.gram @ state.scaled)))
+        return state.loss, float(np.sqrt(max(square, 0.0))) / alpha
+
+    def _solve(self, alpha: float) -> State:
+        gram, weight = self.problem.gram, alpha
+        if np.isinf(alpha):  # nothing is left but the constants
+            gram, weight = np.zeros_like(gram), 1.0
+        state: State | None = None
+        for state in self.problem.task.states(gram, weight, self.start, self.model._options):
+            self.steps += 1
+            self._say(state, alpha)
+        assert state is not None
+        self.start = state.scaled, state.intercept
+        return state
+
+    def _say(self, state: State, alpha: float) -> None:
+        """Report a step; the state is bound now, and looked at only if somebody asks."""
+        steps = self.steps
+
+        def fitted() -> dict[str, Any]:
+            return self.model._fitted(self.problem, state, alpha, steps)
+
+        if self.report(fitted):
+            self._store(state, alpha)
+            raise _Stopped

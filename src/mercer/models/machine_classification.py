@@ -1,0 +1,283 @@
+"""Classification with any convex loss, and logistic regression by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mercer import losses
+from mercer.exceptions import DataError
+from mercer.kernels.base import Kernel
+from mercer.losses import ClassificationLoss, Logistic, Loss
+from mercer.models.machine import KernelMachine
+from mercer.models.tasks import Joint, Separate, Task
+from mercer.penalties import Penalty
+
+Array = NDArray[np.floating[Any]]
+
+
+def _estimates_probabilities(model: KernelMachineClassifier) -> bool:
+    loss = model._checked_loss()
+    if isinstance(loss, ClassificationLoss) and loss.has_probability:
+        return True
+    raise AttributeError(
+        f"{type(model).__name__}: loss = {loss!r} estimates no probabilities; use Logistic() or "
+        "Exponential()."
+    )
+
+
+class KernelMachineClassifier(ClassifierMixin, KernelMachine):
+    r"""Classification with any convex loss.
+
+    For two classes, y being -1 and +1, the function f(x) = sum_i a_i k(x, x_i) + b minimises
+
+    .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \alpha\, \Omega(\|f - b\|_k), \qquad
+       \Omega(t) = t^2 / 2 \text{ by default,}
+
+    and its sign is the prediction. For more classes there is one function each: jointly by the
+    multinomial likelihood for the logistic loss, one class against the rest for others.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    loss : Loss or str, default="logistic"
+        A loss for classes of `mercer.losses`, or one of your own, a class that derives from
+        ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
+        "exponential" stand for the losses.
+    alpha : float, default=1.0
+        Positive weight of the penalty; for the logistic and the hinge loss, 1 / C.
+    fit_intercept : bool, default=True
+        Whether to fit the constants b, which are not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
+        half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms, or the duality gap, relative to the
+        objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each function that is fitted.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, those of rows of weight zero left out.
+    dual_coef_ : ndarray of shape (n,) or (n, n_classes)
+        The coefficients a; zero for a row of weight zero.
+    intercept_ : float or ndarray of shape (n_classes,)
+        The constant b; 0.0 without an intercept.
+    loss_ : Loss
+        The loss.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers.
+    points_ : Points
+        The training points, as the kernel prepared them.
+    alpha_ : float
+        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
+        default penalty, infinite if the best function is a constant.
+    n_iter_ : int
+        Steps that the solver took.
+    converged_ : bool
+        Whether the gradient or the duality gap is as small as `tol` asks.
+    gradient_norm_ : float
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
+        Only for smooth losses.
+    dual_gap_ : float
+        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
+        its minimum. Only for losses with kinks.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelLogisticRegression : The logistic loss by another name.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> y = ["same", "different", "different", "same"]
+    >>> model = mc.KernelMachineClassifier(mc.RBF(length_scale=0.5), loss="hinge", alpha=0.1)
+    >>> model.fit(X, y).predict([[0.1, 0.9], [0.9, 0.9]])
+    array(['different', 'same'], dtype='<U9')
+    """
+
+    _kind = ClassificationLoss
+    _purpose = "classes"
+    _example = "mercer.losses.Logistic()"
+    _other = "KernelMachineRegressor"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: Loss | str = "logistic",
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        self.loss = loss
+
+    def _given_loss(self) -> Loss | str:
+        return self.loss
+
+    def decision_function(self, X: Any) -> Array:
+        """The values of the fitted function or functions.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_classes)
+            For two classes, positive values speak for the second.
+        """
+        return self._function_values(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The classes.
+        """
+        values = self.decision_function(X)
+        codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @available_if(_estimates_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, for losses that estimate them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Rows that sum to 1, largest for the class that `predict` returns.
+        """
+        values = self.decision_function(X)
+        assert isinstance(self.loss_, ClassificationLoss)
+        if values.ndim == 1:
+            second = self.loss_.probability(values)
+            return np.column_stack([1 - second, second])
+        if isinstance(self.loss_, Logistic):
+            return losses.Multinomial().probability(values)
+        shares = self.loss_.probability(values)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    @property
+    def _has_columns(self) -> bool:
+        return len(self.classes_) > 2
+
+    def _checked_targets(self, y: ArrayLike, n: int) -> NDArray[Any]:
+        owner = type(self).__name__
+        if y is None:
+            raise DataError(
+                f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
+            )
+        with self._as_data_error():
+            labels: NDArray[Any] = column_or_1d(y, warn=True)
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+        if len(labels) != n:
+            raise DataError(
+                f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
+            )
+        return labels
+
+    def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
+        self.classes_, codes = np.unique(targets, return_inverse=True)
+        k = len(self.classes_)
+        if k < 2:
+            only = self.classes_.tolist()[0]
+            raise DataError(
+                f"{type(self).__name__}: y has only one class, {only!r}, among the rows of "
+                "positive weight; pass data with at least two classes."
+            )
+        if not type(loss).__module__.startswith("mercer."):
+            losses.check_convex(loss, np.array([-1.0, 1.0]), type(self).__name__)
+        if k > 2 and isinstance(loss, Logistic):
+            return Joint(codes, weights, k)
+        wanted = np.arange(k) if k > 2 else np.array([1])
+        signs = np.where(codes[:, None] == wanted, 1.0, -1.0)
+        return Separate(loss, signs, weights, np.zeros(len(wanted)))
+
+
+class KernelLogisticRegression(KernelMachineClassifier):
+    r"""Logistic regression with a kernel: probabilities of two or more classes.
+
+    With a linear kernel it is logistic regression with C = 1 / alpha.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    alpha : float, default=1.0
+        Positive weight of the penalty, 1 / C.
+    fit_intercept : bool, default=True
+        Whether to fit the constants b, which are not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms.
+    max_iter : int, default=1000
+        The largest number of steps.
+
+    See Also
+    --------
+    KernelMachineClassifier : Any loss; the fitted attributes are described there.
+
+    References
+    ----------
+    .. [1] J. Zhu, T. Hastie (2005). Kernel logistic regression and the import vector machine.
+       Journal of Computational and Graphical Statistics 14(1).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> model = mc.KernelLogisticRegression(mc.Linear(), alpha=0.1).fit(X, y)
+    >>> model.predict_proba([[1.5]]).round(3)
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+
+    def _given_loss(self) -> Loss:
+        return Logistic()

@@ -1,0 +1,316 @@
+"""Regression with any convex loss, and its best-known cases by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_pinball_score
+from sklearn.utils.validation import column_or_1d
+
+from mercer import losses
+from mercer.kernels.base import Kernel
+from mercer.losses import Huber, Loss, Pinball, RegressionLoss
+from mercer.models.machine import KernelMachine
+from mercer.models.tasks import Quantiles, Separate, Task
+from mercer.penalties import Penalty
+
+Array = NDArray[np.floating[Any]]
+
+
+class KernelMachineRegressor(RegressorMixin, KernelMachine):
+    r"""Regression with any convex loss.
+
+    The function f(x) = sum_i a_i k(x, x_i) + b minimises
+
+    .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \alpha\, \Omega(\|f - b\|_k), \qquad
+       \Omega(t) = t^2 / 2 \text{ by default.}
+
+    That the best of all functions has this form is the representer theorem: it needs no more than
+    that Omega is strictly increasing.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    loss : Loss or str, default="squared"
+        A loss for real targets of `mercer.losses`, or one of your own, a class that derives from
+        ``mercer.losses.RegressionLoss``. The names "squared", "absolute", "huber", "pinball",
+        "epsilon_insensitive", "poisson" and "gamma" stand for the losses with their defaults.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
+        half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms, or the duality gap, relative to the
+        objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each function that is fitted.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n,) or (n, n_quantiles)
+        The coefficients a; zero for a row of weight zero.
+    intercept_ : float or ndarray of shape (n_quantiles,)
+        The constant b; 0.0 without an intercept.
+    loss_ : Loss
+        The loss.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers.
+    points_ : Points
+        The training points, as the kernel prepared them.
+    alpha_ : float
+        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
+        default penalty, infinite if the best function is a constant.
+    n_iter_ : int
+        Steps that the solver took.
+    converged_ : bool
+        Whether the gradient or the duality gap is as small as `tol` asks.
+    gradient_norm_ : float
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
+        Only for smooth losses.
+    dual_gap_ : float
+        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
+        its minimum. Only for losses with kinks.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : Squared loss, faster and with leave-one-out errors.
+    KernelQuantileRegressor : The pinball loss by another name.
+    KernelHuberRegressor : The Huber loss by another name.
+
+    Notes
+    -----
+    Smooth losses are minimised by Newton's method. Losses with kinks are smoothed, solved for a
+    width that falls until it is known which points sit at a kink, and then exactly.
+
+    References
+    ----------
+    .. [1] B. Schölkopf, R. Herbrich, A. J. Smola (2001). A generalized representer theorem. COLT.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.arange(8.0)[:, None]
+    >>> y = 2 * X.ravel() + 1
+    >>> y[3] = 1000  # an outlier
+    >>> model = mc.KernelMachineRegressor(mc.Linear(), loss="absolute", alpha=1e-3).fit(X, y)
+    >>> model.predict([[10.0]]).round(3)
+    array([21.])
+    >>> bool(model.dual_gap_ < 1e-6)
+    True
+    """
+
+    _kind = RegressionLoss
+    _purpose = "real targets"
+    _example = "mercer.losses.Huber()"
+    _other = "KernelMachineClassifier"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: Loss | str = "squared",
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        self.loss = loss
+
+    def _given_loss(self) -> Loss | str:
+        return self.loss
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets: quantiles, medians or means, as the loss has it.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_quantiles)
+            The predictions; for Poisson and gamma losses the mean exp(f).
+        """
+        values = self._function_values(X)
+        assert isinstance(self.loss_, RegressionLoss)
+        return self.loss_.mean(values)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The coefficient of determination; for several quantiles, their mean share of loss.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        y : array-like of shape (m,)
+            True targets.
+        sample_weight : array-like of shape (m,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant. Of a quantile, the share of
+            its pinball loss that is explained.
+        """
+        if not self._has_columns:
+            return float(super().score(X, y, sample_weight))
+        assert isinstance(self.loss_, Pinball)
+        columns = zip(self.loss_.levels, self.predict(X).T, strict=True)
+        scores = [
+            d2_pinball_score(y, predicted, alpha=level, sample_weight=sample_weight)
+            for level, predicted in columns
+        ]
+        return float(np.mean(scores))
+
+    @property
+    def _has_columns(self) -> bool:
+        return isinstance(self.loss_, Pinball) and self.loss_.several
+
+    def _checked_targets(self, y: ArrayLike, n: int) -> Array:
+        targets = self._validate_targets(y, n)
+        with self._as_data_error():
+            column: Array = column_or_1d(targets, warn=True).astype(np.float64)
+        return column
+
+    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
+        owner = type(self).__name__
+        loss.check_targets(targets, weights, owner)
+        if not type(loss).__module__.startswith("mercer."):
+            losses.check_convex(loss, targets, owner)
+        constant = loss.start(targets, weights) if self.fit_intercept else 0.0
+        if isinstance(loss, Pinball):
+            parts = [Pinball(quantile=float(level)) for level in loss.levels]
+            constants = np.full(len(parts), constant)
+            return Quantiles(list(parts), loss.levels, targets, weights, constants)
+        return Separate(loss, targets[:, None], weights, np.array([constant]))
+
+
+class KernelQuantileRegressor(KernelMachineRegressor):
+    r"""Quantiles of the target, given the data: the machine with the pinball loss.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    quantile : float or array of shape (n_quantiles,), default=0.5
+        The quantile or quantiles. With several, a higher one is never below a lower one at the
+        training points.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the duality gap has to be, relative to the objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each quantile.
+
+    See Also
+    --------
+    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 1, 99)[:, None]
+    >>> y = np.random.default_rng(0).normal(size=99) * (1 + X.ravel())
+    >>> model = mc.KernelQuantileRegressor(quantile=[0.1, 0.5, 0.9], alpha=0.1).fit(X, y)
+    >>> model.predict([[0.0], [1.0]]).shape
+    (2, 3)
+    >>> (y[:, None] <= model.predict(X)).mean(axis=0).round(1)
+    array([0.1, 0.5, 0.9])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        quantile: float | ArrayLike = 0.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+        self.quantile = quantile
+
+    def _given_loss(self) -> Loss:
+        return Pinball(quantile=self.quantile)
+
+
+class KernelHuberRegressor(KernelMachineRegressor):
+    r"""Regression that outliers cannot pull far: the machine with the Huber loss.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    delta : float, default=1.35
+        Residuals count by half their square up to delta, and linearly beyond. It is in the units
+        of y.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms.
+    max_iter : int, default=1000
+        The largest number of steps.
+
+    See Also
+    --------
+    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.arange(8.0)[:, None]
+    >>> y = 2 * X.ravel() + 1
+    >>> y[3] = 1000  # an outlier
+    >>> model = mc.KernelHuberRegressor(mc.Linear(), delta=0.1, alpha=1e-3).fit(X, y)
+    >>> model.predict([[10.0]]).round(1)
+    array([21.])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        delta: float = 1.35,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+        self.delta = delta
+
+    def _given_loss(self) -> Loss:
+        return Huber(delta=self.delta)

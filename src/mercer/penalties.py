@@ -1,0 +1,175 @@
+"""Penalties: strictly increasing functions of the norm of the fitted function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import ParameterError
+from mercer.kernels.parameters import Positive
+from mercer.kernels.tree import Parameterised
+
+__all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]
+
+Array = NDArray[np.floating[Any]]
+
+_TRIALS = np.geomspace(1e-3, 1e2, 121)
+
+
+class Penalty(Parameterised):
+    """Base of penalties Omega(t) of the norm t of a function.
+
+    A penalty of your own has ``value`` and ``derivative``. It has to be strictly increasing: then
+    every minimiser is a sum of kernels at the training points, which is what the models compute.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> class Logarithm(mc.penalties.Penalty):
+    ...     def value(self, t):
+    ...         return np.log1p(t)
+    ...
+    ...     def derivative(self, t):
+    ...         return 1 / (1 + t)
+    >>> mc.penalties.check_increasing(Logarithm(), "Example")
+    """
+
+    def value(self, t: Any) -> Array:
+        """The penalty of functions of norm t.
+
+        Parameters
+        ----------
+        t : array-like
+            Norms, 0 or more.
+
+        Returns
+        -------
+        ndarray
+            The penalties.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no value(t)")
+
+    def derivative(self, t: Any) -> Array:
+        """The derivative in the norm.
+
+        Parameters
+        ----------
+        t : array-like
+            Norms, more than 0.
+
+        Returns
+        -------
+        ndarray
+            Positive numbers.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no derivative(t)")
+
+    @property
+    def is_convex(self) -> bool:
+        """Whether the derivative is seen never to fall."""
+        with np.errstate(all="ignore"):
+            slopes = np.asarray(self.derivative(_TRIALS), float)
+        slopes = slopes[np.isfinite(slopes)]
+        return bool(np.all(np.diff(slopes) >= -1e-9 * np.abs(slopes[1:])))
+
+
+class HalfSquare(Penalty):
+    """Half the squared norm, t^2 / 2: the default.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.penalties.HalfSquare().value(4.0))
+    8.0
+    """
+
+    def value(self, t: Any) -> Array:
+        """The penalty, t^2 / 2."""
+        return np.asarray(t, float) ** 2 / 2
+
+    def derivative(self, t: Any) -> Array:
+        """The norm itself."""
+        return np.asarray(t, float)
+
+
+class Norm(Penalty):
+    """The norm itself: a weight that is large enough makes the function exactly constant.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.penalties.Norm().derivative(4.0))
+    1.0
+    """
+
+    def value(self, t: Any) -> Array:
+        """The penalty, t."""
+        return np.asarray(t, float)
+
+    def derivative(self, t: Any) -> Array:
+        """One."""
+        return np.ones(np.shape(t))
+
+
+class Power(Penalty):
+    """A power of the norm, t^p / p; not convex below p = 1.
+
+    Parameters
+    ----------
+    exponent : float, default=2.0
+        The exponent p.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> float(mc.penalties.Power(exponent=3.0).derivative(2.0))
+    4.0
+    """
+
+    exponent = Positive(2.0, learned=False)
+
+    def value(self, t: Any) -> Array:
+        """The penalty, t^p / p."""
+        return np.asarray(np.asarray(t, float) ** self.exponent / self.exponent)
+
+    def derivative(self, t: Any) -> Array:
+        """The derivative, t^(p - 1)."""
+        return np.asarray(np.asarray(t, float) ** (self.exponent - 1))
+
+
+def check_increasing(penalty: object, owner: str) -> None:
+    """Refuse what is not a penalty, or not strictly increasing.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        A penalty, perhaps a user's.
+    owner : str
+        In whose name to refuse.
+
+    Raises
+    ------
+    ParameterError
+        With two norms of which the larger is penalised no more than the smaller.
+    """
+    if not isinstance(penalty, Penalty):
+        raise ParameterError(
+            f"{owner}: penalty = {penalty!r} is not a penalty; pass an object such as "
+            "mercer.penalties.Norm(), or one of a class that derives from mercer.penalties.Penalty."
+        )
+    with np.errstate(all="ignore"):
+        values = np.asarray(penalty.value(_TRIALS), float)
+        slopes = np.asarray(penalty.derivative(_TRIALS), float)
+    # Values may stop to change by rounding where a penalty saturates; derivatives need not.
+    bad = np.flatnonzero((np.diff(values) < 0) | ~(slopes[1:] > 0) | np.isnan(values[1:]))
+    if bad.size:
+        at = bad[0]
+        raise ParameterError(
+            f"{owner}: penalty = {penalty!r} is not strictly increasing: it is {values[at]:.6g} at "
+            f"norm {_TRIALS[at]:.4g}, and {values[at + 1]:.6g} at norm {_TRIALS[at + 1]:.4g}, with "
+            f"derivative {slopes[at + 1]:.3g}; pass one such as mercer.penalties.Norm(): "
+            "only where larger norms cost more is the best function a sum of kernels."
+        )
