@@ -49,6 +49,8 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models import budgets
+from mercer.models.lms import KernelLMS
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -74,6 +76,7 @@ __all__ = [
     "HistogramIntersection",
     "Integer",
     "Kernel",
+    "KernelLMS",
     "KernelRidge",
     "Laplacian",
     "Linear",
@@ -97,6 +100,7 @@ __all__ = [
     "Tanimoto",
     "Wendland",
     "White",
+    "budgets",
     "features",
     "testing",
     "thread_count",

@@ -1,0 +1,220 @@
+"""The function that an online model learns: a sum of kernels at some rows, or of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+
+if TYPE_CHECKING:
+    from mercer.models.budgets import Budget
+
+Array = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion:
+    """f = sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
+
+    It is a value: learning makes a new one, so that what was reported stays as it was.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    pool : Points
+        The dictionary so far, then the rows to learn from.
+    active : ndarray of shape (m,)
+        The rows of the pool that carry coefficients.
+    coef : ndarray of shape (m, n_outputs)
+        The coefficients.
+    """
+
+    kernel: Kernel
+    pool: Points
+    active: Rows
+    coef: Array
+
+    @property
+    def points(self) -> Points:
+        """The points that carry coefficients, free of the pool."""
+        return self.pool[self.active].detached()
+
+    def values(self, rows: Rows) -> Array:
+        """f at rows of the pool; no matrix is stored."""
+        if not len(self.active):
+            return np.zeros((len(rows), self.coef.shape[1]))
+        return np.asarray(self._operator(rows, self.active) @ self.coef, dtype=float)
+
+    def gram(self, rows: Rows, columns: Rows) -> Array:
+        """Kernel values between rows of the pool."""
+        return self._operator(rows, columns).toarray()
+
+    def diagonal(self, rows: Rows) -> Array:
+        """k(x, x) at rows of the pool."""
+        return np.asarray(self.kernel.diag(self.pool[rows]), dtype=float)
+
+    def _operator(self, rows: Rows, columns: Rows) -> Gram:
+        # A block of the Gram matrix of the pool, so that a row is known to be itself (`White`).
+        return Gram(self.kernel, self.kernel.gram(self.pool).pairs.block(rows, columns))
+
+    def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> KernelExpansion:
+        """The function factor * f + sum of increments_i k(x_i, .) over the rows."""
+        place = self.places()[rows]
+        known, fresh = place >= 0, place < 0
+        coef = np.concatenate([factor * self.coef, increments[fresh]])
+        coef[place[known]] += increments[known]
+        return KernelExpansion(
+            self.kernel, self.pool, np.concatenate([self.active, rows[fresh]]), coef
+        )
+
+    def places(self) -> Rows:
+        """Where each row of the pool stands among the active ones; -1 if it is not active."""
+        place = np.full(len(self.pool), -1, dtype=np.intp)
+        place[self.active] = np.arange(len(self.active))
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureExpansion:
+    """f = <weights, phi(.)> for explicit features phi: the same function without a dictionary.
+
+    Attributes
+    ----------
+    features : ndarray or csr_array of shape (n, p)
+        phi at the rows to learn from.
+    weights : ndarray of shape (p, n_outputs)
+        The coefficients of the features.
+    """
+
+    features: Any
+    weights: Array
+
+    def values(self, rows: Rows) -> Array:
+        """f at some rows."""
+        return np.asarray(self.features[rows] @ self.weights)
+
+    def gram(self, rows: Rows, columns: Rows) -> Array:
+        """Inner products of features."""
+        block = self.features[rows] @ self.features[columns].T
+        return np.asarray(block.toarray() if sp.issparse(block) else block)
+
+    def diagonal(self, rows: Rows) -> Array:
+        """Squared lengths of features."""
+        chosen = self.features[rows]
+        squares = chosen.multiply(chosen) if sp.issparse(chosen) else chosen * chosen
+        return np.asarray(squares.sum(axis=1), dtype=float).ravel()
+
+    def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> FeatureExpansion:
+        """The function factor * f + sum of increments_i <phi(x_i), phi(.)> over the rows."""
+        added = self.features[rows].T @ increments
+        return FeatureExpansion(self.features, factor * self.weights + added)
+
+
+class Sweep:
+    """A mini-batch taken row by row, with the kernel values of its pairs computed at once.
+
+    `values` holds f at the rows of the batch, and is kept true while f changes: a row that is
+    reached finds what a loop over single rows would have computed.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
+        self.expansion, self.rows = expansion, rows
+        self.values = expansion.values(rows)
+        self._block = expansion.gram(rows, rows)
+        self._increments = np.zeros((len(rows), expansion.coef.shape[1]))
+
+    def add(self, row: int, increment: Array) -> None:
+        """Add increment * k(x, .) to f, x being a row of the batch."""
+        self._increments[row] += increment
+        self.values += np.multiply.outer(self._block[:, row], increment)
+
+    def result(self) -> KernelExpansion:
+        """The function after the batch."""
+        return self.expansion.changed(self.rows, self._increments)
+
+
+class BudgetedSweep(Sweep):
+    """A sweep whose dictionary is kept by a budget.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    budget : Budget
+        What decides which points stay.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows, budget: Budget) -> None:
+        self.expansion, self.rows, self.budget = expansion, rows, budget
+        known = expansion.places()[rows]
+        fresh = known < 0
+        m = len(expansion.active)
+        self._columns = np.concatenate([expansion.active, rows[fresh]])
+        self._column_of = np.where(fresh, m + np.cumsum(fresh) - 1, known)
+        self.block = expansion.gram(rows, self._columns)
+        self.coef = np.zeros((len(self._columns), expansion.coef.shape[1]))
+        self.coef[:m] = expansion.coef
+        self.values = self.block[:, :m] @ expansion.coef
+        self.diagonal = expansion.diagonal(self._columns)
+        self.members = list(range(m))
+
+    def add(self, row: int, increment: Array) -> None:
+        """Add increment * k(x, .) to f, as the budget allows."""
+        self.budget.insert(self, row, int(self._column_of[row]), increment)
+
+    def decay(self, factor: float) -> None:
+        """Multiply f by a factor."""
+        self.coef *= factor
+        self.values *= factor
+
+    def result(self) -> KernelExpansion:
+        """The function after the batch."""
+        members = np.array(self.members, dtype=np.intp)
+        return KernelExpansion(
+            self.expansion.kernel, self.expansion.pool, self._columns[members], self.coef[members]
+        )
+
+    # What budgets do ------------------------------------------------------------------------------
+
+    def change(self, column: int, increment: Array) -> None:
+        """Add to the coefficient of one column."""
+        self.coef[column] += increment
+        self.values += np.multiply.outer(self.block[:, column], increment)
+
+    def change_all(self, columns: list[int], increments: Array) -> None:
+        """Add to the coefficients of several columns."""
+        self.coef[columns] += increments
+        self.values += self.block[:, columns] @ increments
+
+    def drop(self, column: int) -> None:
+        """Take a column out of the dictionary and its term out of f."""
+        self.change(column, -self.coef[column])
+        self.coef[column] = 0.0
+        self.members.remove(column)
+
+    def gram(self, columns: list[int]) -> Array:
+        """Kernel values among columns."""
+        return self._square[np.ix_(columns, columns)]
+
+    @cached_property
+    def _square(self) -> Array:
+        return self.expansion.gram(self._columns, self._columns)
