@@ -51,6 +51,7 @@ from mercer.kernels.strings import Spectrum
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models import budgets
 from mercer.models.lms import KernelLMS
+from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.parallel import thread_count, threads
 
@@ -77,6 +78,7 @@ __all__ = [
     "Integer",
     "Kernel",
     "KernelLMS",
+    "KernelPerceptron",
     "KernelRidge",
     "Laplacian",
     "Linear",

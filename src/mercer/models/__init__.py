@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mercer.models.base import KernelEstimator
 from mercer.models.iterative import IterativeEstimator
+from mercer.models.lms import KernelLMS
+from mercer.models.online import OnlineModel
+from mercer.models.perceptron import KernelPerceptron
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge import KernelRidge
@@ -11,7 +14,10 @@ from mercer.models.ridge import KernelRidge
 __all__ = [
     "IterativeEstimator",
     "KernelEstimator",
+    "KernelLMS",
+    "KernelPerceptron",
     "KernelRidge",
+    "OnlineModel",
     "PrimalCoefficients",
     "RepresenterModel",
     "RidgePath",

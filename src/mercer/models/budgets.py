@@ -267,7 +267,8 @@ class Quantize(Budget):
 
 def _check_size(budget: Any) -> None:
     size = budget.size
-    if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+    whole = isinstance(size, Integral) and not isinstance(size, bool)
+    if not (whole and size >= 1):
         raise ParameterError(
             f"{type(budget).__name__}: size = {size!r} is not a whole number of at least 1; pass "
             "the number of points to keep, such as 100."
@@ -277,7 +278,8 @@ def _check_size(budget: Any) -> None:
 def _inverse(gram: Array) -> Array:
     """The inverse of a Gram matrix, with a ridge below what the function can show."""
     m = len(gram)
-    scale = float(gram.diagonal().mean()) or 1.0
+    mean = float(gram.diagonal().mean())
+    scale = mean if mean > 0 else 1.0
     relative = max(_RIDGE, 10 * m * float(np.finfo(gram.dtype).eps))
     ridged = gram.astype(float) + relative * scale * np.eye(m)
     try:

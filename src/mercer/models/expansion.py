@@ -50,7 +50,7 @@ class KernelExpansion:
         return self.pool[self.active].detached()
 
     def values(self, rows: Rows) -> Array:
-        """f at rows of the pool; no matrix is stored."""
+        """Values of f at rows of the pool; no matrix is stored."""
         if not len(self.active):
             return np.zeros((len(rows), self.coef.shape[1]))
         return np.asarray(self._operator(rows, self.active) @ self.coef, dtype=float)
@@ -100,7 +100,7 @@ class FeatureExpansion:
     weights: Array
 
     def values(self, rows: Rows) -> Array:
-        """f at some rows."""
+        """Values of f at some rows."""
         return np.asarray(self.features[rows] @ self.weights)
 
     def gram(self, rows: Rows, columns: Rows) -> Array:

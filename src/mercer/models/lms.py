@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from numbers import Real
@@ -25,7 +25,7 @@ from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
 from mercer.models.expansion import BudgetedSweep, FeatureExpansion, KernelExpansion, Rows
 from mercer.models.iterative import Report
-from mercer.models.online import OnlineModel, Progress, silent
+from mercer.models.online import OnlineModel, Progress, can_see_more, silent
 from mercer.solvers.descent import Descent, dual_descent, largest_eigenvalue, primal_descent
 
 Array = NDArray[np.floating[Any]]
@@ -42,6 +42,7 @@ class _Lesson:
     points: Points
     targets: Array
     weights: Array
+    is_vector: bool
     first: int = 0
 
     @property
@@ -200,7 +201,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 
     # Public methods -------------------------------------------------------------------------------
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the rows, beginning with the function zero.
 
@@ -233,9 +234,9 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     def _takes_single_rows(self) -> bool:
         if self.method == "batch":
             raise AttributeError('partial_fit needs method="stochastic"')
-        return True
+        return can_see_more(self)
 
-    @available_if(_takes_single_rows)
+    @available_if(_takes_single_rows)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once each; the function so far is where it begins.
 
@@ -280,9 +281,9 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         ndarray of shape (m,) or (m, n_targets)
             The predictions.
         """
-        if self.feature_map is None:
-            return self._function_values(X)
         check_is_fitted(self)
+        if not hasattr(self, "coef_"):
+            return self._function_values(X)
         points = self._validate_points(self.kernel_, X, reset=False)
         return np.asarray(self._features(points) @ self.coef_)
 
@@ -295,17 +296,22 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         given = None if sample_weight is None else lesson.weights
         self.kernel_ = kernel.resolve(points, given)
         self.intercept_ = 0.0
-        self._is_vector = np.ndim(y) == 1
+        self._is_vector = lesson.is_vector
         return lesson
 
     def _next_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Lesson:
+        if (self.feature_map is not None) != hasattr(self, "coef_"):
+            raise ParameterError(
+                "KernelLMS.partial_fit: feature_map was changed after the first call; keep it, or "
+                "fit anew."
+            )
         points = self._validate_points(self.kernel_, X, reset=False)
         lesson = self._lesson(points, y, sample_weight)
         known = self.coef_ if self.feature_map is not None else self.dual_coef_
         width = known.shape[1] if known.ndim == 2 else 1
-        if lesson.targets.shape[1] != width or (np.ndim(y) == 1) != self._is_vector:
+        if lesson.targets.shape[1] != width or lesson.is_vector != self._is_vector:
             raise DataError(
-                f"KernelLMS: y has shape {np.shape(y)}, but the targets seen before have "
+                f"KernelLMS: y has shape {np.asarray(y).shape}, but the targets seen before have "
                 f"{'one dimension' if self._is_vector else f'{width} columns'}; pass the same kind."
             )
         return lesson
@@ -318,7 +324,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             weights = np.ones(n)
         elif not weights.any():
             raise DataError("KernelLMS: all weights are zero; give some row a positive weight.")
-        return _Lesson(points, targets.reshape(n, -1).astype(float), weights)
+        columns = targets.reshape(n, -1).astype(float)
+        return _Lesson(points, columns, weights, targets.ndim == 1)
 
     def _kernel_of_model(self) -> Kernel:
         """The kernel, or that of the feature map."""
@@ -346,24 +353,26 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         advance = partial(self._advance, lesson=lesson)
         progress = self._learn(progress, lesson.rows, passes, advance, report)
         self.__dict__.update(self._fitted(progress))
+        self.__dict__.pop("residual_", None)  # of a batch before
+
+    def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
+        return progress.n_iter == passes
 
     def _start(self, lesson: _Lesson) -> tuple[Progress, _Lesson]:
         """The function so far, over a pool that ends with the rows of the lesson."""
         outputs = lesson.targets.shape[1]
-        curve = (self.learning_curve_.reshape(-1, outputs),) if self._has_learned() else ()
+        curve: tuple[Array, ...] = ()
+        if hasattr(self, "learning_curve_") and not hasattr(self, "residual_"):
+            curve = (self.learning_curve_.reshape(-1, outputs),)
         if self.feature_map is not None:
             features = self._features(lesson.points)
-            weights = np.zeros((features.shape[1], outputs))
-            if self._has_learned():
-                weights = self.coef_.reshape(-1, outputs)
+            zero = np.zeros((features.shape[1], outputs))
+            weights = getattr(self, "coef_", zero).reshape(-1, outputs)
             return Progress(FeatureExpansion(features, weights), curve), lesson
         pool, first = self._pooled(lesson.points)
         coef = self.dual_coef_.reshape(-1, outputs) if first else np.zeros((0, outputs))
         expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
-        return Progress(expansion, curve), _Lesson(pool, lesson.targets, lesson.weights, first)
-
-    def _has_learned(self) -> bool:
-        return hasattr(self, "learning_curve_")
+        return Progress(expansion, curve), replace(lesson, points=pool, first=first)
 
     def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:
         """One mini-batch."""
@@ -431,11 +440,11 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         """The step size given, if steps of this size come to rest."""
         step, total = float(self.step_size), curvature + float(self.alpha)
         if total > 0 and step >= 2 / total:
-            alpha = f" + alpha = {total:.6g}" if self.alpha else ""
+            alpha = f" plus alpha = {self.alpha:.6g}" if self.alpha else ""
             raise ParameterError(
-                f"KernelLMS: step_size = {step:.6g} diverges, because it is not below "
-                f"2 / {total:.6g} = {2 / total:.6g}, where {name} = {curvature:.6g}{alpha}; pass "
-                f'a smaller one, such as {1 / total:.3g}, or "auto".'
+                f"KernelLMS: step_size = {step:.6g} would make the errors grow, because it is not "
+                f"below {2 / total:.6g}, which is 2 / ({name} = {curvature:.6g}{alpha}); pass a "
+                f'smaller one, such as {1 / total:.3g}, or "auto".'
             )
         return step
 
@@ -491,9 +500,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             )
             self.step_size_ = self._batch_step(curvature)
             return primal_descent(features, targets, weights, self.step_size_, self.alpha)
-        memory.require(
-            int(1.1 * n * n * 8), f"KernelLMS on {n} rows", 'use method="stochastic"'
-        )
+        memory.require(int(1.1 * n * n * 8), f"KernelLMS on {n} rows", 'use method="stochastic"')
         gram = self.kernel_(lesson.points)
         root = np.sqrt(weights)
         curvature = largest_eigenvalue(
@@ -518,7 +525,12 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             )
 
     def _batch_fitted(
-        self, lesson: _Lesson, state: Descent, start: Descent, scale: float, curve: tuple[float, ...]
+        self,
+        lesson: _Lesson,
+        state: Descent,
+        start: Descent,
+        scale: float,
+        curve: tuple[float, ...],
     ) -> dict[str, Any]:
         residual = state.gradient / (start.gradient or 1.0)
         coef = self._shaped(scale * state.coef)

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
 from mercer.models.expansion import FeatureExpansion, KernelExpansion, Rows
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
+from mercer.parallel import blas_threads
 
 Array = NDArray[np.floating[Any]]
 
@@ -37,7 +38,7 @@ class Progress:
     n_iter : int
         Passes over the rows, the last one perhaps begun only.
     converged : bool
-        Whether the passes came to their end.
+        Whether learning is complete.
     """
 
     expansion: KernelExpansion | FeatureExpansion
@@ -104,9 +105,9 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         """The fitted attributes at a state."""
 
-    def _is_done(self, progress: Progress, n: int) -> bool:
-        """Whether the last pass over n rows leaves nothing to learn."""
-        return False
+    @abstractmethod
+    def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
+        """Whether learning is complete after a pass over n rows, `passes` being the most."""
 
     # The engine -----------------------------------------------------------------------------------
 
@@ -119,12 +120,13 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
             for start in range(0, len(rows), self.batch_size):
-                progress = advance(progress, order[start : start + self.batch_size])
+                with blas_threads(1):  # mini-batches are too small to share
+                    progress = advance(progress, order[start : start + self.batch_size])
                 if report(partial(self._fitted, progress)):
                     return progress
-            if self._is_done(progress, len(rows)):
-                break
-        return replace(progress, converged=True)
+            if self._is_done(progress, len(rows), passes):
+                return replace(progress, converged=True)
+        return progress
 
     def _steps(self, n: int, passes: int) -> int:
         """The number of mini-batches in some passes over n rows."""
@@ -135,11 +137,6 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         known = getattr(self, "points_", None)
         if known is None:
             return points, 0
-        if self.kernel_.input_tags()["pairwise"]:
-            raise DataError(
-                f"{type(self).__name__}.partial_fit: rows of a given matrix have no kernel values "
-                "with rows of a later one; use Precomputed(K) with row numbers as X, or fit."
-            )
         with self._as_data_error():
             return Points.concatenate([known, points]), len(known)
 
@@ -162,6 +159,16 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
                 f"{type(self).__name__}: {name} = {value!r} is not a whole number of at least 1; "
                 f"pass for example {example}."
             )
+
+
+def can_see_more(model: OnlineModel) -> bool:
+    """Whether later rows have kernel values with earlier ones; if not, there is no partial_fit."""
+    if isinstance(model.kernel, Kernel) and model.kernel.input_tags()["pairwise"]:
+        raise AttributeError(
+            "rows of a given matrix have no kernel values with rows of a later one; use "
+            "Precomputed(K) with row numbers as X, or fit"
+        )
+    return True
 
 
 def silent(fitted: Callable[[], dict[str, Any]]) -> bool:
