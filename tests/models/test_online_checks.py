@@ -27,7 +27,7 @@ def exceptions_of_principle(estimator: Any) -> dict[str, str]:
         mc.KernelLMS(budget=mc.budgets.Project(30)),
         mc.KernelLMS(feature_map=mc.Linear(), max_iter=20),
         mc.KernelLMS(mc.Precomputed(), step_size="auto"),
-        mc.KernelPerceptron(),
+        mc.KernelPerceptron(max_iter=30),
         mc.KernelPerceptron(averaged=True, max_iter=5),
         mc.KernelPerceptron(budget=mc.budgets.Remove(60), max_iter=5),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
+
+_KEPT = 2000  # rows: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +39,20 @@ class KernelExpansion:
         The rows of the pool that carry coefficients.
     coef : ndarray of shape (m, n_outputs)
         The coefficients.
+    matrix : ndarray of shape (n, n), optional
+        The Gram matrix of the pool, if it is kept.
     """
 
     kernel: Kernel
     pool: Points
     active: Rows
     coef: Array
+    matrix: Array | None = None
+
+    def keeping_matrix(self) -> KernelExpansion:
+        """The same function with the Gram matrix of a pool that is small enough."""
+        small = len(self.pool) <= _KEPT
+        return replace(self, matrix=self.kernel(self.pool)) if small else self
 
     @property
     def points(self) -> Points:
@@ -53,10 +63,14 @@ class KernelExpansion:
         """Values of f at rows of the pool; no matrix is stored."""
         if not len(self.active):
             return np.zeros((len(rows), self.coef.shape[1]))
+        if self.matrix is not None:
+            return np.asarray(self.matrix[np.ix_(rows, self.active)] @ self.coef, dtype=float)
         return np.asarray(self._operator(rows, self.active) @ self.coef, dtype=float)
 
     def gram(self, rows: Rows, columns: Rows) -> Array:
         """Kernel values between rows of the pool."""
+        if self.matrix is not None:
+            return self.matrix[np.ix_(rows, columns)]
         return self._operator(rows, columns).toarray()
 
     def diagonal(self, rows: Rows) -> Array:
@@ -73,9 +87,7 @@ class KernelExpansion:
         known, fresh = place >= 0, place < 0
         coef = np.concatenate([factor * self.coef, increments[fresh]])
         coef[place[known]] += increments[known]
-        return KernelExpansion(
-            self.kernel, self.pool, np.concatenate([self.active, rows[fresh]]), coef
-        )
+        return replace(self, active=np.concatenate([self.active, rows[fresh]]), coef=coef)
 
     def places(self) -> Rows:
         """Where each row of the pool stands among the active ones; -1 if it is not active."""
@@ -189,9 +201,7 @@ class BudgetedSweep(Sweep):
     def result(self) -> KernelExpansion:
         """The function after the batch."""
         members = np.array(self.members, dtype=np.intp)
-        return KernelExpansion(
-            self.expansion.kernel, self.expansion.pool, self._columns[members], self.coef[members]
-        )
+        return replace(self.expansion, active=self._columns[members], coef=self.coef[members])
 
     # What budgets do ------------------------------------------------------------------------------
 

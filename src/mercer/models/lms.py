@@ -348,7 +348,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     # Single rows ----------------------------------------------------------------------------------
 
     def _fit_rows(self, lesson: _Lesson, passes: int, report: Report) -> None:
-        progress, lesson = self._start(lesson)
+        progress, lesson = self._start(lesson, passes)
         self.step_size_ = self._row_step(progress.expansion, lesson)
         advance = partial(self._advance, lesson=lesson)
         progress = self._learn(progress, lesson.rows, passes, advance, report)
@@ -358,7 +358,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return progress.n_iter == passes
 
-    def _start(self, lesson: _Lesson) -> tuple[Progress, _Lesson]:
+    def _start(self, lesson: _Lesson, passes: int) -> tuple[Progress, _Lesson]:
         """The function so far, over a pool that ends with the rows of the lesson."""
         outputs = lesson.targets.shape[1]
         curve: tuple[Array, ...] = ()
@@ -372,6 +372,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         pool, first = self._pooled(lesson.points)
         coef = self.dual_coef_.reshape(-1, outputs) if first else np.zeros((0, outputs))
         expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
+        if passes > 1:
+            expansion = expansion.keeping_matrix()
         return Progress(expansion, curve), replace(lesson, points=pool, first=first)
 
     def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:

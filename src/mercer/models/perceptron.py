@@ -313,7 +313,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     # Learning -------------------------------------------------------------------------------------
 
     def _fit_rows(self, lesson: _Lesson, passes: int, report: Report) -> None:
-        progress, lesson = self._start(lesson)
+        progress, lesson = self._start(lesson, passes)
         advance = partial(self._advance, lesson=lesson)
         progress = self._learn(progress, lesson.rows, passes, advance, report)
         self.__dict__.update(self._fitted(progress))
@@ -322,7 +322,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     def _outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _start(self, lesson: _Lesson) -> tuple[Progress, _Lesson]:
+    def _start(self, lesson: _Lesson, passes: int) -> tuple[Progress, _Lesson]:
         """The function so far, over a pool that ends with the rows of the lesson."""
         pool, first = self._pooled(lesson.points)
         curve: tuple[NDArray[Any], ...] = ()
@@ -336,6 +336,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 )
             coef, curve = self._coef, (np.diff(self.learning_curve_, prepend=0),)
         expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
+        if passes > 1:
+            expansion = expansion.keeping_matrix()
         return Progress(expansion, curve), _Lesson(pool, lesson.labels, first)
 
     def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:
