@@ -53,6 +53,7 @@ from mercer.models import budgets
 from mercer.models.lms import KernelLMS
 from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
+from mercer.models.smoothing import NadarayaWatson
 from mercer.parallel import thread_count, threads
 
 __version__ = "0.1.0"
@@ -84,6 +85,7 @@ __all__ = [
     "Linear",
     "Matern",
     "Monomials",
+    "NadarayaWatson",
     "NonNegative",
     "PairKernel",
     "Periodic",

@@ -10,6 +10,7 @@ from mercer.models.perceptron import KernelPerceptron
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge import KernelRidge
+from mercer.models.smoothing import NadarayaWatson
 
 __all__ = [
     "IterativeEstimator",
@@ -17,6 +18,7 @@ __all__ = [
     "KernelLMS",
     "KernelPerceptron",
     "KernelRidge",
+    "NadarayaWatson",
     "OnlineModel",
     "PrimalCoefficients",
     "RepresenterModel",

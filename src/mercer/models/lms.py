@@ -322,8 +322,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         weights = self._validate_weights(sample_weight, targets)
         if weights is None:
             weights = np.ones(n)
-        elif not weights.any():
-            raise DataError("KernelLMS: all weights are zero; give some row a positive weight.")
         columns = targets.reshape(n, -1).astype(float)
         return _Lesson(points, columns, weights, targets.ndim == 1)
 

@@ -1,0 +1,492 @@
+"""Kernel regression by local means and local lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, minimize
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import Fixed
+from mercer.kernels.points import Points
+from mercer.kernels.views import EVERYTHING, Numbers
+from mercer.models.iterative import IterativeEstimator, Report
+from mercer.solvers.local import LocalFit, constants, lines
+
+Array = NDArray[np.floating[Any]]
+
+_COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=False))
+_SHIFTS = np.log(2.0) * np.arange(-5, 6)
+_REACH = np.log(1e4)
+_MAX_ITER = 100
+_BLOCK = 2**21  # numbers in a block of work
+_SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
+
+
+@dataclass(frozen=True, eq=False)
+class _Coordinates:
+    """The columns of points in units of their spread; a constant column is 0 exactly."""
+
+    origin: Array
+    unit: Array
+    values: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> _Coordinates:
+        """Take origin and units from the points."""
+        # By the ends, not by means: to repeat a row changes nothing.
+        low, high = matrix.min(axis=0), matrix.max(axis=0)
+        origin, spread = low / 2 + high / 2, high / 2 - low / 2
+        unit = np.where(spread > 0, spread, 1.0)
+        return cls(origin, unit, (matrix - origin) / unit)
+
+    def of_other(self, points: Points) -> Array:
+        """The columns of other points."""
+        return np.asarray((points.matrix(_COORDINATES) - self.origin) / self.unit, dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class _Smoother:
+    """Local fits to weighted targets at points."""
+
+    kernel: Kernel
+    points: Points
+    targets: Array
+    weights: Array
+    coordinates: _Coordinates | None = None
+
+    @property
+    def least(self) -> float:
+        """Sums of weights below this have lost their digits."""
+        dtype = self.kernel.gram(self.points).dtype
+        return 1e8 * float(np.finfo(dtype).tiny) * float(self.weights.max())
+
+    def blocks(self, n: int) -> Iterator[slice]:
+        """Rows to do together."""
+        width = self.targets.shape[1]
+        if self.coordinates is not None:
+            width = max(width, self.coordinates.values.shape[1])
+        size = max(1, _BLOCK // (len(self.points) * width))
+        return (slice(i, min(i + size, n)) for i in range(0, n, size))
+
+    def values(self, places: Points) -> Array:
+        """The fits at other places."""
+        if self.coordinates is None:
+            return self._means(places)
+        found = []
+        for rows in self.blocks(len(places)):
+            part = places[rows]
+            shares, _ = self._shares(np.asarray(self.kernel(part, self.points), float), part)
+            found.append(self._fit(shares, self.coordinates.of_other(part)).values)
+        return np.concatenate(found)
+
+    def _means(self, places: Points) -> Array:
+        """Weighted means, with no matrix stored, except for places far from all points."""
+        gram = self.kernel.gram(places, self.points)
+        weighted = np.column_stack([self.targets, np.ones(len(self.targets))])
+        sums = np.asarray(gram @ (self.weights[:, None] * weighted), dtype=float)
+        if (sums[:, -1] < 0).any():
+            raise _negative(self.kernel)
+        far = np.flatnonzero(~(sums[:, -1] > self.least))
+        sums[far, -1] = 1.0
+        means = sums[:, :-1] / sums[:, -1:]
+        if len(far):
+            means[far] = self._far_shares(places[far]) @ self.targets
+        return np.asarray(means)
+
+    def _fit(self, shares: Array, places: Array | None) -> LocalFit:
+        if self.coordinates is None or places is None:
+            return constants(shares, self.targets)
+        return lines(shares, self.targets, places, self.coordinates.values)
+
+    def _shares(self, kernel_values: Array, places: Points, own: slice | None = None) -> Any:
+        """Weights of sum 1 at each place, and the sums before; `own` rows do not see themselves."""
+        if (kernel_values < 0).any():
+            raise _negative(self.kernel)
+        raw = kernel_values * self.weights
+        if own is not None:
+            raw[np.arange(len(raw)), np.arange(own.start, own.stop)] = 0.0
+        sums = raw.sum(axis=1)
+        far = np.flatnonzero(~(sums > self.least))
+        sums[far] = np.inf
+        shares = raw / sums[:, None]
+        if len(far):
+            shares[far] = self._far_shares(places[far], None if own is None else own.start + far)
+        return shares, sums
+
+    def _far_shares(self, places: Points, own: NDArray[np.intp] | None = None) -> Array:
+        """Where all weights vanish: the nearest point, as longer length-scales show it."""
+        paths = _length_scales(self.kernel)
+        shares = np.tile(self.weights, (len(places), 1))
+        waiting = np.arange(len(places))
+        entries = self.kernel.parameters()
+        for factor in 10.0 ** np.arange(1, 13) if paths else ():
+            longer = {path: Fixed(factor * entries[path].value) for path in paths}
+            kernel = self.kernel.replace(**longer)
+            near = np.asarray(kernel(places[waiting], self.points), float) * (self.weights > 0)
+            if own is not None:
+                near[np.arange(len(waiting)), own[waiting]] = 0.0
+            best = near.max(axis=1)
+            seen = best > self.least
+            nearest = near[seen] == best[seen, None]
+            shares[waiting[seen]] = nearest * self.weights
+            waiting = waiting[~seen]
+            if not len(waiting):
+                break
+        if own is not None:
+            shares[waiting, own[waiting]] = 0.0
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    # Leaving one out ------------------------------------------------------------------------------
+
+    def loo_residuals(self) -> Array:
+        """What each row misses when it is left out."""
+        n = len(self.points)
+        residuals = np.empty_like(self.targets)
+        for rows in self.blocks(n):
+            _, _, fit = self._left_out(rows)
+            residuals[rows] = self.targets[rows] - fit.values
+        return residuals
+
+    def loo_error(self) -> float:
+        """Mean squared leave-one-out error."""
+        return self._mean_square(self.loo_residuals())
+
+    def loo_gradient(self) -> tuple[float, Array]:
+        """Mean squared leave-one-out error and its gradient in the kernel's parameters."""
+        n = len(self.points)
+        residuals = np.empty_like(self.targets)
+        gradient = np.zeros(len(self.kernel.theta))
+        for rows in self.blocks(n):
+            block, sums, fit = self._left_out(rows)
+            residuals[rows] = self.targets[rows] - fit.values
+            pull = -2 * self.weights[rows, None] * residuals[rows] / self.weights.sum()
+            pull /= self.targets.shape[1]
+            sensitivity = fit.influence * np.einsum("bt,bnt->bn", pull, fit.residuals)
+            sensitivity *= self.weights / sums[:, None]
+            sensitivity[np.arange(len(sums)), np.arange(rows.start, rows.stop)] = 0.0
+            gradient += block.gradient(sensitivity)
+        return self._mean_square(residuals), gradient
+
+    def _left_out(self, rows: slice) -> tuple[Gram, Array, LocalFit]:
+        """The fits at rows without them."""
+        pairs = self.kernel.gram(self.points).pairs.block(rows, slice(None))
+        block = Gram(self.kernel, pairs)
+        values = np.array(block.toarray(), dtype=float)
+        shares, sums = self._shares(values, self.points[rows], own=rows)
+        places = None if self.coordinates is None else self.coordinates.values[rows]
+        return block, sums, self._fit(shares, places)
+
+    def _mean_square(self, residuals: Array) -> float:
+        return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))
+
+
+class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
+    r"""Kernel regression: a local mean, or a local line, of the targets near a point.
+
+    With ``degree=0`` the classical estimator of Nadaraya and Watson,
+
+    .. math:: f(x) = \frac{\sum_i w_i\, k(x, x_i)\, y_i}{\sum_i w_i\, k(x, x_i)} ,
+
+    with ``degree=1`` the value at x of the line (plane) through the targets that has the least sum
+    of w_i k(x, x_i) times squared residual. A line has no bias at the border of the data, and
+    reproduces straight lines.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its length-scale
+        is the bandwidth. It says what X may be; for lines the columns of X have to be numbers.
+    degree : {0, 1}, default=0
+        Local means or local lines.
+    bandwidth : {"loo"} or None, default="loo"
+        "loo" finds the kernel's free parameters, such as one length-scale for each column, that
+        have the least mean squared leave-one-out error: the best of eleven bandwidths, from 1/32 to
+        32 times what is given, then L-BFGS. None takes the kernel as it is.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    points_ : Points
+        The training points, without rows of weight zero.
+    targets_ : ndarray of shape (n,) or (n, n_targets)
+        Their targets.
+    loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
+        y_i minus the prediction for x_i from the other rows. Computed when first asked for.
+    loo_error_ : float
+        Their (weighted) mean square, averaged over targets. Only with ``bandwidth="loo"``.
+    n_iter_ : int
+        Steps of L-BFGS. Only with ``bandwidth="loo"``.
+    converged_ : bool
+        Whether the search came to an end. Only with ``bandwidth="loo"``.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : Minimises squared errors and the norm of the function.
+
+    Notes
+    -----
+    Leaving a row out only takes its own weight out of the sums, so that all leave-one-out
+    predictions cost one kernel matrix. Far from the data, where all kernel values vanish in
+    floating point, the answer is what it tends to: the target of the nearest point, "nearest"
+    being judged with longer length-scales. Where these do not help (a string that shares nothing
+    with any other), it is the mean of all targets. Lines there are constants.
+
+    References
+    ----------
+    .. [1] E. A. Nadaraya (1964). On estimating regression. Theory of Probability and its
+       Applications 9(1).
+    .. [2] G. S. Watson (1964). Smooth regression analysis. Sankhya A 26(4).
+    .. [3] J. Fan, I. Gijbels (1996). Local polynomial modelling and its applications. Chapman &
+       Hall.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X).ravel()
+    >>> model = mc.NadarayaWatson(degree=1).fit(X, y)
+    >>> model.predict([[np.pi / 2]]).round(2)
+    array([1.])
+    >>> straight = mc.NadarayaWatson(mc.RBF(), degree=1, bandwidth=None).fit(X, 2 * X + 1)
+    >>> straight.predict([[10.0]]).round(6)
+    array([[21.]])
+    """
+
+    kernel_: Kernel
+    points_: Points
+    targets_: Array
+    loo_error_: float
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        degree: Literal[0, 1] = 0,
+        bandwidth: Literal["loo"] | None = "loo",
+    ) -> None:
+        super().__init__(kernel)
+        self.degree = degree
+        self.bandwidth = bandwidth
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.degree == 1:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = False
+        return tags
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Store the rows, and find the bandwidth.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; 0 removes a row.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            smoother = self._prepare(X, y, sample_weight)
+            if self.bandwidth == "loo":
+                with self._iterations(X, y, _MAX_ITER) as report:
+                    self._search(smoother, report)
+            else:
+                self.__dict__.update(self._fitted(smoother))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_targets)
+            The predictions.
+        """
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._shaped(self._smoother.values(points))
+
+    @cached_property
+    def loo_residuals_(self) -> Array:
+        """Leave-one-out residuals."""
+        check_is_fitted(self)
+        if len(self.points_) < 2:
+            raise AttributeError("loo_residuals_ needs at least two rows")
+        return self._shaped(self._smoother.loo_residuals())
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Smoother:
+        kernel = self._kernel_or_default(self.kernel)
+        points = self._validate_points(kernel, X, reset=True)
+        targets = self._validate_targets(y, len(points))
+        weights = self._validate_weights(sample_weight, targets)
+        kernel = kernel.resolve(points, weights)
+        if weights is None:
+            weights = np.ones(len(points))
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
+        self._is_vector = targets.ndim == 1
+        coordinates = self._coordinates(points) if self.degree == 1 else None
+        columns = targets.reshape(len(points), -1).astype(float)
+        smoother = _Smoother(kernel, points, columns, weights, coordinates)
+        self._check_values(smoother)
+        return smoother
+
+    def _coordinates(self, points: Points) -> _Coordinates:
+        with self._as_data_error():
+            return _Coordinates.of(np.asarray(points.matrix(_COORDINATES), dtype=float))
+
+    def _check_values(self, smoother: _Smoother) -> None:
+        """Look at some kernel values, all of few rows, for negative ones."""
+        n = len(smoother.points)
+        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+        block = smoother.kernel.gram(smoother.points)[sample, sample]
+        if not np.isfinite(block).all():
+            raise DataError(
+                f"NadarayaWatson: {smoother.kernel!r} gives NaN or infinity; scale the data."
+            )
+        if (block < 0).any():
+            raise _negative(smoother.kernel)
+
+    def _search(self, smoother: _Smoother, report: Report) -> None:
+        """Find the bandwidth: a grid of common factors, then all parameters."""
+        if len(smoother.points) < 2:
+            raise DataError(
+                "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
+                "sample; pass bandwidth=None."
+            )
+        kernel = smoother.kernel
+        if not len(kernel.theta):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = "loo", but {kernel!r} has no free parameter; pass '
+                "bandwidth=None, or a kernel with a length_scale."
+            )
+        # In units of the spread of the targets, so that tolerances have a meaning.
+        spread = float(smoother.targets.std()) or 1.0
+        scaled = replace(smoother, targets=smoother.targets / spread)
+        start = replace(scaled, kernel=_best_shift(scaled))
+
+        def at(theta: Array) -> _Smoother:
+            return replace(scaled, kernel=kernel.with_theta(theta))
+
+        def objective(theta: Array) -> tuple[float, Array]:
+            return at(theta).loo_gradient()
+
+        def progress(intermediate_result: OptimizeResult) -> None:
+            found = replace(smoother, kernel=kernel.with_theta(intermediate_result.x))
+            if report(lambda: self._fitted(found)):
+                raise StopIteration
+
+        low, high = kernel.theta_bounds.T
+        theta = start.kernel.theta
+        bounds = np.column_stack(
+            [np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)]
+        )
+        result = minimize(
+            objective,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            callback=progress,
+            options={"maxiter": _MAX_ITER},
+        )
+        best = result.x if result.fun <= start.loo_error() else theta
+        self.__dict__.update(self._fitted(replace(smoother, kernel=kernel.with_theta(best))))
+        self.loo_error_ = float(result.fun) * spread**2
+        self.n_iter_ = int(result.nit)
+        self.converged_ = self.n_iter_ < _MAX_ITER and result.status != 99
+        if self.n_iter_ >= _MAX_ITER:
+            warn(
+                f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
+                "kernel fewer free parameters (mercer.Fixed), or start nearer.",
+                NumericalWarning,
+            )
+
+    def _fitted(self, smoother: _Smoother) -> dict[str, Any]:
+        return {
+            "kernel_": smoother.kernel,
+            "points_": smoother.points,
+            "targets_": self._shaped(smoother.targets),
+            "_smoother": smoother,
+        }
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._is_vector else values
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.degree, bool) or self.degree not in (0, 1):
+            raise ParameterError(
+                f"NadarayaWatson: degree = {self.degree!r} is neither 0 nor 1; pass 0 for local "
+                "means or 1 for local lines."
+            )
+        if self.bandwidth not in ("loo", None):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
+                "a number, pass it as the kernel's length_scale, with bandwidth=None."
+            )
+        kernel = self._kernel_or_default(self.kernel)
+        if self.degree == 1 and kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "
+                "matrix does not have; use degree=0."
+            )
+
+
+def _best_shift(smoother: _Smoother) -> Kernel:
+    """The kernel with all length-scales times the factor that has the least error."""
+    kernel = smoother.kernel
+    names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
+    moves = np.array([name == "length_scale" for name in names])
+    if not moves.any():
+        return kernel
+    low, high = kernel.theta_bounds.T
+    grid = [np.clip(kernel.theta + shift * moves, low, high) for shift in _SHIFTS]
+    kernels = [kernel.with_theta(theta) for theta in grid]
+    errors = [replace(smoother, kernel=candidate).loo_error() for candidate in kernels]
+    return kernels[int(np.argmin(errors))]
+
+
+def _length_scales(kernel: Kernel) -> list[str]:
+    return [path for path in kernel.parameters() if path.split("__")[-1] == "length_scale"]
+
+
+def _negative(kernel: Kernel) -> ValidityError:
+    return ValidityError(
+        f"NadarayaWatson: {kernel!r} has negative values, which cannot be weights; use a kernel "
+        "without, such as RBF()."
+    )
