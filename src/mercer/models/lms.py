@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
@@ -32,7 +32,6 @@ Array = NDArray[np.floating[Any]]
 
 _METHODS = ("stochastic", "batch")
 _PASSES, _STEPS = 1, 1000
-_DIVERGED = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,7 +474,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             for following in islice(descent, limit):
                 if state.gradient <= self.tol * start.gradient:
                     break
-                self._check_progress(following, start)
                 curve.append(scale * _root_mean_square(state.errors, lesson.weights))
                 state = following
                 fitted = partial(self._batch_fitted, lesson, state, start, scale, tuple(curve))
@@ -514,15 +512,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             return self._checked_step(curvature, "the largest eigenvalue of K")
         total = curvature + self.alpha
         return 1 / total if total > 0 else 1.0
-
-    def _check_progress(self, state: Descent, start: Descent) -> None:
-        size, first = np.abs(state.errors).max(), np.abs(start.errors).max()
-        if not size <= _DIVERGED * max(first, 1.0):
-            raise ValidityError(
-                f"KernelLMS: the errors grow although step_size = {self.step_size_:.6g} is small "
-                f"enough, because {self.kernel_!r} has negative eigenvalues on these rows; use a "
-                "kernel whose is_psd is True, or a larger alpha."
-            )
 
     def _batch_fitted(
         self,

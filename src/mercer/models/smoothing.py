@@ -29,6 +29,7 @@ _COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=Fal
 _SHIFTS = np.log(2.0) * np.arange(-5, 6)
 _REACH = np.log(1e4)
 _MAX_ITER = 100
+_STOPPED = 99  # the status of a search that a callback has ended
 _BLOCK = 2**21  # numbers in a block of work
 _SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
 
@@ -383,27 +384,33 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
 
     def _search(self, smoother: _Smoother, report: Report) -> None:
         """Find the bandwidth: a grid of common factors, then all parameters."""
-        if len(smoother.points) < 2:
-            raise DataError(
-                "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
-                "sample; pass bandwidth=None."
-            )
-        kernel = smoother.kernel
-        if not len(kernel.theta):
-            raise ParameterError(
-                f'NadarayaWatson: bandwidth = "loo", but {kernel!r} has no free parameter; pass '
-                "bandwidth=None, or a kernel with a length_scale."
-            )
+        self._check_searchable(smoother)
         # In units of the spread of the targets, so that tolerances have a meaning.
         spread = float(smoother.targets.std()) or 1.0
         scaled = replace(smoother, targets=smoother.targets / spread)
-        start = replace(scaled, kernel=_best_shift(scaled))
+        kernel = _best_shift(scaled)
+        result = self._descend(smoother, scaled, kernel, report)
+        start = replace(scaled, kernel=kernel).loo_error()
+        if result.fun < start:
+            kernel = kernel.with_theta(result.x)
+        self.__dict__.update(self._fitted(replace(smoother, kernel=kernel)))
+        self.loo_error_ = min(float(result.fun), start) * spread**2
+        self.n_iter_ = int(result.nit)
+        self.converged_ = self.n_iter_ < _MAX_ITER and result.status != _STOPPED
+        if self.n_iter_ >= _MAX_ITER:
+            warn(
+                f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
+                "kernel fewer free parameters (mercer.Fixed), or start nearer.",
+                NumericalWarning,
+            )
 
-        def at(theta: Array) -> _Smoother:
-            return replace(scaled, kernel=kernel.with_theta(theta))
+    def _descend(
+        self, smoother: _Smoother, scaled: _Smoother, kernel: Kernel, report: Report
+    ) -> OptimizeResult:
+        """L-BFGS on the leave-one-out error, from the kernel given."""
 
         def objective(theta: Array) -> tuple[float, Array]:
-            return at(theta).loo_gradient()
+            return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
 
         def progress(intermediate_result: OptimizeResult) -> None:
             found = replace(smoother, kernel=kernel.with_theta(intermediate_result.x))
@@ -411,11 +418,11 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
                 raise StopIteration
 
         low, high = kernel.theta_bounds.T
-        theta = start.kernel.theta
+        theta = kernel.theta
         bounds = np.column_stack(
             [np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)]
         )
-        result = minimize(
+        return minimize(
             objective,
             theta,
             jac=True,
@@ -424,16 +431,17 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             callback=progress,
             options={"maxiter": _MAX_ITER},
         )
-        best = result.x if result.fun <= start.loo_error() else theta
-        self.__dict__.update(self._fitted(replace(smoother, kernel=kernel.with_theta(best))))
-        self.loo_error_ = float(result.fun) * spread**2
-        self.n_iter_ = int(result.nit)
-        self.converged_ = self.n_iter_ < _MAX_ITER and result.status != 99
-        if self.n_iter_ >= _MAX_ITER:
-            warn(
-                f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
-                "kernel fewer free parameters (mercer.Fixed), or start nearer.",
-                NumericalWarning,
+
+    def _check_searchable(self, smoother: _Smoother) -> None:
+        if len(smoother.points) < 2:
+            raise DataError(
+                "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
+                "sample; pass bandwidth=None."
+            )
+        if not len(smoother.kernel.theta):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = "loo", but {smoother.kernel!r} has no free '
+                "parameter; pass bandwidth=None, or a kernel with a length_scale."
             )
 
     def _fitted(self, smoother: _Smoother) -> dict[str, Any]:

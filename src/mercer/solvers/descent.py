@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from mercer.exceptions import ValidityError
+
 Array = NDArray[np.floating[Any]]
 
 _SMALL = 200
+_ROUNDING = 1e-5
 
 
 def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:
@@ -97,6 +100,11 @@ def dual_descent(
         change = gram @ direction
         # The norm of the function with these coefficients; rounding can make its square negative.
         square = float((direction * change).sum())
+        if square < -_ROUNDING * np.linalg.norm(direction) * np.linalg.norm(change):
+            raise ValidityError(
+                "gradient descent goes up: the Gram matrix has negative eigenvalues on these rows; "
+                "use a kernel whose is_psd is True."
+            )
         yield Descent(coef, errors, float(np.sqrt(max(square, 0.0))))
         coef, values = coef + step * direction, values + step * change
 
