@@ -192,11 +192,11 @@ class Project(Budget):
         rest = candidates[:place] + candidates[place + 1 :]
         shares = np.delete(-inverse[place] / inverse[place, place], place)
         additions = np.multiply.outer(shares, coef[place])
-        if new is not None and candidates[place] != new:
-            additions[-1] += increment
-            sweep.members.append(new)
         if candidates[place] != new:
             sweep.drop(candidates[place])
+            if new is not None:
+                additions[-1] += increment
+                sweep.members.append(new)
         sweep.change_all(rest, additions)
 
 

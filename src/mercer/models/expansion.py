@@ -159,7 +159,8 @@ class Sweep:
 
     def result(self) -> KernelExpansion:
         """The function after the batch."""
-        return self.expansion.changed(self.rows, self._increments)
+        learned = self._increments.any(axis=1)
+        return self.expansion.changed(self.rows[learned], self._increments[learned])
 
 
 class BudgetedSweep(Sweep):
