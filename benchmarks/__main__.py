@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import compositions, fma, gradients, grams, keops, products, report, ridge
+from benchmarks import compositions, fma, gradients, grams, keops, online, products, report, ridge
 from benchmarks.harness import Outcome, Settings
 
 GROUPS = {
@@ -21,6 +21,7 @@ GROUPS = {
     "gram": grams.races,
     "gradient": gradients.races,
     "ridge": ridge.races,
+    "online": online.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

@@ -25,7 +25,7 @@ _KEPT = 2000  # rows: 32 MB
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
-    """f = sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
+    """The sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
 
     It is a value: learning makes a new one, so that what was reported stays as it was.
 
@@ -74,7 +74,7 @@ class KernelExpansion:
         return self._operator(rows, columns).toarray()
 
     def diagonal(self, rows: Rows) -> Array:
-        """k(x, x) at rows of the pool."""
+        """Values k(x, x) at rows of the pool."""
         return np.asarray(self.kernel.diag(self.pool[rows]), dtype=float)
 
     def _operator(self, rows: Rows, columns: Rows) -> Gram:
@@ -98,7 +98,7 @@ class KernelExpansion:
 
 @dataclass(frozen=True, eq=False)
 class FeatureExpansion:
-    """f = <weights, phi(.)> for explicit features phi: the same function without a dictionary.
+    """The function <weights, phi(.)> of explicit features phi, which needs no dictionary.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class Sweep:
     def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
         self.expansion, self.rows = expansion, rows
         self.values = expansion.values(rows)
-        self._block = expansion.gram(rows, rows)
+        self._block = np.asfortranarray(expansion.gram(rows, rows))  # read by columns
         self._increments = np.zeros((len(rows), expansion.coef.shape[1]))
 
     def add(self, row: int, increment: Array) -> None:
@@ -183,7 +183,7 @@ class BudgetedSweep(Sweep):
         m = len(expansion.active)
         self._columns = np.concatenate([expansion.active, rows[fresh]])
         self._column_of = np.where(fresh, m + np.cumsum(fresh) - 1, known)
-        self.block = expansion.gram(rows, self._columns)
+        self.block = np.asfortranarray(expansion.gram(rows, self._columns))  # read by columns
         self.coef = np.zeros((len(self._columns), expansion.coef.shape[1]))
         self.coef[:m] = expansion.coef
         self.values = self.block[:, :m] @ expansion.coef

@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -396,10 +397,10 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         """All errors of a mini-batch by one triangular system."""
         step, decay = self.step_size_, 1 - self.step_size_ * self.alpha
         system = step * f.gram(rows, rows) * weights
-        age = np.arange(len(rows))
-        faded = decay ** age[:, None]
+        powers = decay ** np.arange(len(rows))
+        faded = powers[:, None]
         if decay != 1:
-            system *= decay ** np.maximum(age[:, None] - 1 - age, 0)
+            system *= _lower_toeplitz(powers)
         right = targets - faded * f.values(rows)
         errors = solve_triangular(system, right, lower=True, unit_diagonal=True, check_finite=False)
         increments = step * weights[:, None] * faded[::-1] * errors
@@ -586,6 +587,13 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 def _is_number(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]
+
+
+def _lower_toeplitz(powers: Array) -> Array:
+    """The matrix with powers[i - 1 - j] below the diagonal, as a view of one vector."""
+    n = len(powers)
+    descending = np.concatenate([powers[::-1], np.zeros(n)])
+    return sliding_window_view(descending, n)[n:0:-1]
 
 
 def _columns(weights: Array, vectors: Array) -> Array:

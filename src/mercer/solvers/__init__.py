@@ -6,7 +6,9 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `spectral`: one eigendecomposition, every regularisation;
 - `tridiagonal`: errors for every regularisation, for less than an eigendecomposition;
 - `centring`: weights and the intercept, which they share;
-- `problem`: the choice among them, and rows of weight zero.
+- `problem`: the choice among them, and rows of weight zero;
+- `descent`: gradient descent, and the largest step that converges;
+- `local`: a constant or a line for each place, weighted by nearness.
 """
 
 from __future__ import annotations
