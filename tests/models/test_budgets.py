@@ -103,6 +103,25 @@ def test_mini_batches_are_the_loop(
     np.testing.assert_allclose(model.learning_curve_, errors, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("size", [1, 20, N - 3])
+@pytest.mark.parametrize("batch_size", [1, 9, 256])
+def test_several_passes_are_the_loop(size: int, batch_size: int) -> None:
+    """Rows may come back while they are in the dictionary, or after they left it."""
+    terms: Dictionary = []
+    for i in [*range(N), *range(N), *range(N)]:
+        error = Y[i] - sum(a * k(i, j) for j, a in terms)
+        terms = [(j, (1 - STEP * ALPHA) * a) for j, a in terms]
+        if i in [j for j, _ in terms]:
+            terms = [(j, a + STEP * error if i == j else a) for j, a in terms]
+        else:
+            terms = [*terms, (i, STEP * error)][-size:]
+    budget = mc.budgets.Remove(size)
+    model = mc.KernelLMS(RBF, STEP, ALPHA, budget=budget, batch_size=batch_size, max_iter=3)
+    model.fit(X, Y)
+    np.testing.assert_array_equal(model.points_.data, X[[j for j, _ in terms]])
+    np.testing.assert_allclose(model.dual_coef_, [a for _, a in terms], rtol=1e-10, atol=1e-13)
+
+
 BUDGETS = [
     mc.budgets.Remove(5),
     mc.budgets.Remove(5, "smallest"),
@@ -121,12 +140,13 @@ def test_the_budget_holds_at_every_moment(budget: Any, monkeypatch: pytest.Monke
         change(self, *args)
 
     monkeypatch.setattr(BudgetedSweep, "change", watched)
-    mc.KernelLMS(RBF, budget=budget, max_iter=2).fit(X, Y)
-    limit = getattr(budget, "size", None)
-    if limit is None:  # centres farther apart than the radius: a packing of the data
-        limit = len(mc.KernelLMS(RBF, budget=budget).fit(X, Y).points_)
-        assert limit < N / 2
-    assert max(sizes) <= limit
+    labels = Y > 0
+    mc.KernelPerceptron(RBF, budget=budget, max_iter=2).fit(X, labels)
+    limit = getattr(budget, "size", N // 2)  # centres are apart: far fewer than there are rows
+    assert 0 < max(sizes) <= limit
+    plain = mc.KernelLMS(RBF, budget=budget, batch_size=1)
+    for i in range(N):
+        assert len(plain.partial_fit(X[i : i + 1], Y[i : i + 1]).points_) <= limit
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import RBFSampler
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -182,7 +183,7 @@ def test_a_step_up_to_the_limit_converges_and_beyond_is_refused() -> None:
 
 def test_a_large_problem_has_the_same_limit() -> None:
     many = RNG.normal(size=(300, 3))
-    largest = np.linalg.eigvalsh(matrix(rbf, many, length_scale=1.5))[-1]
+    largest = np.linalg.eigvalsh(rbf_kernel(many, gamma=1 / (2 * 1.5**2)))[-1]
     y = many[:, 0]
     with pytest.raises(ParameterError, match="largest eigenvalue"):
         mc.KernelLMS(RBF, 2.001 / largest, method="batch").fit(many, y)

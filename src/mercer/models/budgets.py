@@ -15,6 +15,7 @@ many terms there are, at every moment:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,13 +27,33 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer.exceptions import ParameterError, ValidityError
 
 if TYPE_CHECKING:
-    from mercer.models.expansion import BudgetedSweep
+    from mercer.models.expansion import Batch, BudgetedSweep
 
 __all__ = ["Budget", "Project", "Quantize", "Remove"]
 
 Array = NDArray[np.floating[Any]]
+Places = NDArray[np.intp]
 
 _RIDGE = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a budget will do in a mini-batch, known before the errors are.
+
+    Attributes
+    ----------
+    target : ndarray of shape (b,)
+        The column that receives the term of each row.
+    gone : ndarray of shape (m + b,)
+        The step in which each column leaves, after the error of that step; b if it stays.
+    members : ndarray
+        The columns in the dictionary at the end, oldest first.
+    """
+
+    target: Places
+    gone: Places
+    members: Places
 
 
 class Budget(ABC):
@@ -47,6 +68,21 @@ class Budget(ABC):
 
     #: Whether points leave the dictionary.
     forgets: bool = True
+
+    def plan(self, batch: Batch) -> Plan | None:
+        """Say what will happen in a mini-batch, if that does not depend on the coefficients.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows, each of which adds a term.
+
+        Returns
+        -------
+        Plan or None
+            None if it depends on them.
+        """
+        return None
 
     @abstractmethod
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
@@ -94,6 +130,32 @@ class Remove(Budget):
             raise ParameterError(
                 f"Remove: which = {self.which!r} is unknown; pass 'oldest' or 'smallest'."
             )
+
+    def plan(self, batch: Batch) -> Plan | None:
+        """Say when the oldest points leave.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows, each of which adds a term.
+
+        Returns
+        -------
+        Plan or None
+            None if the smallest terms leave.
+        """
+        if self.which == "smallest":
+            return None
+        b, m = len(batch.known), len(batch.columns) - len(batch.known)
+        target, gone = np.array(batch.known), np.full(m + b, b, dtype=np.intp)
+        members = deque(range(m))
+        for i, place in enumerate(batch.known):
+            if place < 0 or gone[place] < b:
+                while len(members) >= self.size:
+                    gone[members.popleft()] = i
+                target[i] = m + i
+                members.append(m + i)
+        return Plan(target, gone, np.array(members, dtype=np.intp))
 
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
         """Drop a point if the dictionary is full, then add the term.
@@ -238,6 +300,38 @@ class Quantize(Budget):
                 f"Quantize: radius = {self.radius!r} is not a positive number; pass a distance in "
                 "feature space, such as 0.1."
             )
+
+    def plan(self, batch: Batch) -> Plan:
+        """Say which centre receives the term of each row.
+
+        Parameters
+        ----------
+        batch : Batch
+            The rows, each of which adds a term.
+
+        Returns
+        -------
+        Plan
+            No centre leaves.
+        """
+        b, m = len(batch.known), len(batch.columns) - len(batch.known)
+        own = batch.diagonal[m:, None]
+        squares = own + batch.diagonal - 2 * batch.block
+        centres, target = list(range(m)), np.array(batch.known)
+        # The nearest of the centres before the batch, for all rows; then those within it.
+        nearest = squares[:, :m].argmin(axis=1) if m else np.full(b, -1)
+        least = squares[:, :m].min(axis=1, initial=np.inf)
+        for i in np.flatnonzero(batch.known < 0):
+            place, square = int(nearest[i]), float(least[i])
+            if len(centres) > m:
+                among = squares[i, centres[m:]]
+                if among.min() < square:
+                    place, square = centres[m + int(among.argmin())], float(among.min())
+            if square > self.radius**2:
+                place = m + int(i)
+                centres.append(place)
+            target[i] = place
+        return Plan(target, np.full(m + b, b), np.array(centres, dtype=np.intp))
 
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
         """Add the term at the nearest centre, or at a new one.

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
-    from mercer.models.budgets import Budget
+    from mercer.models.budgets import Budget, Plan
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -130,6 +130,47 @@ class FeatureExpansion:
         """The function factor * f + sum of increments_i <phi(x_i), phi(.)> over the rows."""
         added = self.features[rows].T @ increments
         return FeatureExpansion(self.features, factor * self.weights + added)
+
+
+class Batch:
+    """A mini-batch before it is learned: kernel values of its rows with all points in play.
+
+    The columns are the active points, then the rows of the batch.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
+        self.expansion, self.rows = expansion, rows
+        self.known = expansion.places()[rows]
+        self.columns = np.concatenate([expansion.active, rows])
+
+    @cached_property
+    def block(self) -> Array:
+        """Kernel values of the rows with the columns."""
+        return self.expansion.gram(self.rows, self.columns)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Values k(x, x) of the columns."""
+        return self.expansion.diagonal(self.columns)
+
+    def kept(self, plan: Plan) -> Array:
+        """The kernel values that each row of the batch finds, 0 where a point has left before."""
+        steps = np.arange(len(self.block))
+        return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
+
+    def changed(self, plan: Plan, increments: Array, factor: float) -> KernelExpansion:
+        """The function after the batch."""
+        old = self.expansion.coef
+        coef = np.concatenate([factor * old, np.zeros_like(increments)])
+        np.add.at(coef, plan.target, increments)
+        return replace(self.expansion, active=self.columns[plan.members], coef=coef[plan.members])
 
 
 class Sweep:

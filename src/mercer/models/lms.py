@@ -24,7 +24,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
-from mercer.models.expansion import BudgetedSweep, FeatureExpansion, KernelExpansion, Rows
+from mercer.models.expansion import Batch, BudgetedSweep, FeatureExpansion, KernelExpansion, Rows
 from mercer.models.iterative import Report
 from mercer.models.online import OnlineModel, Progress, can_see_more, silent
 from mercer.solvers.descent import Descent, dual_descent, largest_eigenvalue, primal_descent
@@ -141,8 +141,9 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 
     .. math:: e_i + \eta \sum_{j < i} \rho^{i - 1 - j} (K_b)_{ij} w_j e_j = y_i - \rho^i f(x_i) .
 
-    With a budget, which may change the dictionary after every row, the kernel values of a
-    mini-batch are computed together and its rows taken one by one.
+    Under a budget this stays so while it is known who leaves when (the oldest) or who takes which
+    term (quantization). If that depends on the coefficients, the kernel values of a mini-batch
+    are computed together and its rows taken one by one.
 
     References
     ----------
@@ -382,7 +383,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
                 expansion, errors = self._solve(progress.expansion, rows, targets, weights)
             else:
                 assert isinstance(progress.expansion, KernelExpansion)
-                expansion, errors = self._sweep(progress.expansion, rows, targets, weights)
+                expansion, errors = self._within_budget(progress.expansion, rows, targets, weights)
         if not np.isfinite(errors).all():
             raise ParameterError(
                 f"KernelLMS: the errors overflow with step_size = {self.step_size_:.6g} and "
@@ -394,30 +395,57 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     def _solve(
         self, f: KernelExpansion | FeatureExpansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[KernelExpansion | FeatureExpansion, Array]:
-        """All errors of a mini-batch by one triangular system."""
-        step, decay = self.step_size_, 1 - self.step_size_ * self.alpha
-        system = step * f.gram(rows, rows) * weights
-        powers = decay ** np.arange(len(rows))
+        """A mini-batch of which every row is kept."""
+        gram, values = f.gram(rows, rows), f.values(rows)
+        errors, increments = self._triangular(gram, values, targets, weights)
+        return f.changed(rows, increments, self._decay ** len(rows)), errors
+
+    def _within_budget(
+        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
+    ) -> tuple[KernelExpansion, Array]:
+        """A mini-batch under a budget, at once if it is known who leaves when."""
+        assert self.budget is not None
+        batch = Batch(f, rows)
+        plan = self.budget.plan(batch)
+        if plan is None:
+            return self._sweep(f, rows, targets, weights)
+        kept = batch.kept(plan)
+        values = kept[:, : len(f.active)] @ f.coef
+        errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
+        return batch.changed(plan, increments, self._decay ** len(rows)), errors
+
+    def _triangular(
+        self, gram: Array, values: Array, targets: Array, weights: Array
+    ) -> tuple[Array, Array]:
+        """The errors of rows that are met one after another, and the terms that they add.
+
+        Entry (i, j) of `gram` is the kernel value of row i with the point that row j adds to.
+        """
+        powers = self._decay ** np.arange(len(targets))
         faded = powers[:, None]
-        if decay != 1:
+        system = self.step_size_ * gram * weights
+        if self._decay != 1:
             system *= _lower_toeplitz(powers)
-        right = targets - faded * f.values(rows)
+        right = targets - faded * values
         errors = solve_triangular(system, right, lower=True, unit_diagonal=True, check_finite=False)
-        increments = step * weights[:, None] * faded[::-1] * errors
-        return f.changed(rows, increments, decay ** len(rows)), errors
+        return errors, self.step_size_ * weights[:, None] * faded[::-1] * errors
+
+    @property
+    def _decay(self) -> float:
+        """What a step leaves of the function before it."""
+        return 1 - self.step_size_ * float(self.alpha)
 
     def _sweep(
         self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[KernelExpansion, Array]:
-        """The errors of a mini-batch one after another, as a budget needs."""
+        """The errors of a mini-batch one after another, as some budgets need."""
         assert self.budget is not None
-        decay = 1 - self.step_size_ * self.alpha
         sweep = BudgetedSweep(f, rows, self.budget)
         errors = np.empty_like(targets)
         for i, target in enumerate(targets):
             errors[i] = target - sweep.values[i]
-            if decay != 1:
-                sweep.decay(decay)
+            if self._decay != 1:
+                sweep.decay(self._decay)
             sweep.add(i, self.step_size_ * weights[i] * errors[i])
         return sweep.result(), errors
 
