@@ -186,6 +186,13 @@ def test_copies_of_one_point(budget: Any, dtype: Any) -> None:
         assert model.predict(copies[:1])[0] == pytest.approx(1.0, abs=1e-3)
 
 
+def test_single_precision() -> None:
+    for budget in BUDGETS:
+        single = mc.KernelLMS(RBF, 0.5, budget=budget).fit(X.astype(np.float32), Y)
+        double = mc.KernelLMS(RBF, 0.5, budget=budget).fit(X.astype(np.float32).astype(float), Y)
+        np.testing.assert_allclose(single.predict(Z), double.predict(Z), atol=1e-2)
+
+
 def test_a_smaller_budget_takes_effect() -> None:
     for small in (mc.budgets.Remove(3), mc.budgets.Project(3)):
         model = mc.KernelLMS(RBF, 0.5, budget=mc.budgets.Remove(10)).fit(X, Y)

@@ -420,6 +420,21 @@ def test_later_rows_of_another_kind_are_refused_and_change_nothing() -> None:
         columns.partial_fit(X, BOTH[:, :1])
 
 
+@pytest.mark.parametrize("method", ["stochastic", "batch"])
+def test_kernels_that_overflow_are_refused(method: Any) -> None:
+    huge = np.array([[1e160], [2.0]])
+    with pytest.raises(DataError, match="NaN or infinity; scale the data"):
+        mc.KernelLMS(mc.Linear(), method=method).fit(huge, [1.0, 2.0])
+    with pytest.raises(DataError, match="NaN or infinity; scale the data"):
+        mc.KernelLMS(feature_map=mc.Linear(), method=method).fit(huge, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("method", ["stochastic", "batch"])
+def test_one_row(method: Any) -> None:
+    model = mc.KernelLMS(RBF, 1.0, method=method).fit([[1.0]], [2.0])
+    assert model.predict([[1.0]])[0] == pytest.approx(2.0)
+
+
 def test_an_unfitted_model() -> None:
     with pytest.raises(NotFittedError):
         mc.KernelLMS().predict(X)

@@ -79,7 +79,11 @@ class KernelExpansion:
 
     def _operator(self, rows: Rows, columns: Rows) -> Gram:
         # A block of the Gram matrix of the pool, so that a row is known to be itself (`White`).
-        return Gram(self.kernel, self.kernel.gram(self.pool).pairs.block(rows, columns))
+        whole = self.kernel.gram(self.pool).pairs
+        if rows is not columns:
+            return Gram(self.kernel, whole.block(_span(rows), _span(columns)))
+        part = self.pool[_span(rows)]
+        return Gram(self.kernel, replace(whole, rows=part, cols=part))
 
     def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> KernelExpansion:
         """The function factor * f + sum of increments_i k(x_i, .) over the rows."""
@@ -130,6 +134,13 @@ class FeatureExpansion:
         """The function factor * f + sum of increments_i <phi(x_i), phi(.)> over the rows."""
         added = self.features[rows].T @ increments
         return FeatureExpansion(self.features, factor * self.weights + added)
+
+
+def _span(rows: Rows) -> slice | Rows:
+    """Rows that follow each other as a slice, which copies nothing."""
+    first, last = int(rows[0]), int(rows[-1]) + 1
+    follow = last - first == len(rows) and (np.diff(rows) == 1).all()
+    return slice(first, last) if follow else rows
 
 
 class Batch:

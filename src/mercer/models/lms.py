@@ -419,16 +419,20 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     ) -> tuple[Array, Array]:
         """The errors of rows that are met one after another, and the terms that they add.
 
-        Entry (i, j) of `gram` is the kernel value of row i with the point that row j adds to.
+        Entry (i, j) of `gram` is the kernel value of row i with the point that row j adds to; it is
+        written to.
         """
         powers = self._decay ** np.arange(len(targets))
         faded = powers[:, None]
-        system = self.step_size_ * gram * weights
+        steps = self.step_size_ * weights[:, None]
+        # With the steps on the diagonal the unknowns are the coefficients, not the errors, and
+        # the matrix is not multiplied.
+        system = np.asarray(gram, dtype=float)
         if self._decay != 1:
             system *= _lower_toeplitz(powers)
-        right = targets - faded * values
-        errors = solve_triangular(system, right, lower=True, unit_diagonal=True, check_finite=False)
-        return errors, self.step_size_ * weights[:, None] * faded[::-1] * errors
+        np.fill_diagonal(system, 1 / steps)
+        coef = solve_triangular(system, targets - faded * values, lower=True, check_finite=False)
+        return coef / steps, faded[::-1] * coef
 
     @property
     def _decay(self) -> float:
@@ -452,6 +456,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     def _row_step(self, f: KernelExpansion | FeatureExpansion, lesson: _Lesson) -> float:
         rows = lesson.rows
         curvature = float((lesson.weights[rows - lesson.first] * f.diagonal(rows)).max())
+        self._check_finite(curvature)
         if self.step_size != "auto":
             name = "the largest k(x, x)" + ("" if (lesson.weights == 1).all() else " times weight")
             step = self._checked_step(curvature, name)
@@ -463,6 +468,13 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             return step
         total = curvature + self.alpha
         return min(getattr(self, "step_size_", np.inf), 0.5 / total if total > 0 else 1.0)
+
+    def _check_finite(self, value: float) -> None:
+        if not np.isfinite(value):
+            raise DataError(
+                f"KernelLMS: {self.kernel_!r} gives values with NaN or infinity; scale the data, "
+                "or use a kernel that grows less fast."
+            )
 
     def _checked_step(self, curvature: float, name: str) -> float:
         """The step size given, if steps of this size come to rest."""
@@ -522,6 +534,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         weights = lesson.weights[:, None]
         if self.feature_map is not None:
             features = self._features(lesson.points)
+            with np.errstate(over="ignore"):
+                self._check_finite(float((features * features).sum()))
             curvature = largest_eigenvalue(
                 features.shape[1], lambda v: features.T @ (_columns(weights, v) * (features @ v))
             )
@@ -529,6 +543,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             return primal_descent(features, targets, weights, self.step_size_, self.alpha)
         memory.require(int(1.1 * n * n * 8), f"KernelLMS on {n} rows", 'use method="stochastic"')
         gram = self.kernel_(lesson.points)
+        self._check_finite(float(gram.sum()))
         root = np.sqrt(weights)
         curvature = largest_eigenvalue(
             n, lambda v: _columns(root, v) * (gram @ (_columns(root, v) * v))

@@ -258,7 +258,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         self.classes_ = np.unique(labels) if classes is None else classes
         if len(self.classes_) < 2:
             raise DataError(
-                f"KernelPerceptron: y has one class only, {self.classes_[0]!r}; pass rows of at "
+                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}; pass rows of at "
                 "least two classes."
             )
         self.kernel_ = kernel.resolve(points)
@@ -305,7 +305,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         unseen = np.setdiff1d(labels, self.classes_)
         if len(unseen):
             raise DataError(
-                f"KernelPerceptron: y has the label {unseen[0]!r}, which is not among the classes "
+                f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the classes "
                 f"{self.classes_.tolist()} of the first call; list it there in classes=."
             )
         return np.searchsorted(self.classes_, labels)
