@@ -127,7 +127,8 @@ class FeatureExpansion:
     def diagonal(self, rows: Rows) -> Array:
         """Squared lengths of features."""
         chosen = self.features[rows]
-        squares = chosen.multiply(chosen) if sp.issparse(chosen) else chosen * chosen
+        with np.errstate(over="ignore"):  # infinity is refused by those who ask
+            squares = chosen.multiply(chosen) if sp.issparse(chosen) else chosen * chosen
         return np.asarray(squares.sum(axis=1), dtype=float).ravel()
 
     def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> FeatureExpansion:

@@ -258,8 +258,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         self.classes_ = np.unique(labels) if classes is None else classes
         if len(self.classes_) < 2:
             raise DataError(
-                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}; pass rows of at "
-                "least two classes."
+                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}; pass rows "
+                "of at least two classes."
             )
         self.kernel_ = kernel.resolve(points)
         self.intercept_ = 0.0
@@ -305,8 +305,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         unseen = np.setdiff1d(labels, self.classes_)
         if len(unseen):
             raise DataError(
-                f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the classes "
-                f"{self.classes_.tolist()} of the first call; list it there in classes=."
+                f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the "
+                f"classes {self.classes_.tolist()} of the first call; list it there in classes=."
             )
         return np.searchsorted(self.classes_, labels)
 
