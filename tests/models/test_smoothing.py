@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError, ValidityError
-from mercer.models.smoothing import _Smoother
+from mercer.models.smoother import Smoother
 from references import derivative, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -105,8 +105,8 @@ def test_the_gradient_of_the_error_is_its_derivative(degree: int) -> None:
         assert slope == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
-def _moved(smoother: _Smoother, kernel: mc.Kernel) -> _Smoother:
-    return _Smoother(
+def _moved(smoother: Smoother, kernel: mc.Kernel) -> Smoother:
+    return Smoother(
         kernel, smoother.points, smoother.targets, smoother.weights, smoother.coordinates
     )
 
@@ -246,15 +246,15 @@ def test_bad_parameters_and_data() -> None:
 
 
 def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, calls = _Smoother.loo_gradient, [0]
+    original, calls = Smoother.loo_gradient, [0]
 
-    def interrupted(self: _Smoother) -> Any:
+    def interrupted(self: Smoother) -> Any:
         calls[0] += 1
         if calls[0] > 4:
             raise KeyboardInterrupt
         return original(self)
 
-    monkeypatch.setattr(_Smoother, "loo_gradient", interrupted)
+    monkeypatch.setattr(Smoother, "loo_gradient", interrupted)
     model = mc.NadarayaWatson(mc.RBF(length_scale=[0.5, 5.0]))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)

@@ -10,9 +10,7 @@ from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -24,9 +22,10 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
-from mercer.models.expansion import Batch, BudgetedSweep, FeatureExpansion, KernelExpansion, Rows
+from mercer.models.expansion import FeatureExpansion, KernelExpansion, Rows
 from mercer.models.iterative import Report
 from mercer.models.online import OnlineModel, Progress, can_see_more, silent
+from mercer.models.steps import Steps
 from mercer.solvers.descent import Descent, dual_descent, largest_eigenvalue, primal_descent
 
 Array = NDArray[np.floating[Any]]
@@ -257,16 +256,11 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         self
             The estimator.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._as_a_whole():
             self._check_parameters()
             first = not hasattr(self, "kernel_")
             lesson = (self._first_lesson if first else self._next_lesson)(X, y, sample_weight)
             self._fit_rows(lesson, 1, silent)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def predict(self, X: Any) -> Array:
@@ -378,12 +372,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
     def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:
         """One mini-batch."""
         targets, weights = lesson.targets[rows - lesson.first], lesson.weights[rows - lesson.first]
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.budget is None:
-                expansion, errors = self._solve(progress.expansion, rows, targets, weights)
-            else:
-                assert isinstance(progress.expansion, KernelExpansion)
-                expansion, errors = self._within_budget(progress.expansion, rows, targets, weights)
+        steps = Steps(self.step_size_, float(self.alpha), self.budget)
+        expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
         if not np.isfinite(errors).all():
             raise ParameterError(
                 f"KernelLMS: the errors overflow with step_size = {self.step_size_:.6g} and "
@@ -391,67 +381,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
                 "scale the targets."
             )
         return progress.after(expansion, errors)
-
-    def _solve(
-        self, f: KernelExpansion | FeatureExpansion, rows: Rows, targets: Array, weights: Array
-    ) -> tuple[KernelExpansion | FeatureExpansion, Array]:
-        """A mini-batch of which every row is kept."""
-        gram, values = f.gram(rows, rows), f.values(rows)
-        errors, increments = self._triangular(gram, values, targets, weights)
-        return f.changed(rows, increments, self._decay ** len(rows)), errors
-
-    def _within_budget(
-        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
-    ) -> tuple[KernelExpansion, Array]:
-        """A mini-batch under a budget, at once if it is known who leaves when."""
-        assert self.budget is not None
-        batch = Batch(f, rows)
-        plan = self.budget.plan(batch)
-        if plan is None:
-            return self._sweep(f, rows, targets, weights)
-        kept = batch.kept(plan)
-        values = kept[:, : len(f.active)] @ f.coef
-        errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
-        return batch.changed(plan, increments, self._decay ** len(rows)), errors
-
-    def _triangular(
-        self, gram: Array, values: Array, targets: Array, weights: Array
-    ) -> tuple[Array, Array]:
-        """The errors of rows that are met one after another, and the terms that they add.
-
-        Entry (i, j) of `gram` is the kernel value of row i with the point that row j adds to; it is
-        written to.
-        """
-        powers = self._decay ** np.arange(len(targets))
-        faded = powers[:, None]
-        steps = self.step_size_ * weights[:, None]
-        # With the steps on the diagonal the unknowns are the coefficients, not the errors, and
-        # the matrix is not multiplied.
-        system = np.asarray(gram, dtype=float)
-        if self._decay != 1:
-            system *= _lower_toeplitz(powers)
-        np.fill_diagonal(system, 1 / steps)
-        coef = solve_triangular(system, targets - faded * values, lower=True, check_finite=False)
-        return coef / steps, faded[::-1] * coef
-
-    @property
-    def _decay(self) -> float:
-        """What a step leaves of the function before it."""
-        return 1 - self.step_size_ * float(self.alpha)
-
-    def _sweep(
-        self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
-    ) -> tuple[KernelExpansion, Array]:
-        """The errors of a mini-batch one after another, as some budgets need."""
-        assert self.budget is not None
-        sweep = BudgetedSweep(f, rows, self.budget)
-        errors = np.empty_like(targets)
-        for i, target in enumerate(targets):
-            errors[i] = target - sweep.values[i]
-            if self._decay != 1:
-                sweep.decay(self._decay)
-            sweep.add(i, self.step_size_ * weights[i] * errors[i])
-        return sweep.result(), errors
 
     def _row_step(self, f: KernelExpansion | FeatureExpansion, lesson: _Lesson) -> float:
         rows = lesson.rows
@@ -630,13 +559,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 def _is_number(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]
-
-
-def _lower_toeplitz(powers: Array) -> Array:
-    """The matrix with powers[i - 1 - j] below the diagonal, as a view of one vector."""
-    n = len(powers)
-    descending = np.concatenate([powers[::-1], np.zeros(n)])
-    return sliding_window_view(descending, n)[n:0:-1]
 
 
 def _columns(weights: Array, vectors: Array) -> Array:

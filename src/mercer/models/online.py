@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -127,6 +128,17 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             if self._is_done(progress, len(rows), passes):
                 return replace(progress, converged=True)
         return progress
+
+    @contextmanager
+    def _as_a_whole(self) -> Iterator[None]:
+        """Bring the model back to what it was if learning from further rows fails."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _steps(self, n: int, passes: int) -> int:
         """The number of mini-batches in some passes over n rows."""

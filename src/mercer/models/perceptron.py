@@ -203,18 +203,13 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         self
             The estimator.
         """
-        before = dict(self.__dict__)
-        try:
+        with self._as_a_whole():
             self._check_parameters()
             if not hasattr(self, "classes_"):
                 lesson = self._first_lesson(X, y, self._given_classes(classes))
             else:
                 lesson = self._next_lesson(X, y, classes)
             self._fit_rows(lesson, 1, silent)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def decision_function(self, X: Any) -> Array:

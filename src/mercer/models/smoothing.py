@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -14,182 +13,19 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
-from mercer.gram import Gram
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
-from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.models.iterative import IterativeEstimator, Report
-from mercer.solvers.local import LocalFit, constants, lines
+from mercer.models.smoother import Coordinates, Smoother, negative_values
 
 Array = NDArray[np.floating[Any]]
 
-_COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=False))
 _SHIFTS = np.log(2.0) * np.arange(-5, 6)
 _REACH = np.log(1e4)
 _MAX_ITER = 100
 _STOPPED = 99  # the status of a search that a callback has ended
-_BLOCK = 2**21  # numbers in a block of work
 _SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
-
-
-@dataclass(frozen=True, eq=False)
-class _Coordinates:
-    """The columns of points in units of their spread; a constant column is 0 exactly."""
-
-    origin: Array
-    unit: Array
-    values: Array
-
-    @classmethod
-    def of(cls, matrix: Array) -> _Coordinates:
-        """Take origin and units from the points."""
-        # By the ends, not by means: to repeat a row changes nothing.
-        low, high = matrix.min(axis=0), matrix.max(axis=0)
-        origin, spread = low / 2 + high / 2, high / 2 - low / 2
-        unit = np.where(spread > 0, spread, 1.0)
-        return cls(origin, unit, (matrix - origin) / unit)
-
-    def of_other(self, points: Points) -> Array:
-        """The columns of other points."""
-        return np.asarray((points.matrix(_COORDINATES) - self.origin) / self.unit, dtype=float)
-
-
-@dataclass(frozen=True, eq=False)
-class _Smoother:
-    """Local fits to weighted targets at points."""
-
-    kernel: Kernel
-    points: Points
-    targets: Array
-    weights: Array
-    coordinates: _Coordinates | None = None
-
-    @property
-    def least(self) -> float:
-        """Sums of weights below this have lost their digits."""
-        dtype = self.kernel.gram(self.points).dtype
-        return 1e8 * float(np.finfo(dtype).tiny) * float(self.weights.max())
-
-    def blocks(self, n: int) -> Iterator[slice]:
-        """Rows to do together."""
-        width = self.targets.shape[1]
-        if self.coordinates is not None:
-            width = max(width, self.coordinates.values.shape[1])
-        size = max(1, _BLOCK // (len(self.points) * width))
-        return (slice(i, min(i + size, n)) for i in range(0, n, size))
-
-    def values(self, places: Points) -> Array:
-        """The fits at other places."""
-        if self.coordinates is None:
-            return self._means(places)
-        found = []
-        for rows in self.blocks(len(places)):
-            part = places[rows]
-            shares, _ = self._shares(np.asarray(self.kernel(part, self.points), float), part)
-            found.append(self._fit(shares, self.coordinates.of_other(part)).values)
-        return np.concatenate(found)
-
-    def _means(self, places: Points) -> Array:
-        """Weighted means, with no matrix stored, except for places far from all points."""
-        gram = self.kernel.gram(places, self.points)
-        weighted = np.column_stack([self.targets, np.ones(len(self.targets))])
-        sums = np.asarray(gram @ (self.weights[:, None] * weighted), dtype=float)
-        if (sums[:, -1] < 0).any():
-            raise _negative(self.kernel)
-        far = np.flatnonzero(~(sums[:, -1] > self.least))
-        sums[far, -1] = 1.0
-        means = sums[:, :-1] / sums[:, -1:]
-        if len(far):
-            means[far] = self._far_shares(places[far]) @ self.targets
-        return np.asarray(means)
-
-    def _fit(self, shares: Array, places: Array | None) -> LocalFit:
-        if self.coordinates is None or places is None:
-            return constants(shares, self.targets)
-        return lines(shares, self.targets, places, self.coordinates.values)
-
-    def _shares(self, kernel_values: Array, places: Points, own: slice | None = None) -> Any:
-        """Weights of sum 1 at each place, and the sums before; `own` rows do not see themselves."""
-        if (kernel_values < 0).any():
-            raise _negative(self.kernel)
-        raw = kernel_values * self.weights
-        if own is not None:
-            raw[np.arange(len(raw)), np.arange(own.start, own.stop)] = 0.0
-        sums = raw.sum(axis=1)
-        far = np.flatnonzero(~(sums > self.least))
-        sums[far] = np.inf
-        shares = raw / sums[:, None]
-        if len(far):
-            shares[far] = self._far_shares(places[far], None if own is None else own.start + far)
-        return shares, sums
-
-    def _far_shares(self, places: Points, own: NDArray[np.intp] | None = None) -> Array:
-        """Where all weights vanish: the nearest point, as longer length-scales show it."""
-        paths = _length_scales(self.kernel)
-        shares = np.tile(self.weights, (len(places), 1))
-        waiting = np.arange(len(places))
-        entries = self.kernel.parameters()
-        for factor in 10.0 ** np.arange(1, 13) if paths else ():
-            longer = {path: Fixed(factor * entries[path].value) for path in paths}
-            kernel = self.kernel.replace(**longer)
-            near = np.asarray(kernel(places[waiting], self.points), float) * (self.weights > 0)
-            if own is not None:
-                near[np.arange(len(waiting)), own[waiting]] = 0.0
-            best = near.max(axis=1)
-            seen = best > self.least
-            nearest = near[seen] == best[seen, None]
-            shares[waiting[seen]] = nearest * self.weights
-            waiting = waiting[~seen]
-            if not len(waiting):
-                break
-        if own is not None:
-            shares[waiting, own[waiting]] = 0.0
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-    # Leaving one out ------------------------------------------------------------------------------
-
-    def loo_residuals(self) -> Array:
-        """What each row misses when it is left out."""
-        n = len(self.points)
-        residuals = np.empty_like(self.targets)
-        for rows in self.blocks(n):
-            _, _, fit = self._left_out(rows)
-            residuals[rows] = self.targets[rows] - fit.values
-        return residuals
-
-    def loo_error(self) -> float:
-        """Mean squared leave-one-out error."""
-        return self._mean_square(self.loo_residuals())
-
-    def loo_gradient(self) -> tuple[float, Array]:
-        """Mean squared leave-one-out error and its gradient in the kernel's parameters."""
-        n = len(self.points)
-        residuals = np.empty_like(self.targets)
-        gradient = np.zeros(len(self.kernel.theta))
-        for rows in self.blocks(n):
-            block, sums, fit = self._left_out(rows)
-            residuals[rows] = self.targets[rows] - fit.values
-            pull = -2 * self.weights[rows, None] * residuals[rows] / self.weights.sum()
-            pull /= self.targets.shape[1]
-            sensitivity = fit.influence * np.einsum("bt,bnt->bn", pull, fit.residuals)
-            sensitivity *= self.weights / sums[:, None]
-            sensitivity[np.arange(len(sums)), np.arange(rows.start, rows.stop)] = 0.0
-            gradient += block.gradient(sensitivity)
-        return self._mean_square(residuals), gradient
-
-    def _left_out(self, rows: slice) -> tuple[Gram, Array, LocalFit]:
-        """The fits at rows without them."""
-        pairs = self.kernel.gram(self.points).pairs.block(rows, slice(None))
-        block = Gram(self.kernel, pairs)
-        values = np.array(block.toarray(), dtype=float)
-        shares, sums = self._shares(values, self.points[rows], own=rows)
-        places = None if self.coordinates is None else self.coordinates.values[rows]
-        return block, sums, self._fit(shares, places)
-
-    def _mean_square(self, residuals: Array) -> float:
-        return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))
 
 
 class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
@@ -348,7 +184,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
 
     # Fitting --------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Smoother:
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points))
@@ -360,17 +196,14 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             kept = np.flatnonzero(weights)
             points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
         self._is_vector = targets.ndim == 1
-        coordinates = self._coordinates(points) if self.degree == 1 else None
+        with self._as_data_error():
+            coordinates = Coordinates.of(points) if self.degree == 1 else None
         columns = targets.reshape(len(points), -1).astype(float)
-        smoother = _Smoother(kernel, points, columns, weights, coordinates)
+        smoother = Smoother(kernel, points, columns, weights, coordinates)
         self._check_values(smoother)
         return smoother
 
-    def _coordinates(self, points: Points) -> _Coordinates:
-        with self._as_data_error():
-            return _Coordinates.of(np.asarray(points.matrix(_COORDINATES), dtype=float))
-
-    def _check_values(self, smoother: _Smoother) -> None:
+    def _check_values(self, smoother: Smoother) -> None:
         """Look at some kernel values, all of few rows, for negative ones."""
         n = len(smoother.points)
         sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
@@ -380,9 +213,9 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
                 f"NadarayaWatson: {smoother.kernel!r} gives NaN or infinity; scale the data."
             )
         if (block < 0).any():
-            raise _negative(smoother.kernel)
+            raise negative_values(smoother.kernel)
 
-    def _search(self, smoother: _Smoother, report: Report) -> None:
+    def _search(self, smoother: Smoother, report: Report) -> None:
         """Find the bandwidth: a grid of common factors, then all parameters."""
         self._check_searchable(smoother)
         # In units of the spread of the targets, so that tolerances have a meaning.
@@ -405,7 +238,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             )
 
     def _descend(
-        self, smoother: _Smoother, scaled: _Smoother, kernel: Kernel, report: Report
+        self, smoother: Smoother, scaled: Smoother, kernel: Kernel, report: Report
     ) -> OptimizeResult:
         """L-BFGS on the leave-one-out error, from the kernel given."""
 
@@ -432,7 +265,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             options={"maxiter": _MAX_ITER},
         )
 
-    def _check_searchable(self, smoother: _Smoother) -> None:
+    def _check_searchable(self, smoother: Smoother) -> None:
         if len(smoother.points) < 2:
             raise DataError(
                 "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
@@ -444,7 +277,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
                 "parameter; pass bandwidth=None, or a kernel with a length_scale."
             )
 
-    def _fitted(self, smoother: _Smoother) -> dict[str, Any]:
+    def _fitted(self, smoother: Smoother) -> dict[str, Any]:
         return {
             "kernel_": smoother.kernel,
             "points_": smoother.points,
@@ -475,7 +308,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             )
 
 
-def _best_shift(smoother: _Smoother) -> Kernel:
+def _best_shift(smoother: Smoother) -> Kernel:
     """The kernel with all length-scales times the factor that has the least error."""
     kernel = smoother.kernel
     names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
@@ -487,14 +320,3 @@ def _best_shift(smoother: _Smoother) -> Kernel:
     kernels = [kernel.with_theta(theta) for theta in grid]
     errors = [replace(smoother, kernel=candidate).loo_error() for candidate in kernels]
     return kernels[int(np.argmin(errors))]
-
-
-def _length_scales(kernel: Kernel) -> list[str]:
-    return [path for path in kernel.parameters() if path.split("__")[-1] == "length_scale"]
-
-
-def _negative(kernel: Kernel) -> ValidityError:
-    return ValidityError(
-        f"NadarayaWatson: {kernel!r} has negative values, which cannot be weights; use a kernel "
-        "without, such as RBF()."
-    )
