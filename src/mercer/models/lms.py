@@ -86,8 +86,9 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         with a row for each, an object whose ``transform`` does, or a kernel with finitely many
         features. The same steps are taken on coefficients of features, for the kernel
         <phi(x), phi(z)>, and no point is kept.
-    batch_size : int, default=256
-        Rows computed together when steps see one row each. It changes the time, not the result.
+    batch_size : int, optional
+        Rows computed together when steps see one row each, by default 512, with a budget 128. It
+        changes the time, not the result.
     max_iter : int, optional
         Passes over the rows, 1 by default; for ``method="batch"`` the largest number of steps, 1000
         by default.
@@ -179,7 +180,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         method: Literal["stochastic", "batch"] = "stochastic",
         budget: Budget | None = None,
         feature_map: Any = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         max_iter: int | None = None,
         tol: float = 1e-4,
         shuffle: bool = False,

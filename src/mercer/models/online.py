@@ -25,6 +25,8 @@ from mercer.parallel import blas_threads
 
 Array = NDArray[np.floating[Any]]
 
+_BATCH, _BUDGETED_BATCH = 512, 128
+
 
 @dataclass(frozen=True, eq=False)
 class Progress:
@@ -73,8 +75,8 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         The kernel; by default an RBF with ``length_scale="scale"``.
     budget : Budget, optional
         What bounds the number of points; by default nothing does.
-    batch_size : int, default=256
-        Rows computed together.
+    batch_size : int, optional
+        Rows computed together; by default 512, with a budget 128.
     max_iter : int, optional
         Passes over the rows in `fit`.
     shuffle : bool, default=False
@@ -88,7 +90,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         kernel: Kernel | None = None,
         *,
         budget: Budget | None = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         max_iter: int | None = None,
         shuffle: bool = False,
         random_state: Any = None,
@@ -120,9 +122,9 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         for count in range(1, passes + 1):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
-            for start in range(0, len(rows), self.batch_size):
+            for start in range(0, len(rows), self._batch_rows):
                 with blas_threads(1):  # mini-batches are too small to share
-                    progress = advance(progress, order[start : start + self.batch_size])
+                    progress = advance(progress, order[start : start + self._batch_rows])
                 if report(partial(self._fitted, progress)):
                     return progress
             if self._is_done(progress, len(rows), passes):
@@ -140,9 +142,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             self.__dict__.update(before)
             raise
 
+    @property
+    def _batch_rows(self) -> int:
+        """Rows of a mini-batch: many save calls, few save pairs with points that soon leave."""
+        return self.batch_size or (_BATCH if self.budget is None else _BUDGETED_BATCH)
+
     def _steps(self, n: int, passes: int) -> int:
         """The number of mini-batches in some passes over n rows."""
-        return passes * -(-n // self.batch_size)
+        return passes * -(-n // self._batch_rows)
 
     def _pooled(self, points: Points) -> tuple[Points, int]:
         """The dictionary followed by new rows, and the place of the first of these."""
@@ -160,7 +167,8 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
                 f"{type(self).__name__}: budget = {self.budget!r} is not a budget; pass None, "
                 "mercer.budgets.Remove(100), Project(100) or Quantize(0.1)."
             )
-        self._check_count("batch_size", self.batch_size, "256")
+        if self.batch_size is not None:
+            self._check_count("batch_size", self.batch_size, "256, or None")
         if self.max_iter is not None:
             self._check_count("max_iter", self.max_iter, "10, or None")
 

@@ -61,8 +61,9 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     budget : Budget, optional
         What bounds the number of points, such as ``mercer.budgets.Remove(100)``; by default nothing
         does.
-    batch_size : int, default=256
-        Rows computed together. It changes the time, not the result.
+    batch_size : int, optional
+        Rows computed together, by default 512, with a budget 128. It changes the time, not the
+        result.
     max_iter : int, optional
         The largest number of passes over the rows in `fit`, 100 by default; a pass without a
         mistake is the last.
@@ -134,7 +135,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         *,
         averaged: bool = False,
         budget: Budget | None = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         max_iter: int | None = None,
         shuffle: bool = False,
         random_state: Any = None,
