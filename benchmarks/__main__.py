@@ -21,6 +21,7 @@ from benchmarks import (
     grams,
     keops,
     machines,
+    online,
     products,
     real_data,
     report,
@@ -38,6 +39,7 @@ GROUPS = {
     "real_data": real_data.races,
     "classifier": classifier.races,
     "machine": machines.races,
+    "online": online.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

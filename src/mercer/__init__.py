@@ -42,15 +42,19 @@ from mercer.kernels.stationary import (
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
+from mercer.models import budgets
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
+from mercer.models.lms import KernelLMS
 from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
 from mercer.models.machine_regression import (
     KernelHuberRegressor,
     KernelMachineRegressor,
     KernelQuantileRegressor,
 )
+from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
+from mercer.models.smoothing import NadarayaWatson
 from mercer.parallel import thread_count, threads
 
 __version__ = "0.1.0"
@@ -78,15 +82,18 @@ __all__ = [
     "Integer",
     "Kernel",
     "KernelHuberRegressor",
+    "KernelLMS",
     "KernelLogisticRegression",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
     "Laplacian",
     "Linear",
     "Matern",
     "Monomials",
+    "NadarayaWatson",
     "NonNegative",
     "PairKernel",
     "Periodic",
@@ -105,6 +112,7 @@ __all__ = [
     "Tanimoto",
     "Wendland",
     "White",
+    "budgets",
     "features",
     "losses",
     "penalties",

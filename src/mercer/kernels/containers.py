@@ -98,20 +98,35 @@ def take(data: Any, rows: Any) -> Any:
     return data[rows]
 
 
-def concatenate(first: Any, second: Any) -> Any:
-    """The rows of two containers of one kind."""
-    if isinstance(first, list) and isinstance(second, list):
-        return first + second
-    if isinstance(first, nw.DataFrame) and isinstance(second, nw.DataFrame):
-        return nw.concat([first, second], how="vertical")
-    if sp.issparse(first) and sp.issparse(second):
-        return sp.csr_array(sp.vstack([first, second]))
-    if isinstance(first, np.ndarray) and isinstance(second, np.ndarray):
-        return np.concatenate([first, second])
-    raise DataTypeError(
-        f"rows of a {type(second).__name__} cannot be added to rows of a {type(first).__name__}; "
-        "pass both in the same kind of container."
-    )
+def join(parts: Sequence[Any]) -> Any:
+    """The rows of several containers, one after another."""
+    lists = [isinstance(part, list) for part in parts]
+    frames = [isinstance(part, nw.DataFrame) for part in parts]
+    if any(lists) != all(lists) or any(frames) != all(frames):
+        kinds = sorted({_kind_of(part) for part in parts})
+        raise DataError(
+            f"rows cannot be joined: some are in {kinds[0]}, others in {kinds[-1]}; pass all data "
+            "in the same kind of container."
+        )
+    if all(lists):
+        return [item for part in parts for item in part]
+    try:
+        if all(frames):
+            return nw.concat(list(parts), how="vertical")
+        if any(sp.issparse(part) for part in parts):
+            return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
+        return np.concatenate(list(parts))
+    except Exception as error:  # each library has errors of its own for rows that do not match
+        raise DataError(
+            f"rows cannot be joined, because their columns differ ({error}); pass the same columns "
+            "with the same types."
+        ) from None
+
+
+def _kind_of(data: Any) -> str:
+    if isinstance(data, list):
+        return "a list"
+    return "a data frame" if isinstance(data, nw.DataFrame) else "an array"
 
 
 def tabular(data: Any, owner: str) -> Any:

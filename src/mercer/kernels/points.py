@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer import _core
 from mercer.exceptions import DataError, IndexingError, NotDifferentiableError
-from mercer.kernels.containers import Array, concatenate, guarded, ingest, len_of, tabular, take
+from mercer.kernels.containers import Array, guarded, ingest, join, len_of, tabular, take
 from mercer.kernels.views import Columns, Numbers
 
 
@@ -85,10 +85,6 @@ class Points:
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         return part
 
-    def followed_by(self, other: Points) -> Points:
-        """These points and others, as new points."""
-        return Points(concatenate(self._frame(), other._frame()))
-
     @property
     def origin(self) -> Points:
         """The points that this is a subset of; themselves when it is none."""
@@ -119,6 +115,37 @@ class Points:
             self._data = self._data.copy()
             self._columns.clear()
         return self
+
+    def detached(self) -> Points:
+        """The same points with rows of their own; the points that they came from can be freed."""
+        part = Points.__new__(Points)
+        part._reset()
+        part._data, part._ids, part._length = take(self._frame(), slice(None)), self.ids, len(self)
+        part._parent = part._rows = None
+        return part.frozen()
+
+    @staticmethod
+    def concatenate(parts: Sequence[Points]) -> Points:
+        """Join points one after another; their rows are counted anew.
+
+        Parameters
+        ----------
+        parts : sequence of Points
+            Data of the same kind: arrays or sparse matrices of the same width, data frames with the
+            same columns, or lists of objects.
+
+        Returns
+        -------
+        Points
+
+        Examples
+        --------
+        >>> import mercer as mc
+        >>> first, second = mc.Points([[0.0]]), mc.Points([[1.0], [2.0]])
+        >>> mc.Points.concatenate([first, second]).data.tolist()
+        [[0.0], [1.0], [2.0]]
+        """
+        return Points(join([part._frame() for part in parts]))
 
     def columns(self, view: Any) -> Columns:
         """The columns of a view, computed once."""

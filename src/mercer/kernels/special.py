@@ -354,19 +354,23 @@ class Precomputed(PairKernel):
         """Look the pairs up."""
         if self.matrix is not None:
             return self.matrix[np.ix_(A, B)]
-        columns = B[1]
-        if columns.max(initial=-1) >= A[0].shape[1]:
-            raise DataError(
-                f"Precomputed: X has {A[0].shape[1]} columns but {columns.max() + 1} points were "
-                "given as columns; each row must hold the kernel values with all of them."
-            )
-        return A[0][:, columns]
+        return A[0][:, self._within(A[0], B[1])]
 
     def diagonal(self, A: Any) -> Any:
         """Look the diagonal up."""
         if self.matrix is not None:
             return self.matrix[A, A]
-        return A[0][np.arange(len(A[1])), A[1]]
+        return A[0][np.arange(len(A[1])), self._within(A[0], A[1])]
+
+    @staticmethod
+    def _within(matrix: Array, columns: Array) -> Array:
+        """The columns, if the matrix has them all."""
+        if columns.max(initial=-1) >= matrix.shape[1]:
+            raise DataError(
+                f"Precomputed: X has {matrix.shape[1]} columns but {columns.max() + 1} points were "
+                "given as columns; each row must hold the kernel values with all of them."
+            )
+        return columns
 
     def _objects(self, points: Points, view: View) -> Any:
         values = points.columns(view.read_by(_SQUARE)).values

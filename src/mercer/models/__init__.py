@@ -6,6 +6,7 @@ from mercer.models.base import KernelEstimator
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
 from mercer.models.iterative import IterativeEstimator
+from mercer.models.lms import KernelLMS
 from mercer.models.machine import KernelMachine
 from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
 from mercer.models.machine_regression import (
@@ -13,6 +14,8 @@ from mercer.models.machine_regression import (
     KernelMachineRegressor,
     KernelQuantileRegressor,
 )
+from mercer.models.online import OnlineModel
+from mercer.models.perceptron import KernelPerceptron
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import (
     Contributions,
@@ -21,6 +24,7 @@ from mercer.models.results import (
     RidgePath,
 )
 from mercer.models.ridge import KernelRidge
+from mercer.models.smoothing import NadarayaWatson
 
 __all__ = [
     "Contributions",
@@ -29,13 +33,17 @@ __all__ = [
     "IterativeEstimator",
     "KernelEstimator",
     "KernelHuberRegressor",
+    "KernelLMS",
     "KernelLogisticRegression",
     "KernelMachine",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelPerceptron",
     "KernelQuantileRegressor",
     "KernelRidge",
+    "NadarayaWatson",
     "NormalPredictions",
+    "OnlineModel",
     "PrimalCoefficients",
     "RepresenterModel",
     "RidgePath",

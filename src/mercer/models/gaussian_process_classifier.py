@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer import memory
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
@@ -403,7 +403,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             raise DataError(
                 f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
             )
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             labels: Labels = column_or_1d(y, warn=True)
             if labels.dtype.kind in "fc":
                 check_array(labels, ensure_2d=False, input_name="y", estimator=self)

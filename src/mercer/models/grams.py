@@ -54,7 +54,9 @@ def gram_matrix(
         "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
     )
     gram: Array = kernel(points)
-    if not np.isfinite(gram.sum()):
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
+        is_finite = np.isfinite(gram.sum())
+    if not is_finite:
         raise DataError(
             f"{name}: {kernel!r} gives a Gram matrix with NaN or infinity; "
             "scale the data, or use a kernel that grows less fast."

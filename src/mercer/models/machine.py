@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
-from mercer import losses, memory, penalties, validity
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
+from mercer import losses, penalties
+from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
+from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
 from mercer.models.tasks import Options, Task
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.solvers import cholesky
+from mercer.solvers.factor import Advice
 from mercer.solvers.newton import State
 from mercer.solvers.penalised import effective_alpha
 
@@ -28,6 +29,12 @@ Array = NDArray[np.floating[Any]]
 
 # In Gram matrices: the matrix, itself scaled and the factor; one more factor for each class.
 _MATRICES = 4.1
+
+_ADVICE = Advice(
+    "alpha",
+    "the objective has no minimum: use a kernel whose is_psd is True, or pass a matrix repaired by "
+    "mercer.validity.repair with Precomputed()",
+)
 
 # Below this many rows LAPACK's threads wait for each other longer than they work.
 _FEW_ROWS = 1500
@@ -164,34 +171,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         return _Problem(gram, means, rows, n, task)
 
     def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
-        owner, kernel, n = type(self).__name__, self.kernel_, len(self.points_)
         matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
-        memory.require(int(matrices * n * n * 8), f"{owner} on {n} rows", "fit on fewer rows")
-        gram = kernel(self.points_)
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(gram.sum())
-        if not finite:
-            raise DataError(
-                f"{owner}: {kernel!r} gives a Gram matrix with NaN or infinity; scale the data, or "
-                "use a kernel that grows less fast."
-            )
-        if kernel.is_psd is not True:
-            self._check_positive(kernel, gram)
+        gram = gram_matrix(self, self.kernel_, self.points_, matrices)
+        require_positive(self, self.kernel_, gram, _ADVICE)
         gram = gram.astype(np.float64, copy=False)
-        return gram if len(rows) == n else gram[np.ix_(rows, rows)]
-
-    def _check_positive(self, kernel: Kernel, gram: Array) -> None:
-        """Refuse the matrix of a kernel that is not known to be valid, if it is not."""
-        slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
-        if cholesky.is_positive_definite(gram, slack):
-            return
-        report = validity.check(gram)
-        if report.valid is False:
-            raise ValidityError(
-                f"{type(self).__name__}: the Gram matrix of {kernel!r} is not valid, so that the "
-                f"objective has no minimum. {report} Use a kernel whose is_psd is True, or pass a "
-                "matrix repaired by mercer.validity.repair with Precomputed()."
-            )
+        return gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from mercer import losses
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss
 from mercer.models.machine import KernelMachine
@@ -199,7 +199,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise DataError(
                 f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
             )
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             labels: NDArray[Any] = column_or_1d(y, warn=True)
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)

@@ -11,6 +11,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
 from mercer import losses
+from mercer.exceptions import as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
@@ -184,7 +185,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
     def _checked_targets(self, y: ArrayLike, n: int) -> Array:
         targets = self._validate_targets(y, n)
-        with self._as_data_error():
+        with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
         return column
 

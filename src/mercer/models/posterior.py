@@ -172,7 +172,7 @@ class Posterior:
         known = self.evidence
         evidence = replace(
             known,
-            points=known.points.followed_by(points),
+            points=Points.concatenate([known.points, points]),
             targets=np.vstack([known.targets, targets]),
             noise=known.noise.followed_by(factors, len(points)),
         )

@@ -1,0 +1,322 @@
+"""Kernel regression by local means and local lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, minimize
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.smoother import Coordinates, Smoother, negative_values
+
+Array = NDArray[np.floating[Any]]
+
+_SHIFTS = np.log(2.0) * np.arange(-5, 6)
+_REACH = np.log(1e4)
+_MAX_ITER = 100
+_STOPPED = 99  # the status of a search that a callback has ended
+_SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
+
+
+class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
+    r"""Kernel regression: a local mean, or a local line, of the targets near a point.
+
+    With ``degree=0`` the classical estimator of Nadaraya and Watson,
+
+    .. math:: f(x) = \frac{\sum_i w_i\, k(x, x_i)\, y_i}{\sum_i w_i\, k(x, x_i)} ,
+
+    with ``degree=1`` the value at x of the line (plane) through the targets that has the least sum
+    of w_i k(x, x_i) times squared residual. A line has no bias at the border of the data, and
+    reproduces straight lines.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its length-scale
+        is the bandwidth. It says what X may be; for lines the columns of X have to be numbers.
+    degree : {0, 1}, default=0
+        Local means or local lines.
+    bandwidth : {"loo"} or None, default="loo"
+        "loo" finds the kernel's free parameters, such as one length-scale for each column, that
+        have the least mean squared leave-one-out error: the best of eleven bandwidths, from 1/32 to
+        32 times what is given, then L-BFGS. None takes the kernel as it is.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    points_ : Points
+        The training points, without rows of weight zero.
+    targets_ : ndarray of shape (n,) or (n, n_targets)
+        Their targets.
+    loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
+        y_i minus the prediction for x_i from the other rows. Computed when first asked for.
+    loo_error_ : float
+        Their (weighted) mean square, averaged over targets. Only with ``bandwidth="loo"``.
+    n_iter_ : int
+        Steps of L-BFGS. Only with ``bandwidth="loo"``.
+    converged_ : bool
+        Whether the search came to an end. Only with ``bandwidth="loo"``.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : Minimises squared errors and the norm of the function.
+
+    Notes
+    -----
+    Leaving a row out only takes its own weight out of the sums, so that all leave-one-out
+    predictions cost one kernel matrix. Far from the data, where all kernel values vanish in
+    floating point, the answer is what it tends to: the target of the nearest point, "nearest"
+    being judged with longer length-scales. Where these do not help (a string that shares nothing
+    with any other), it is the mean of all targets. Lines there are constants.
+
+    References
+    ----------
+    .. [1] E. A. Nadaraya (1964). On estimating regression. Theory of Probability and its
+       Applications 9(1).
+    .. [2] G. S. Watson (1964). Smooth regression analysis. Sankhya A 26(4).
+    .. [3] J. Fan, I. Gijbels (1996). Local polynomial modelling and its applications. Chapman &
+       Hall.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X).ravel()
+    >>> model = mc.NadarayaWatson(degree=1).fit(X, y)
+    >>> model.predict([[np.pi / 2]]).round(2)
+    array([1.])
+    >>> straight = mc.NadarayaWatson(mc.RBF(), degree=1, bandwidth=None).fit(X, 2 * X + 1)
+    >>> straight.predict([[10.0]]).round(6)
+    array([[21.]])
+    """
+
+    kernel_: Kernel
+    points_: Points
+    targets_: Array
+    loo_error_: float
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        degree: Literal[0, 1] = 0,
+        bandwidth: Literal["loo"] | None = "loo",
+    ) -> None:
+        super().__init__(kernel)
+        self.degree = degree
+        self.bandwidth = bandwidth
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.degree == 1:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = False
+        return tags
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Store the rows, and find the bandwidth.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; 0 removes a row.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            smoother = self._prepare(X, y, sample_weight)
+            if self.bandwidth == "loo":
+                with self._iterations(X, y, _MAX_ITER) as report:
+                    self._search(smoother, report)
+            else:
+                self.__dict__.update(self._fitted(smoother))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_targets)
+            The predictions.
+        """
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._shaped(self._smoother.values(points))
+
+    @cached_property
+    def loo_residuals_(self) -> Array:
+        """Leave-one-out residuals."""
+        check_is_fitted(self)
+        if len(self.points_) < 2:
+            raise AttributeError("loo_residuals_ needs at least two rows")
+        return self._shaped(self._smoother.loo_residuals())
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
+        kernel = self._kernel_or_default(self.kernel)
+        points = self._validate_points(kernel, X, reset=True)
+        targets = self._validate_targets(y, len(points))
+        weights = self._validate_weights(sample_weight, targets)
+        kernel = kernel.resolve(points, weights)
+        if weights is None:
+            weights = np.ones(len(points))
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
+        self._is_vector = targets.ndim == 1
+        with as_data_errors(type(self).__name__):
+            coordinates = Coordinates.of(points) if self.degree == 1 else None
+        columns = targets.reshape(len(points), -1).astype(float)
+        smoother = Smoother(kernel, points, columns, weights, coordinates)
+        self._check_values(smoother)
+        return smoother
+
+    def _check_values(self, smoother: Smoother) -> None:
+        """Look at some kernel values, all of few rows, for negative ones."""
+        n = len(smoother.points)
+        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+        block = smoother.kernel.gram(smoother.points)[sample, sample]
+        if not np.isfinite(block).all():
+            raise DataError(
+                f"NadarayaWatson: {smoother.kernel!r} gives NaN or infinity; scale the data."
+            )
+        if (block < 0).any():
+            raise negative_values(smoother.kernel)
+
+    def _search(self, smoother: Smoother, report: Report) -> None:
+        """Find the bandwidth: a grid of common factors, then all parameters."""
+        self._check_searchable(smoother)
+        # In units of the spread of the targets, so that tolerances have a meaning.
+        spread = float(smoother.targets.std()) or 1.0
+        scaled = replace(smoother, targets=smoother.targets / spread)
+        kernel = _best_shift(scaled)
+        result = self._descend(smoother, scaled, kernel, report)
+        start = replace(scaled, kernel=kernel).loo_error()
+        if result.fun < start:
+            kernel = kernel.with_theta(result.x)
+        self.__dict__.update(self._fitted(replace(smoother, kernel=kernel)))
+        self.loo_error_ = min(float(result.fun), start) * spread**2
+        self.n_iter_ = int(result.nit)
+        self.converged_ = self.n_iter_ < _MAX_ITER and result.status != _STOPPED
+        if self.n_iter_ >= _MAX_ITER:
+            warn(
+                f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
+                "kernel fewer free parameters (mercer.Fixed), or start nearer.",
+                NumericalWarning,
+            )
+
+    def _descend(
+        self, smoother: Smoother, scaled: Smoother, kernel: Kernel, report: Report
+    ) -> OptimizeResult:
+        """L-BFGS on the leave-one-out error, from the kernel given."""
+
+        def objective(theta: Array) -> tuple[float, Array]:
+            return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
+
+        def progress(intermediate_result: OptimizeResult) -> None:
+            found = replace(smoother, kernel=kernel.with_theta(intermediate_result.x))
+            if report(lambda: self._fitted(found)):
+                raise StopIteration
+
+        low, high = kernel.theta_bounds.T
+        theta = kernel.theta
+        bounds = np.column_stack(
+            [np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)]
+        )
+        return minimize(
+            objective,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            callback=progress,
+            options={"maxiter": _MAX_ITER},
+        )
+
+    def _check_searchable(self, smoother: Smoother) -> None:
+        if len(smoother.points) < 2:
+            raise DataError(
+                "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
+                "sample; pass bandwidth=None."
+            )
+        if not len(smoother.kernel.theta):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = "loo", but {smoother.kernel!r} has no free '
+                "parameter; pass bandwidth=None, or a kernel with a length_scale."
+            )
+
+    def _fitted(self, smoother: Smoother) -> dict[str, Any]:
+        return {
+            "kernel_": smoother.kernel,
+            "points_": smoother.points,
+            "targets_": self._shaped(smoother.targets),
+            "_smoother": smoother,
+        }
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._is_vector else values
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.degree, bool) or self.degree not in (0, 1):
+            raise ParameterError(
+                f"NadarayaWatson: degree = {self.degree!r} is neither 0 nor 1; pass 0 for local "
+                "means or 1 for local lines."
+            )
+        if self.bandwidth not in ("loo", None):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
+                "a number, pass it as the kernel's length_scale, with bandwidth=None."
+            )
+        kernel = self._kernel_or_default(self.kernel)
+        if self.degree == 1 and kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "
+                "matrix does not have; use degree=0."
+            )
+
+
+def _best_shift(smoother: Smoother) -> Kernel:
+    """The kernel with all length-scales times the factor that has the least error."""
+    kernel = smoother.kernel
+    names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
+    moves = np.array([name == "length_scale" for name in names])
+    if not moves.any():
+        return kernel
+    low, high = kernel.theta_bounds.T
+    grid = [np.clip(kernel.theta + shift * moves, low, high) for shift in _SHIFTS]
+    kernels = [kernel.with_theta(theta) for theta in grid]
+    errors = [replace(smoother, kernel=candidate).loo_error() for candidate in kernels]
+    return kernels[int(np.argmin(errors))]

@@ -1,0 +1,222 @@
+"""The kernel perceptron against loops over single rows, and its bound on mistakes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer.exceptions import DataError, NumericalWarning, ParameterError
+from references import matrix, rbf
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+N = 60
+X = RNG.normal(size=(N, 2))
+TWO = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+THREE = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=N), [-0.5, 0.5])
+Z = RNG.normal(size=(11, 2))
+RBF = mc.RBF(length_scale=0.7)
+K = matrix(rbf, X, length_scale=0.7)
+
+
+@parametrize_with_checks(
+    [
+        mc.KernelPerceptron(max_iter=30),
+        mc.KernelPerceptron(averaged=True, max_iter=5),
+        mc.KernelPerceptron(budget=mc.budgets.Remove(60), max_iter=5),
+    ]
+)
+@pytest.mark.filterwarnings("ignore:KernelPerceptron. still:mercer.exceptions.NumericalWarning")
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    # Some checks label rows at random: they are not separated in few passes, as the warning says.
+    check(estimator)
+
+
+def naive_two(gram: Array, y: Array, passes: int) -> tuple[Array, Array, list[int]]:
+    """The last and the mean coefficients, and the mistakes, of a loop over single rows."""
+    coef, total, mistakes = np.zeros(len(y)), np.zeros(len(y)), []
+    for _ in range(passes):
+        for i in range(len(y)):
+            wrong = y[i] * sum(gram[i, j] * coef[j] for j in range(len(y))) <= 0
+            coef[i] += y[i] if wrong else 0
+            total += coef
+            mistakes.append(int(wrong))
+    return coef, total / len(mistakes), mistakes
+
+
+def naive_many(gram: Array, y: Any, classes: int, passes: int) -> tuple[Array, Array, list[int]]:
+    coef, total, mistakes = np.zeros((len(y), classes)), np.zeros((len(y), classes)), []
+    for _ in range(passes):
+        for i in range(len(y)):
+            scores = [sum(gram[i, j] * coef[j, c] for j in range(len(y))) for c in range(classes)]
+            others = [c for c in range(classes) if c != y[i]]
+            rival = max(others, key=lambda c: scores[c])
+            wrong = scores[y[i]] <= scores[rival]
+            if wrong:
+                coef[i, y[i]] += 1
+                coef[i, rival] -= 1
+            total += coef
+            mistakes.append(int(wrong))
+    return coef, total / len(mistakes), mistakes
+
+
+@pytest.mark.filterwarnings("ignore:KernelPerceptron. still:mercer.exceptions.NumericalWarning")
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 7, 256])
+@pytest.mark.parametrize("passes", [1, 3])
+def test_mini_batches_are_the_loop(averaged: bool, batch_size: int, passes: int) -> None:
+    signs = np.where(TWO == "same", 1.0, -1.0)
+    settings: Any = {"averaged": averaged, "batch_size": batch_size, "max_iter": passes}
+    two = mc.KernelPerceptron(RBF, **settings).fit(X, TWO)
+    three = mc.KernelPerceptron(RBF, **settings).fit(X, THREE)
+    for model, found in (
+        (two, naive_two(K, signs, passes)),
+        (three, naive_many(K, THREE, 3, passes)),
+    ):
+        last, mean, mistakes = found
+        coef = mean if averaged else last
+        cross = matrix(rbf, Z, X, length_scale=0.7)
+        np.testing.assert_allclose(model.decision_function(Z), cross @ coef, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(model.learning_curve_, np.cumsum(mistakes))
+        assert model.n_mistakes_ == sum(mistakes)
+        assert len(model.points_) == np.count_nonzero(last.reshape(N, -1).any(axis=1))
+        assert model.n_iter_ == passes
+
+
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("y", [TWO, THREE])
+def test_partial_fits_are_one_pass(averaged: bool, y: Any) -> None:
+    whole = mc.KernelPerceptron(RBF, averaged=averaged)
+    whole.partial_fit(X, y, classes=np.unique(y))
+    parts = mc.KernelPerceptron(RBF, averaged=averaged)
+    for rows in (slice(0, 1), slice(1, 20), slice(20, N)):
+        parts.partial_fit(X[rows], y[rows], classes=np.unique(y))
+    np.testing.assert_allclose(parts.dual_coef_, whole.dual_coef_, rtol=1e-12)
+    np.testing.assert_array_equal(parts.learning_curve_, whole.learning_curve_)
+    np.testing.assert_array_equal(parts.predict(Z), whole.predict(Z))
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.2])
+def test_the_bound_on_mistakes(margin: float) -> None:
+    normal = np.array([0.6, -0.8])
+    points = RNG.uniform(-1, 1, size=(500, 2))
+    points = points[np.abs(points @ normal) >= margin]
+    radius = np.linalg.norm(points, axis=1).max()
+    y = points @ normal > 0
+    model = mc.KernelPerceptron(mc.Linear(), max_iter=1000, shuffle=True, random_state=0)
+    model.fit(points, y)
+    assert model.converged_
+    assert 0 < model.n_mistakes_ <= (radius / margin) ** 2
+    np.testing.assert_array_equal(model.predict(points), y)
+
+
+def test_convergence_is_a_pass_without_mistakes() -> None:
+    model = mc.KernelPerceptron(mc.RBF(length_scale=0.2)).fit(X, TWO)
+    assert model.converged_
+    assert not np.diff(model.learning_curve_)[-N + 1 :].any()
+    assert model.score(X, TWO) == 1.0
+    contradiction = [[0.0], [0.0]], [0, 1]
+    with pytest.warns(NumericalWarning, match="still mistakes in the last of 4 passes"):
+        short = mc.KernelPerceptron(max_iter=4, kernel=RBF).fit(*contradiction)
+    assert (short.n_iter_, short.converged_) == (4, False)
+    assert not mc.KernelPerceptron(RBF, averaged=True, max_iter=4).fit(*contradiction).converged_
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        mc.budgets.Remove(8),
+        mc.budgets.Remove(8, "smallest"),
+        mc.budgets.Project(8),
+        mc.budgets.Quantize(0.7),
+    ],
+)
+@pytest.mark.parametrize("y", [TWO, THREE])
+def test_budgets_do_not_depend_on_batches(budget: Any, y: Any) -> None:
+    one = mc.KernelPerceptron(RBF, budget=budget, max_iter=2, batch_size=1).fit(X, y)
+    many = mc.KernelPerceptron(RBF, budget=budget, max_iter=2, batch_size=17).fit(X, y)
+    np.testing.assert_allclose(many.dual_coef_, one.dual_coef_, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(many.learning_curve_, one.learning_curve_)
+    assert len(many.points_) <= (getattr(budget, "size", N))
+
+
+def test_averages_with_quantized_centres() -> None:
+    budget = mc.budgets.Quantize(1e-6)
+    exact = mc.KernelPerceptron(RBF, averaged=True, max_iter=3).fit(X, THREE)
+    model = mc.KernelPerceptron(RBF, averaged=True, max_iter=3, budget=budget).fit(X, THREE)
+    np.testing.assert_allclose(model.decision_function(Z), exact.decision_function(Z), rtol=1e-9)
+
+
+def test_strings_and_frames() -> None:
+    words = ["abab", "baba", "cdcd", "dcdc"]
+    model = mc.KernelPerceptron(mc.Spectrum(2)).fit(words, ["x", "x", "y", "y"])
+    assert model.predict(["abba", "cddc"]).tolist() == ["x", "y"]
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    framed = mc.KernelPerceptron(mc.RBF(length_scale=0.2)).fit(frame, TWO)
+    assert framed.score(frame, TWO) == 1.0
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+def test_classes_are_known_from_the_first_call() -> None:
+    model = mc.KernelPerceptron(RBF)
+    with pytest.raises(DataError, match="classes must be passed on the first call"):
+        model.partial_fit(X, TWO)
+    model.partial_fit(X[:2], ["b", "b"], classes=["c", "a", "b"])
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    before = dict(vars(model))
+    with pytest.raises(DataError, match=r"label .*'z'.* not among the classes"):
+        model.partial_fit(X[:2], ["a", "z"])
+    with pytest.raises(DataError, match="are not those of the first"):
+        model.partial_fit(X[:2], ["a", "b"], classes=["a", "b"])
+    with pytest.raises(DataError, match="3 features"):
+        model.partial_fit(np.ones((2, 3)), ["a", "b"])
+    assert vars(model) == before
+
+
+def test_bad_data_and_parameters() -> None:
+    with pytest.raises(DataError, match="one class only"):
+        mc.KernelPerceptron().fit(X, np.ones(N, dtype=int))
+    with pytest.raises(DataError, match="one class only"):
+        mc.KernelPerceptron().partial_fit(X, np.ones(N, dtype=int), classes=[1])
+    with pytest.raises(DataError, match="59 labels"):
+        mc.KernelPerceptron().fit(X, TWO[:-1])
+    with pytest.raises(DataError):
+        mc.KernelPerceptron().fit(X, X[:, 0])
+    with pytest.raises(ParameterError, match="needs all points"):
+        mc.KernelPerceptron(averaged=True, budget=mc.budgets.Remove(3)).fit(X, TWO)
+    with pytest.raises(NotFittedError):
+        mc.KernelPerceptron().predict(X)
+    model = mc.KernelPerceptron(RBF).partial_fit(X, TWO, classes=np.unique(TWO))
+    with pytest.raises(ParameterError, match="averaged = True was False"):
+        model.set_params(averaged=True).partial_fit(X, TWO)
+    assert not hasattr(mc.KernelPerceptron(mc.Precomputed()), "partial_fit")
+
+
+def test_an_interrupted_fit_keeps_the_rows_it_saw(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, calls = mc.KernelPerceptron._advance, [0]
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > 2:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(mc.KernelPerceptron, "_advance", interrupted)
+    model = mc.KernelPerceptron(RBF, batch_size=10)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, TWO)
+    assert model.converged_ is False
+    monkeypatch.undo()
+    expected = mc.KernelPerceptron(RBF).partial_fit(X[:20], TWO[:20], classes=np.unique(TWO))
+    np.testing.assert_array_equal(model.predict(Z), expected.predict(Z))
+    assert model.learning_curve_.shape == (20,)
