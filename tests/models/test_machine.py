@@ -366,7 +366,7 @@ def test_crossing_quantiles_are_those_of_a_general_solver() -> None:
         jac=gradient,
         method="SLSQP",
         constraints=LinearConstraint(np.vstack(rows), np.concatenate(lower), np.inf),
-        options={"maxiter": 1000, "ftol": 1e-14},
+        options={"maxiter": 1000, "ftol": 1e-11},
     )
     assert found.success
     f = model.predict(x)
@@ -679,7 +679,7 @@ def test_bad_data_are_refused() -> None:
         mc.KernelMachineRegressor(RBF).fit(X, Y, np.zeros(N))
     with pytest.raises(DataError, match="59 labels"):
         mc.KernelMachineClassifier(RBF).fit(X, BINARY[:-1])
-    with pytest.raises(ValidityError, match=r"is not valid, so that .*mercer\.validity\.repair"):
+    with pytest.raises(ValidityError, match=r"no minimum: .*mercer\.validity\.repair"):
         mc.KernelMachineRegressor(mc.Precomputed()).fit(np.array([[1.0, 2], [2, 1]]), [0.0, 1.0])
     with pytest.raises(DataError, match="NaN or infinity"):
         mc.KernelMachineRegressor(mc.Linear()).fit(1e200 * X, Y)
