@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,6 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.hyperparameters import SearchSpace
 from mercer.solvers import laplace
-from mercer.solvers.evidence import Optimum
 from mercer.solvers.laplace import Posterior
 
 Array = NDArray[np.floating[Any]]
@@ -91,33 +89,6 @@ class ClassificationEvidence:
         found = laplace.fit(gram, self.targets, self.weights, start=self._latent)
         self._latent = found.latent
         return found
-
-    def maximise(self, **options: Any) -> Optimum:
-        """Search the parameters, as `SearchSpace.maximise` does.
-
-        A search within bounds takes the gradient itself as its first step. At the start that is
-        long enough to end in a corner, so the evidence is divided by its length there.
-
-        Parameters
-        ----------
-        **options
-            What `SearchSpace.maximise` takes beside the objective.
-
-        Returns
-        -------
-        Optimum
-            The best point seen, with the evidence and its gradient as they are.
-        """
-        unit = 0.0
-
-        def scaled(theta: Array) -> tuple[float, Array]:
-            nonlocal unit
-            value, gradient = self.with_gradient(theta)
-            unit = unit or max(1.0, float(np.linalg.norm(gradient)))
-            return value / unit, gradient / unit
-
-        found = self.space.maximise(scaled, **options)
-        return replace(found, value=found.value * unit, gradient_norm=found.gradient_norm * unit)
 
     def with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log evidence and its gradient: one contraction for all parameters.

@@ -231,7 +231,8 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
                 taken = steps
                 return report(lambda: self._posterior_at(evidence, theta) | {"n_iter_": taken})
 
-            return evidence.maximise(
+            return evidence.space.maximise(
+                evidence.with_gradient,
                 n_restarts=self.n_restarts,
                 random_state=self.random_state,
                 max_iter=self.max_iter,

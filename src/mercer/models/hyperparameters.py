@@ -138,7 +138,10 @@ class SearchSpace:
         )
 
     def restarts(self, number: int, random_state: Any) -> Array:
-        """Starts drawn evenly from where the parameters usually are.
+        """Starts spread over where the parameters usually are: a Latin hypercube.
+
+        Cut into as many parts as there are starts, the range of each parameter has one start in
+        each part.
 
         Parameters
         ----------
@@ -154,6 +157,9 @@ class SearchSpace:
         """
         rng = check_random_state(random_state)
         share = rng.uniform(size=(number, len(self.names)))
+        for column in share.T:
+            column += rng.permutation(number)
+        share /= max(number, 1)
         low, high = self.usual.T
         drawn: Array = low + share * (high - low)
         return drawn

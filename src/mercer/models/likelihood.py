@@ -46,7 +46,8 @@ class GaussianEvidence:
     @cached_property
     def space(self) -> SearchSpace:
         """The free hyper-parameters, their bounds and where they start."""
-        variance = float(np.mean(self.targets**2)) or 1.0
+        squares = (self.targets**2).mean(axis=1)
+        variance = float(np.average(squares, weights=self.noise.weights)) or 1.0
         space = SearchSpace.of(self.kernel, self.points, variance)
         if not self.noise.learned:
             return space

@@ -22,6 +22,11 @@ Report = Callable[[Array, float], bool]
 
 _FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
+# Largest entry of the gradient at a maximum, and the relative gain of a step that is not worth more
+# of them, for the objective in its own unit.
+_GRADIENT = 1e-5
+_GAIN = 2e-9
+
 # A search that ends because rounding hides any further gain has converged if its slope is this
 # small beside its value; before that it is tried again, with curvature learned anew.
 _FLAT = 1e-2
@@ -167,7 +172,11 @@ class _Search:
                 method="L-BFGS-B",
                 bounds=self.bounds,
                 callback=self._step,
-                options={"maxiter": left},
+                options={
+                    "maxiter": left,
+                    "gtol": _GRADIENT / climb.unit,
+                    "ftol": _GAIN / climb.unit,
+                },
             )
             self.n_iter += int(result.nit)
             point, left = result.x, left - int(result.nit)
@@ -235,7 +244,11 @@ class _Search:
 
 
 class _Climb:
-    """The objective as scipy minimises it: finite everywhere."""
+    """The objective as scipy minimises it: finite everywhere, and of slope 1 or less at the start.
+
+    Within bounds, L-BFGS-B takes the gradient itself as its first step. The evidence of a thousand
+    rows has one long enough to end in a corner, from which there may be no way back.
+    """
 
     def __init__(self, search: _Search, start: Array) -> None:
         self.search, self.start = search, start
@@ -243,12 +256,14 @@ class _Climb:
         self.possible = first is not None
         self.worst = -first[0] if first is not None else 0.0
         self.first = first
+        slope = 0.0 if first is None else float(np.linalg.norm(first[1]))
+        self.unit = max(1.0, slope)
 
     def descend(self, theta: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
         found = self.first if np.array_equal(theta, self.start) else self.search.evaluate(theta)
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
-            return self.worst + 10 * (1 + abs(self.worst)), np.zeros_like(theta)
+            return (self.worst + 10 * (1 + abs(self.worst))) / self.unit, np.zeros_like(theta)
         self.worst = max(self.worst, -found[0])
-        return -found[0], -found[1]
+        return -found[0] / self.unit, -found[1] / self.unit
