@@ -16,7 +16,7 @@ from mercer.exceptions import (
     ParameterError,
 )
 from mercer.kernels.views import Numbers, View
-from mercer.program import engine
+from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
@@ -164,11 +164,8 @@ class Gram(_Operator):
         return block.reshape(row_index.shape + column_index.shape)[()]
 
     def diagonal(self) -> Array:
-        """Return the diagonal of a Gram matrix of one collection: k(x, x) for each point."""
-        if self.pairs.rows is not self.pairs.cols:
-            n = min(self.shape)
-            return np.array([self[i, i] for i in range(n)], self.dtype)
-        return self.kernel.diag(self.pairs.rows)
+        """Return the entries K_ii, without the matrix."""
+        return reference.diagonal(self._expression, self.pairs.diagonal())
 
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""

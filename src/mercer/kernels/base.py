@@ -22,7 +22,7 @@ from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, War
 from mercer.program import direct, engine, reference
 from mercer.program.expression import Expr, Scale, Slot
 from mercer.program.pairs import Array, Pairs, Values
-from mercer.program.specialise import floating_type, reads
+from mercer.program.specialise import reads
 
 if TYPE_CHECKING:
     from mercer.gram import Gram
@@ -117,7 +117,10 @@ class Kernel(Parameterised, ABC):
     # -------------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
-        """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out)."""
+        """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out).
+
+        The columns of two data frames are matched by name, in the order of X.
+        """
         key = self._direct_key(X, Z)
         if key is None:
             return engine.gram(self.expression, self._pairs(X, Z))
@@ -173,9 +176,7 @@ class Kernel(Parameterised, ABC):
         """
         points = self._points(X)
         pairs = Pairs(points, points, self._parameter_values, same=True, aligned=True)
-        values = reference.evaluate(self.expression, pairs)
-        single = floating_type(self.expression, pairs) == np.float32
-        return np.array(values, dtype=np.float32 if single else np.float64)
+        return reference.diagonal(self.expression, pairs)
 
     def gram(self, X: Any, Z: Any = None) -> Gram:
         """Return the Gram matrix as a lazy operator: ``K @ v`` without storing K.
@@ -201,7 +202,7 @@ class Kernel(Parameterised, ABC):
         rows = self._points(X, freeze)
         if Z is None:
             return Pairs(rows, rows, values, same=True)
-        return Pairs(rows, self._points(Z, freeze), values)
+        return Pairs(rows, self._points(Z, freeze).ordered_like(rows), values)
 
     @cached_property
     def _parameter_values(self) -> Values:
@@ -209,6 +210,8 @@ class Kernel(Parameterised, ABC):
 
     def _points(self, X: Any, freeze: bool = False) -> Points:
         points = as_points(X, type(self).__name__)
+        if freeze and not isinstance(X, Points):
+            points = points.frozen()
         if len(points) == 0:
             raise DataError(
                 "Found array with 0 sample(s) while a minimum of 1 is required by "
@@ -216,7 +219,7 @@ class Kernel(Parameterised, ABC):
             )
         for leaf, view in self._readings:
             leaf._check_points(points, view)
-        return points.frozen() if freeze and not isinstance(X, Points) else points
+        return points
 
     # Data
     # ---------------------------------------------------------------------------------------------

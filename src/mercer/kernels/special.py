@@ -162,7 +162,10 @@ class Block:
         return self.kernel._is_single(pairs.rows, self.view)
 
     def diagonal(self, pairs: Pairs) -> Array:
-        """The kernel of each object with itself."""
+        """The kernel at aligned pairs."""
+        if pairs.rows is not pairs.cols:
+            singles = (self.block(pairs.block([i], [i])) for i in range(pairs.shape[0]))
+            return np.array([value.item() for value in singles])
         objects = self.kernel._objects(pairs.rows, self.view)
         return real_numbers(self.kernel.diagonal(objects), str(self))
 
