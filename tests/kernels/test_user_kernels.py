@@ -244,7 +244,7 @@ def test_functions_that_return_the_wrong_thing() -> None:
 
 def test_functions_that_are_not_symmetric() -> None:
     with pytest.raises(
-        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .*Return"
+        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .* so return"
     ):
         mc.FunctionKernel(lambda A, B: A[:, :1] + 2 * B[:, 0])(X)
     with pytest.raises(ValidityError, match="not symmetric"):

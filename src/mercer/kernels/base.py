@@ -328,8 +328,23 @@ class Kernel(Parameterised, ABC):
         """
         if not self.unresolved():
             return self
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        return self._resolve(Scope(), as_points(X, type(self).__name__), weight)
+        points = as_points(X, type(self).__name__)
+        weight = None if sample_weight is None else self._checked_weight(sample_weight, len(points))
+        return self._resolve(Scope(), points, weight)
+
+    def _checked_weight(self, sample_weight: Any, n: int) -> Array:
+        try:
+            weight = np.asarray(sample_weight, dtype=float)
+        except (TypeError, ValueError):
+            weight = np.asarray(np.nan)
+        usable = weight.shape == (n,) and np.isfinite(weight).all() and (weight >= 0).all()
+        if not usable or not weight.any():
+            raise DataError(
+                f"{type(self).__name__}: sample_weight = {sample_weight!r:.60} does not hold one "
+                f"finite weight >= 0 for each of the {n} rows, not all of them 0; pass such "
+                "weights, or None."
+            )
+        return weight
 
     def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
         children = tuple(c._resolve(s, points, weight) for c, s in self._scoped_children(scope))
@@ -378,7 +393,8 @@ class Kernel(Parameterised, ABC):
     def __radd__(self, other: Any) -> Kernel:
         from mercer.kernels import algebra
 
-        return algebra.add(other, self)
+        # sum(kernels) starts from the whole number 0, which is no term of the sum.
+        return self if type(other) is int and other == 0 else algebra.add(other, self)
 
     def __mul__(self, other: Any) -> Kernel:
         from mercer.kernels import algebra

@@ -45,12 +45,19 @@ def ingest(data: Any, owner: str) -> Any:
             f"{owner}: a single string is not a collection of rows; pass a list of strings."
         )
     if hasattr(data, "__array__") or isinstance(data, memoryview):
-        return np.asarray(data)
+        array = np.asarray(data)
+        if array.ndim:
+            return array
     try:
         # A mapping or a set would yield items, but they are keys, or have no order.
         items = None if isinstance(data, Mapping | Set) else list(data)
     except TypeError:
         items = None
+    if items is None and hasattr(data, "collect"):
+        raise DataTypeError(
+            f"{owner}: a {type(data).__name__} has not been computed yet, so it has no rows; pass "
+            "X.collect()."
+        )
     if items is None:
         raise DataTypeError(
             f"{owner}: a {type(data).__name__} is not a collection of rows; pass an array, a "

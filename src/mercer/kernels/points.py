@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mercer import _core
-from mercer.exceptions import DataError, IndexingError, NotDifferentiableError
+from mercer.exceptions import DataError, DataTypeError, IndexingError, NotDifferentiableError
 from mercer.kernels.containers import (
     Array,
     given_names,
@@ -231,7 +231,7 @@ class Points:
 
     def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:
         """One number for each point, from a function of the data."""
-        values = np.asarray(function(self.data_of(view)), dtype=float).reshape(-1)
+        values = _numbers_of(function, function(self.data_of(view)))
         if values.shape != (self._length,):
             raise DataError(
                 f"scaled_by: {function!r} returned {values.size} numbers for {self._length} rows; "
@@ -256,6 +256,20 @@ class Points:
         for step, data in zip(reversed(view.steps), reversed(stages[:-1]), strict=True):
             cotangent = step.pull_back(data, cotangent)
         return cotangent
+
+
+def _numbers_of(function: Callable[[Any], Any], result: Any) -> Array:
+    """What a function of the data returned, if it is real numbers."""
+    try:
+        numbers = None if np.iscomplexobj(result) else np.asarray(result, dtype=float)
+    except (TypeError, ValueError):
+        numbers = None
+    if result is None or numbers is None:
+        raise DataTypeError(
+            f"scaled_by: {function!r} returned {result!r:.60}, which is not real numbers; it must "
+            "return one number for each row."
+        )
+    return numbers.reshape(-1)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -277,13 +277,20 @@ class Warp:
     def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
         native = guarded(data)
-        warped = self.function(native)
+        result = self.function(native)
+        try:
+            warped = ingest(result, f"{owner}.warp")
+        except DataTypeError:
+            raise DataTypeError(
+                f"{owner}.warp: {self.function!r} returned {result!r:.60}, which has no rows; "
+                "it must return a table with one row for each row."
+            ) from None
         if len_of(warped) != len_of(native):
             raise DataError(
                 f"{owner}.warp: {self.function!r} returned {len_of(warped)} rows for "
                 f"{len_of(native)}; it must map each row to one row."
             )
-        return ingest(warped, f"{owner}.warp")
+        return warped
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
         """What to call the columns after this step."""

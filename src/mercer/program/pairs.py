@@ -157,4 +157,5 @@ def scale_values(scale: Scale, values: Values, width: int) -> Array:
             f"{scale.path} has {value.shape[0]} values but the kernel sees {width} columns; "
             f"pass one number, or one for each of the {width} columns."
         )
-    return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))
+    with np.errstate(over="ignore"):  # data that leave the range with it are refused when packed
+        return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))
