@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
@@ -24,6 +25,7 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
     ParameterTypeError,
+    ValidityError,
 )
 from mercer.features import TaylorRBF
 from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive
@@ -33,6 +35,8 @@ from mercer.symmetry import asymmetry
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 3))
 Y = X[:, 0]
+X32 = X.astype(np.float32)
+UNKNOWN = np.full((6, 6), np.nan)
 RBF = mc.RBF()
 
 
@@ -115,7 +119,7 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         lambda: mc.threads(True).__enter__(),
         ParameterError,
         ValueError,
-        r"threads\(n\): True is not a whole number of threads >= 1; pass",
+        r"threads\(n\): True is not a whole number of threads from 1 to 2147483647; pass",
     ),
     (
         lambda: mc.threads(np.inf).__enter__(),
@@ -292,7 +296,239 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         r"KernelRidge: RBF: a None",
     ),
     (lambda: RBF(bytearray(b"abc")), DataTypeError, TypeError, r"RBF: a single string"),
+    (lambda: RBF(np.float64(3.0)), DataTypeError, TypeError, r"RBF: a float64 is not a collection"),
+    (
+        lambda: RBF(pl.LazyFrame({"a": [1.0, 2.0]})),
+        DataTypeError,
+        TypeError,
+        r"RBF: a LazyFrame has not been computed yet.*; pass X.collect\(\)",
+    ),
+    # Weights of gradients and products
+    (
+        lambda: RBF.gram(X).gradient(UNKNOWN),
+        DataError,
+        ValueError,
+        r"Gram: the weights contain NaN",
+    ),
+    (
+        lambda: RBF.gram(X).gradient((UNKNOWN, UNKNOWN)),
+        DataError,
+        ValueError,
+        r"Gram: the weights contain NaN or infinity; pass finite",
+    ),
+    (
+        lambda: RBF.gram(X).input_gradient(UNKNOWN),
+        DataError,
+        ValueError,
+        r"Gram: the weights contain NaN",
+    ),
+    (
+        lambda: RBF.gram(X32).gradient((np.full(6, 1e300), np.ones(6))),
+        DataError,
+        ValueError,
+        r"Gram: the weights exceed the range of float32; rescale them, or pass float64 data",
+    ),
+    (
+        lambda: RBF.gram(X) @ sp.csr_array(np.eye(6)),
+        DataTypeError,
+        TypeError,
+        r"Gram: cannot multiply with a sparse matrix, .*; pass a dense array, such as V.toarray",
+    ),
+    (
+        lambda: RBF.gram(X).gradient(sp.csr_array(np.eye(6))),
+        DataTypeError,
+        TypeError,
+        r"Gram: .*sparse matrix.*toarray",
+    ),
+    (
+        lambda: RBF.gram(X32) @ np.full(6, 1e300),
+        DataError,
+        ValueError,
+        r"Gram @ V: entries of V exceed the range of float32; rescale V, or pass float64",
+    ),
+    (
+        lambda: RBF.gram(X32).normal_matmat(np.full(6, 1e300)),
+        DataError,
+        ValueError,
+        r"V exceed the range of float32",
+    ),
+    (
+        lambda: RBF.gram(X).ridge(np.inf),
+        ParameterError,
+        ValueError,
+        r"RidgedGram: a ridge of inf is not finite in float64; pass a smaller",
+    ),
+    (
+        lambda: RBF.gram(X) + np.inf * sp.identity(6),
+        ParameterError,
+        ValueError,
+        r"a ridge of inf is not finite",
+    ),
+    (
+        lambda: RBF.gram(X32).ridge(1e39),
+        ParameterError,
+        ValueError,
+        r"a ridge of 1e\+39 is not finite in float32",
+    ),
+    # Data that leave the range of their type
+    (
+        lambda: mc.RBF(1e-320)(X),
+        DataError,
+        ValueError,
+        r"RBF: the data divided by their length-scale exceed the range of float64; rescale them "
+        r"\(a larger length_scale does so\)\.$",
+    ),
+    (lambda: mc.Matern(1e-320).gram(X) @ Y, DataError, ValueError, r"Matern: the data divided by"),
+    (
+        lambda: mc.RBF(1e-30)(X32 * np.float32(1e20)),
+        DataError,
+        ValueError,
+        r"RBF: the data divided .* range of float32; .*, or pass float64 data",
+    ),
+    # Functions and classes of the user
+    (lambda: RBF.warp(lambda A: None)(X), DataTypeError, TypeError, r"RBF.warp: .* returned None"),
+    (
+        lambda: RBF.warp(lambda A: 3)(X),
+        DataTypeError,
+        TypeError,
+        r"RBF.warp: .* returned 3, which has no rows; it must return a table",
+    ),
+    (
+        lambda: RBF.warp(lambda A: np.float64(3))(X),
+        DataTypeError,
+        TypeError,
+        r"RBF.warp: .* which has no rows",
+    ),
+    (
+        lambda: RBF.scaled_by(lambda A: "a")(X),
+        DataTypeError,
+        TypeError,
+        r"scaled_by: .* returned 'a', which is not real numbers; it must return one number",
+    ),
+    (lambda: RBF.scaled_by(lambda A: None)(X[:1]), DataTypeError, TypeError, r"returned None"),
+    (
+        lambda: RBF.scaled_by(lambda A: A[:, 0] + 1j)(X),
+        DataTypeError,
+        TypeError,
+        r"scaled_by: .* which is not real numbers",
+    ),
+    (lambda: Unready(2.0), ParameterError, ValueError, r"Unready: its __init__ .*; leave __init__"),
+    (lambda: Silent(2.0)(X), ParameterError, ValueError, r"Silent: .* declare parameters as class"),
+    (lambda: repr(Silent(2.0)), ParameterError, ValueError, r"Silent: its __init__"),
+    # Operators are quoted as they bind
+    (
+        lambda: -2 * (RBF + mc.White()),
+        ParameterError,
+        ValueError,
+        r"-2 \* \(RBF\(\) \+ White\(\)\): the scale",
+    ),
+    (
+        lambda: (RBF + mc.White()) - (RBF + mc.Linear()),
+        ParameterError,
+        ValueError,
+        r"\(RBF\(\) \+ White\(\)\) - \(RBF\(\) \+ Linear\(\)\): a difference",
+    ),
+    (lambda: RBF - 2.0 * RBF, ParameterError, ValueError, r"^RBF\(\) - 2.0 \* RBF\(\): a"),
+    # Given matrices
+    (
+        lambda: mc.Precomputed()([[1, 2], [0, 1]]),
+        ValidityError,
+        ValueError,
+        r"Precomputed is not symmetric: .* so pass \(K \+ K.T\) / 2, or mend the matrix",
+    ),
+    (
+        lambda: mc.Precomputed([[1, 2], [0, 1]]),
+        ValidityError,
+        ValueError,
+        r"pass \(K \+ K.T\) / 2",
+    ),
+    (
+        lambda: mc.Precomputed(np.eye(3))([[0.5]]),
+        DataError,
+        ValueError,
+        r"Precomputed\(K\): X holds 0.5, but must be one column .*; pass for example np.arange",
+    ),
+    (
+        lambda: mc.Precomputed(np.eye(3))([[0, 1]]),
+        DataError,
+        ValueError,
+        r"Precomputed\(K\): X has 2 columns, but must be one column",
+    ),
+    # Models
+    (
+        lambda: ridge().predict(X[:, :2]),
+        DataError,
+        ValueError,
+        r"KernelRidge: X has 2 features.* Pass the columns that fit saw, in that order",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(frame(0.0), Y).predict(frame(0.0)[["b", "a", "c"]]),
+        DataError,
+        ValueError,
+        r"(?s)KernelRidge: The feature names.*as they were in fit\.\nPass the columns that fit saw",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(X, np.full(6, np.nan)),
+        DataError,
+        ValueError,
+        r"KernelRidge: Input y contains NaN\. Pass finite numbers as y",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(X, list("abcdef")),
+        DataError,
+        ValueError,
+        r"KernelRidge: could not convert string to float: 'a'\. Pass finite numbers as y",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(X, Y, sample_weight=-np.ones(6)),
+        DataError,
+        ValueError,
+        r"KernelRidge: Negative values .* Pass one finite weight >= 0 for each row",
+    ),
+    (
+        lambda: mc.KernelRidge(RBF).fit(X, Y, sample_weight=np.zeros(6)),
+        DataError,
+        ValueError,
+        r"KernelRidge: Sample weights must .* Pass one finite weight .* not all of them 0",
+    ),
+    # Parameters
+    (
+        lambda: mc.threads(2**31).__enter__(),
+        ParameterError,
+        ValueError,
+        r"threads\(n\): 2147483648 is not a whole number of threads from 1 to 2147483647",
+    ),
+    *(
+        (
+            lambda weight=weight, name=name: mc.RBF(name).resolve(X, weight),
+            DataError,
+            ValueError,
+            r"RBF: sample_weight = .* does not hold one finite weight >= 0 .*; pass such weights",
+        )
+        for weight in (-np.ones(6), np.ones(5), np.zeros(6), np.full(6, np.nan), 1.0, "a")
+        for name in ("median", "scale")
+    ),
 ]
+
+
+class Unready(mc.Stationary):
+    """Sets an attribute in place of a declaration."""
+
+    def __init__(self, width: float) -> None:
+        self.width = width
+
+    def profile(self, r2: Any) -> Any:
+        return np.exp(-r2)
+
+
+class Silent(mc.Stationary):
+    """Never calls the constructor of its base."""
+
+    def __init__(self, width: float) -> None:
+        pass
+
+    def profile(self, r2: Any) -> Any:
+        return np.exp(-r2)
 
 
 def shapes() -> list[np.ndarray]:

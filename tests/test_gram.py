@@ -14,6 +14,7 @@ import mercer as mc
 import references as ref
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, NotDifferentiableError
+from mercer.gram import Gram
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(25, 3))
@@ -103,6 +104,45 @@ def test_diagonal_and_array() -> None:
     assert_allclose(gram.diagonal(), np.diag(K), **CLOSE)
     assert_array_equal(gram.toarray(), K)
     assert_allclose(KERNEL.gram(X, Z).diagonal(), np.diag(C), **CLOSE)
+
+
+def _overlap(a: Any, b: Any) -> Any:
+    return float(np.minimum(np.abs(a), np.abs(b)).sum())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.RBF() + mc.White(),
+        (mc.Linear() + mc.White()).normalized(),
+        mc.Periodic() * mc.Laplacian(),
+        mc.FunctionKernel(_overlap, pairwise=True) + mc.White(),
+    ],
+    ids=repr,
+)
+def test_the_diagonal_is_that_of_the_matrix(kernel: mc.Kernel) -> None:
+    points = kernel.prepare(X)
+    grams = [
+        kernel.gram(X),
+        kernel.gram(points, points),
+        kernel.gram(points, kernel.prepare(X)),
+        kernel.gram(X, X[::-1].copy()),
+        kernel.gram(X, Z),
+        kernel.gram(Z, X),
+    ]
+    pairs = grams[0].pairs
+    grams.append(Gram(kernel, pairs.block(slice(0, 9), slice(4, 20))))
+    grams.append(Gram(kernel, pairs.block(slice(0, 9), [0, 1, 5, 3])))
+    for gram in grams:
+        assert_allclose(gram.diagonal(), np.diag(gram.toarray()), **CLOSE)
+
+
+def test_the_diagonal_of_a_precomputed_matrix() -> None:
+    given, lookup = mc.Precomputed(), mc.Precomputed(K)
+    assert_allclose(given.gram(K).diagonal(), np.diag(K))
+    assert_allclose(given.gram(K[3:9], K).diagonal(), np.diag(K[3:9]))
+    numbers = np.arange(60)[:, None]
+    assert_allclose(lookup.gram(numbers[7:], numbers[:9]).diagonal(), np.diag(K[7:, :9]))
 
 
 def test_memory_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,20 +105,26 @@ def warn(message: str, category: type[MercerWarning]) -> None:
 
 
 @contextmanager
-def as_data_errors(owner: str) -> Iterator[None]:
+def as_data_errors(owner: str, remedy: str = "") -> Iterator[None]:
     """Turn complaints about data by scikit-learn into ours, word for word.
 
     Parameters
     ----------
     owner : str
         On whose behalf the data are checked.
+    remedy : str, optional
+        A sentence that says what to do, put after the complaint.
     """
     try:
         yield
     except MercerError:
         raise
     except ValueError as error:
-        raise DataError(f"{owner}: {error}") from error
+        complaint = str(error)
+        if remedy:
+            ended = complaint.endswith((".", "!", "\n"))
+            complaint += ("" if complaint.endswith("\n") else " ") if ended else ". "
+        raise DataError(f"{owner}: {complaint}{remedy}") from error
 
 
 def _is_inner(module: str) -> bool:

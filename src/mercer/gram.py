@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
+from mercer import _core
 from mercer.exceptions import (
     DataError,
     DataTypeError,
@@ -16,7 +17,7 @@ from mercer.exceptions import (
     ParameterError,
 )
 from mercer.kernels.views import Numbers, View
-from mercer.program import engine
+from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
@@ -164,11 +165,8 @@ class Gram(_Operator):
         return block.reshape(row_index.shape + column_index.shape)[()]
 
     def diagonal(self) -> Array:
-        """Return the diagonal of a Gram matrix of one collection: k(x, x) for each point."""
-        if self.pairs.rows is not self.pairs.cols:
-            n = min(self.shape)
-            return np.array([self[i, i] for i in range(n)], self.dtype)
-        return self.kernel.diag(self.pairs.rows)
+        """Return the entries K_ii, without the matrix."""
+        return reference.diagonal(self._expression, self.pairs.diagonal())
 
     def toarray(self) -> Array:
         """Return the whole matrix, if it fits in memory."""
@@ -284,6 +282,7 @@ class Gram(_Operator):
                     f"Gram: weights U {u.shape} and V {v.shape} do not make a matrix of shape "
                     f"{(n, m)}; pass shapes ({n}, r) and ({m}, r)."
                 )
+            _require_finite(u, v)
             return u, v
         matrix = _floating(weights)
         if matrix.shape != (n, m):
@@ -291,6 +290,7 @@ class Gram(_Operator):
                 f"Gram: the weights have shape {matrix.shape}, the matrix {(n, m)}; pass one "
                 "weight for each entry, or a pair (U, V)."
             )
+        _require_finite(matrix)
         return matrix
 
     # Ridge
@@ -335,7 +335,13 @@ class RidgedGram(_Operator):
                 f"RidgedGram: the matrix has shape {gram.shape}, but a ridge is added to a square "
                 "one; use kernel.gram(X)."
             )
-        self.gram, self.added = gram, ridge.astype(gram.dtype)
+        with np.errstate(over="ignore"):
+            self.gram, self.added = gram, ridge.astype(gram.dtype)
+        if not np.isfinite(self.added).all():
+            raise ParameterError(
+                f"RidgedGram: a ridge of {np.max(np.abs(ridge)):g} is not finite in {gram.dtype}; "
+                "pass a smaller one."
+            )
         super().__init__(gram.dtype, gram.shape)
 
     def _matmat(self, V: Array) -> Array:
@@ -380,21 +386,31 @@ def _floating(weights: Any) -> Array:
     return array if array.dtype in (np.float32, np.float64) else array.astype(float)
 
 
+def _require_finite(*weights: Array) -> None:
+    if not all(_core.all_finite(w) for w in weights):
+        raise DataError("Gram: the weights contain NaN or infinity; pass finite weights.")
+
+
 def _as_columns(factor: Any) -> Array:
     array = _floating(factor)
     return array.reshape(len(array), -1)
 
 
-def _real(V: Array) -> Array:
-    try:
-        V = np.asarray(V)
-    except ValueError:  # rows of different lengths
-        V = np.asarray(None)
-    if V.dtype.kind not in "fiub":
+def _real(V: Any) -> Array:
+    if sp.issparse(V):
         raise DataTypeError(
-            f"Gram: cannot multiply with values of type {V.dtype}; pass real numbers."
+            "Gram: cannot multiply with a sparse matrix, because the result is dense; pass a dense "
+            "array, such as V.toarray()."
         )
-    return V
+    try:
+        values: Array = np.asarray(V)
+    except ValueError:  # rows of different lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "fiub":
+        raise DataTypeError(
+            f"Gram: cannot multiply with values of type {values.dtype}; pass real numbers."
+        )
+    return values
 
 
 def _diagonal_of(matrix: Any, shape: tuple[int, int]) -> Array:

@@ -12,6 +12,9 @@ from threadpoolctl import ThreadpoolController
 
 from mercer.exceptions import ParameterError
 
+# What a C int holds: the engine and the libraries of linear algebra take no more.
+_MOST = 2**31 - 1
+
 _chosen: ContextVar[int | None] = ContextVar("mercer_threads", default=None)
 
 
@@ -90,9 +93,10 @@ def _checked(value: object, owner: str) -> int:
         count = 0 if isinstance(value, bool) else int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError):
         count = 0
-    if count < 1 or (isinstance(value, float) and count != value):
+    if not 1 <= count <= _MOST or (isinstance(value, float) and count != value):
         raise ParameterError(
-            f"{owner}: {value!r} is not a whole number of threads >= 1; pass for example 2."
+            f"{owner}: {value!r} is not a whole number of threads from 1 to {_MOST}; pass for "
+            "example 2."
         )
     return int(count)
 

@@ -194,3 +194,12 @@ def test_equal_kernels_have_equal_hashes() -> None:
     assert len({a, b}) == 1
     assert a != 2.0 * mc.RBF([1, 2]).on(1, 0) + mc.Matern(nu=1.3)
     assert mc.RBF() != mc.Laplacian()
+
+
+def test_python_sums_lists_of_kernels() -> None:
+    kernels = [mc.RBF(), mc.Linear(), mc.White()]
+    assert sum(kernels) == mc.RBF() + mc.Linear() + mc.White()
+    assert sum(kernels[:1]) is kernels[0]
+    # A constant that was written as one stays a term, with a value that can be learned.
+    assert 0.0 + mc.RBF() == mc.Constant(0.0) + mc.RBF()
+    assert mc.RBF() + 0 == mc.RBF() + mc.Constant(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 
@@ -59,6 +61,52 @@ def test_columns_by_name(make: Any) -> None:
     kernel = mc.RBF().on("c", "a") + mc.Linear().on("d")
     wanted = mc.RBF()(X[:, [2, 0]], Z[:, [2, 0]]) + mc.Linear()(X[:, [3]], Z[:, [3]])
     assert_allclose(kernel(named(make, X), named(make, Z)), wanted, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.RBF([1.0, 2.0, 3.0, 4.0]),
+        mc.RBF([1.0, 2.0]).on(0, 3).normalized() + mc.Linear(),
+        mc.Categorical().on("b", "c"),
+        mc.FunctionKernel(lambda A, B: np.asarray(A)[:, :1] @ np.asarray(B)[:, :1].T),
+    ],
+    ids=repr,
+)
+def test_columns_of_two_frames_are_matched_by_name(kernel: mc.Kernel, make: Any) -> None:
+    rows, cols = named(make, X.round()), named(make, Z.round())
+    turned = make({name: Z[:, NAMES.index(name)].round() for name in ["c", "a", "d", "b"]})
+    wanted = kernel(rows, cols)
+    assert_array_equal(kernel(rows, turned), wanted)
+    assert_array_equal(kernel.gram(rows, turned).toarray(), wanted)
+    part = kernel.prepare(turned)[2:5]
+    # The middle of three rows, which is subtracted, is not that of all.
+    assert_allclose(kernel.gram(rows, part).toarray(), wanted[:, 2:5], rtol=1e-14)
+
+
+def test_the_gradient_in_the_inputs_has_the_columns_of_the_rows(make: Any) -> None:
+    kernel = mc.RBF([1.0, 2.0, 3.0, 4.0])
+    turned = make({name: Z[:, NAMES.index(name)] for name in reversed(NAMES)})
+    wanted = kernel.gram(X, Z).input_gradient()
+    assert_allclose(kernel.gram(named(make, X), turned).input_gradient(), wanted, rtol=1e-12)
+
+
+def test_columns_of_other_names_are_refused(make: Any) -> None:
+    rows = named(make, X)
+    others = make(dict(zip(["a", "b", "c", "e"], Z.T, strict=True)))
+    for kernel in (mc.RBF(), mc.Linear().on(-1), mc.Categorical()):
+        with pytest.raises(DataError, match=r"'d', but .*'e'; pass data frames with the same"):
+            kernel(rows, others)
+    assert_array_equal(mc.RBF().on("a", "c")(rows, others), mc.RBF()(X[:, [0, 2]], Z[:, [0, 2]]))
+
+
+def test_columns_without_names_are_matched_by_position(make: Any) -> None:
+    wanted = mc.RBF()(X, Z)
+    assert_array_equal(mc.RBF()(named(make, X), Z), wanted)
+    assert_array_equal(mc.RBF()(X, named(make, Z)), wanted)
+    # Numbers are positions, not names.
+    assert_array_equal(mc.RBF()(pd.DataFrame(X), named(make, Z)), wanted)
+    assert_array_equal(mc.RBF()(pd.DataFrame(X), pd.DataFrame(Z, columns=[3, 2, 1, 0])), wanted)
 
 
 def test_selections_nest(make: Any) -> None:
@@ -168,6 +216,47 @@ def test_prepared_points_and_lazy_matrices_do_not_see_later_writes() -> None:
     data[:] = 0.0
     assert_array_equal(mc.RBF()(points), wanted)
     assert_array_equal(gram.toarray(), wanted)
+
+
+WRITABLE = {
+    "csr": (sp.csr_array(X), lambda data: data.data.__setitem__(slice(None), 0.0)),
+    "csc": (sp.csc_array(X), lambda data: data.data.__setitem__(slice(None), 0.0)),
+    "pandas": (pd.DataFrame(X, columns=NAMES), lambda data: data.loc.__setitem__((2, "b"), 9.0)),
+    "polars": (pl.DataFrame(X, schema=NAMES), lambda data: data.__setitem__((2, "b"), 9.0)),
+    "pyarrow": (pa.table(dict(zip(NAMES, X.T, strict=True))), lambda data: None),
+    "list": (X.tolist(), lambda data: data.reverse()),
+    "rows": (X.tolist(), lambda data: data[0].reverse()),
+}
+
+
+@pytest.mark.parametrize("case", WRITABLE)
+def test_no_container_is_seen_again_after_it_was_read(case: str) -> None:
+    original, write = WRITABLE[case]
+    data = copy.deepcopy(original)
+    model = mc.KernelRidge(mc.RBF(2.0)).fit(data, X[:, 0])
+    points, gram = mc.RBF().prepare(data), mc.RBF().gram(data)
+    fresh = copy.deepcopy(original)
+    wanted, predicted = mc.RBF()(X), model.predict(fresh)
+    write(data)
+    assert_allclose(mc.RBF()(points), wanted, rtol=1e-12, atol=1e-14)
+    assert_allclose(gram.toarray(), wanted, rtol=1e-12, atol=1e-14)
+    assert_array_equal(model.predict(fresh), predicted)
+
+
+@pytest.mark.parametrize("make_series", [pd.Series, pl.Series])
+def test_a_series_is_not_seen_again_after_it_was_read(make_series: Any) -> None:
+    series = make_series([1, 2, 1])
+    points = mc.Categorical().prepare(series)
+    series[0] = 2
+    assert_array_equal(mc.Categorical()(points), mc.Categorical()([1, 2, 1]))
+
+
+def test_a_warp_that_returns_a_view_of_a_frame_does_not_see_later_writes() -> None:
+    kernel = mc.RBF().warp(lambda frame: frame.to_numpy())
+    frame = pd.DataFrame(X.copy(), columns=NAMES, copy=False)
+    points = kernel.prepare(frame)
+    frame.loc[2, "b"] = 9.0
+    assert_array_equal(kernel(points), mc.RBF()(X))
 
 
 def test_an_ordinary_call_sees_the_data_as_they_are_now() -> None:

@@ -113,3 +113,59 @@ def test_infinity_in_sparse_rows_is_found() -> None:
     bad = sp.csr_array(np.array([[0.0, 1.0], [np.inf, 0.0]]))
     with pytest.raises(DataError, match=r"infinity \(first in row 1, column 0\); RBF"):
         mc.RBF()(bad)
+
+
+# One side sparse, the other dense ----------------------------------------------------------------
+
+# Far from the origin, so that what is subtracted from one side alone shows.
+OFF, FAR = X[:12] + 3.0 * (X[:12] > 0), Z[:9] + 2.0
+MIXED = [
+    mc.RBF(3.0),
+    mc.RBF(np.linspace(2.0, 5.0, 30)),
+    mc.Matern(3.0, nu=1.5),
+    mc.Matern(3.0, nu=1.3),
+    mc.RationalQuadratic(3.0),
+    mc.Wendland(40.0, dimension=30),
+    mc.RBF(3.0) * mc.Polynomial(2) + 0.1 * mc.White() + 1.0,
+    (mc.RBF(3.0) + mc.Linear()).normalized(),
+    mc.RBF(2.0).on(slice(0, 7)) + mc.Matern(4.0).on(slice(5, None)),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", MIXED, ids=lambda k: repr(k)[:50])
+def test_dense_rows_may_meet_sparse_ones(kernel: mc.Kernel, dtype: type) -> None:
+    rows, cols = OFF.astype(dtype), FAR.astype(dtype)
+    sides = [(sp.csr_array(rows), cols), (rows, sp.csr_array(cols))]
+    dense = kernel(rows, cols)
+    exact = kernel(rows.astype(float), cols.astype(float))
+    V = RNG.normal(size=(len(cols), 2)).astype(dtype)
+    rounding = 100 * np.finfo(dtype).eps
+    close = {"rtol": rounding, "atol": rounding * np.abs(exact).max()}
+    for a, b in sides:
+        assert kernel(a, b).dtype == dense.dtype
+        assert_allclose(kernel(a, b), exact, **close)
+        assert_allclose(kernel(b, a), exact.T, **close)
+        gram = kernel.gram(a, b)
+        assert_allclose(gram.T.toarray(), exact.T, **close)
+        assert_allclose(gram @ V, exact @ V, rtol=0, atol=10 * len(V) * close["atol"])
+        assert_allclose(gram.diagonal(), np.diag(exact), **close)
+
+
+@pytest.mark.parametrize("kernel", [k for k in MIXED if k is not MIXED[1]], ids=lambda k: repr(k))
+def test_gradients_where_one_side_is_sparse(kernel: mc.Kernel) -> None:
+    weights = RNG.normal(size=(len(OFF), len(FAR)))
+    wanted = kernel.gram(OFF, FAR).gradient(weights)
+    for a, b in [(sp.csr_array(OFF), FAR), (OFF, sp.csr_array(FAR))]:
+        assert_allclose(kernel.gram(a, b).gradient(weights), wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [mc.RBF(3.0), mc.Matern(3.0), mc.Linear()], ids=repr)
+def test_a_model_of_sparse_rows_predicts_dense_ones(kernel: mc.Kernel) -> None:
+    y = OFF[:, 0]
+    dense = mc.KernelRidge(kernel).fit(OFF, y).predict(FAR)
+    fitted = mc.KernelRidge(kernel).fit(sp.csr_array(OFF), y)
+    assert_allclose(fitted.predict(FAR), dense, rtol=1e-8)
+    assert_allclose(fitted.predict(sp.csr_array(FAR)), dense, rtol=1e-8)
+    turned = mc.KernelRidge(kernel).fit(OFF, y)
+    assert_allclose(turned.predict(sp.csr_array(FAR)), dense, rtol=1e-8)

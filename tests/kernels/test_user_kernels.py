@@ -244,7 +244,7 @@ def test_functions_that_return_the_wrong_thing() -> None:
 
 def test_functions_that_are_not_symmetric() -> None:
     with pytest.raises(
-        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .*Return"
+        ValidityError, match=r"FunctionKernel is not symmetric: k\(x_\d+, x_\d+\) .* so return"
     ):
         mc.FunctionKernel(lambda A, B: A[:, :1] + 2 * B[:, 0])(X)
     with pytest.raises(ValidityError, match="not symmetric"):
@@ -254,6 +254,37 @@ def test_functions_that_are_not_symmetric() -> None:
 def test_a_traced_method_that_is_not_symmetric_is_refused() -> None:
     with pytest.raises(ValidityError, match=r"Tilted.* symmetric"):
         Tilted()(X)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, z: np.abs(x) * z,
+        lambda x, z: np.maximum(x, 0.0) * z,
+        lambda x, z: x * np.minimum(z, 100.0),
+        lambda x, z: np.where(x == 0, 1.0, x * z),
+    ],
+    ids=["sign", "clip", "large", "zero"],
+)
+def test_asymmetry_that_shows_at_some_numbers_only_is_refused(function: Any) -> None:
+    class Skewed(mc.Coordinate):
+        def coordinate(self, x: Any, z: Any) -> Any:
+            return function(x, z)
+
+    with pytest.raises(ValidityError, match=r"Skewed\.coordinate is not symmetric: at \("):
+        Skewed()(np.abs(X) + 0.1)
+
+
+def test_symmetric_functions_that_are_not_defined_everywhere_are_taken() -> None:
+    class Roots(mc.Coordinate):
+        """sqrt(x) sqrt(z), which has no value at negative numbers, nor log(0)."""
+
+        def coordinate(self, x: Any, z: Any) -> Any:
+            return np.sqrt(x) * np.sqrt(z) + np.log(x) * np.log(z)
+
+    positive = np.abs(X) + 0.1
+    wanted = np.sqrt(positive) @ np.sqrt(positive).T + np.log(positive) @ np.log(positive).T
+    assert_allclose(Roots()(positive), wanted, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.UnfusedWarning")

@@ -96,8 +96,8 @@ def on(kernel: Kernel, columns: tuple[Any, ...]) -> Kernel:
 def refuse_difference(a: Any, b: Any) -> Kernel:
     """A difference of kernels is not a kernel."""
     raise ParameterError(
-        f"{a!r} - {b!r}: a difference of kernels need not be positive semi-definite, so it is not "
-        "a kernel; use sums, products and non-negative factors."
+        f"{_bracketed(a, 1)} - {_bracketed(b, 1)}: a difference of kernels need not be positive "
+        "semi-definite, so it is not a kernel; use sums, products and non-negative factors."
     )
 
 
@@ -120,15 +120,21 @@ def _scaled(kernel: Any, factor: Any) -> Kernel:
     return Scaled(kernel, factor)
 
 
+def _bracketed(side: Any, level: int) -> str:
+    """One side of an operator as it is written: in brackets if it binds less tightly."""
+    weak = isinstance(side, Kernel) and side._precedence < level
+    return f"({side!r})" if weak else repr(side)
+
+
 def _check_scale(kernel: Kernel, factor: Any, scale: float) -> None:
     if not scale >= 0:
         raise ParameterError(
-            f"{factor!r} * {kernel!r}: the scale of a kernel must be >= 0, because a negative "
-            "factor turns a positive semi-definite function into a negative one; pass a "
+            f"{factor!r} * {_bracketed(kernel, 2)}: the scale of a kernel must be >= 0, because a "
+            "negative factor turns a positive semi-definite function into a negative one; pass a "
             "non-negative number."
         )
     if scale == np.inf:
         raise ParameterError(
-            f"{factor!r} * {kernel!r}: the scale of a kernel must be finite, because every value "
-            "is multiplied by it; pass a smaller number."
+            f"{factor!r} * {_bracketed(kernel, 2)}: the scale of a kernel must be finite, because "
+            "every value is multiplied by it; pass a smaller number."
         )

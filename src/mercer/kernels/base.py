@@ -22,7 +22,7 @@ from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, War
 from mercer.program import direct, engine, reference
 from mercer.program.expression import Expr, Scale, Slot
 from mercer.program.pairs import Array, Pairs, Values
-from mercer.program.specialise import floating_type, reads
+from mercer.program.specialise import reads
 
 if TYPE_CHECKING:
     from mercer.gram import Gram
@@ -117,7 +117,10 @@ class Kernel(Parameterised, ABC):
     # -------------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Z: Any = None) -> Array:
-        """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out)."""
+        """Return the matrix of k(x, z) for all rows of X and of Z (of X again when left out).
+
+        The columns of two data frames are matched by name, in the order of X.
+        """
         key = self._direct_key(X, Z)
         if key is None:
             return engine.gram(self.expression, self._pairs(X, Z))
@@ -173,9 +176,7 @@ class Kernel(Parameterised, ABC):
         """
         points = self._points(X)
         pairs = Pairs(points, points, self._parameter_values, same=True, aligned=True)
-        values = reference.evaluate(self.expression, pairs)
-        single = floating_type(self.expression, pairs) == np.float32
-        return np.array(values, dtype=np.float32 if single else np.float64)
+        return reference.diagonal(self.expression, pairs)
 
     def gram(self, X: Any, Z: Any = None) -> Gram:
         """Return the Gram matrix as a lazy operator: ``K @ v`` without storing K.
@@ -201,7 +202,7 @@ class Kernel(Parameterised, ABC):
         rows = self._points(X, freeze)
         if Z is None:
             return Pairs(rows, rows, values, same=True)
-        return Pairs(rows, self._points(Z, freeze), values)
+        return Pairs(rows, self._points(Z, freeze).ordered_like(rows), values)
 
     @cached_property
     def _parameter_values(self) -> Values:
@@ -209,6 +210,8 @@ class Kernel(Parameterised, ABC):
 
     def _points(self, X: Any, freeze: bool = False) -> Points:
         points = as_points(X, type(self).__name__)
+        if freeze and not isinstance(X, Points):
+            points = points.frozen()
         if len(points) == 0:
             raise DataError(
                 "Found array with 0 sample(s) while a minimum of 1 is required by "
@@ -216,7 +219,7 @@ class Kernel(Parameterised, ABC):
             )
         for leaf, view in self._readings:
             leaf._check_points(points, view)
-        return points.frozen() if freeze and not isinstance(X, Points) else points
+        return points
 
     # Data
     # ---------------------------------------------------------------------------------------------
@@ -325,8 +328,23 @@ class Kernel(Parameterised, ABC):
         """
         if not self.unresolved():
             return self
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        return self._resolve(Scope(), as_points(X, type(self).__name__), weight)
+        points = as_points(X, type(self).__name__)
+        weight = None if sample_weight is None else self._checked_weight(sample_weight, len(points))
+        return self._resolve(Scope(), points, weight)
+
+    def _checked_weight(self, sample_weight: Any, n: int) -> Array:
+        try:
+            weight = np.asarray(sample_weight, dtype=float)
+        except (TypeError, ValueError):
+            weight = np.asarray(np.nan)
+        usable = weight.shape == (n,) and np.isfinite(weight).all() and (weight >= 0).all()
+        if not usable or not weight.any():
+            raise DataError(
+                f"{type(self).__name__}: sample_weight = {sample_weight!r:.60} does not hold one "
+                f"finite weight >= 0 for each of the {n} rows, not all of them 0; pass such "
+                "weights, or None."
+            )
+        return weight
 
     def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
         children = tuple(c._resolve(s, points, weight) for c, s in self._scoped_children(scope))
@@ -375,7 +393,8 @@ class Kernel(Parameterised, ABC):
     def __radd__(self, other: Any) -> Kernel:
         from mercer.kernels import algebra
 
-        return algebra.add(other, self)
+        # sum(kernels) starts from the whole number 0, which is no term of the sum.
+        return self if type(other) is int and other == 0 else algebra.add(other, self)
 
     def __mul__(self, other: Any) -> Kernel:
         from mercer.kernels import algebra

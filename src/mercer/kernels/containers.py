@@ -38,18 +38,26 @@ def ingest(data: Any, owner: str) -> Any:
     if isinstance(found, nw.DataFrame):
         return found
     if isinstance(found, nw.Series):
-        return found.to_list() if not found.dtype.is_numeric() else found.to_numpy()
+        # A read-only view of a series changes with it, so that only a copy is safe.
+        return found.to_list() if not found.dtype.is_numeric() else np.array(found.to_numpy())
     if isinstance(data, str | bytes | bytearray):
         raise DataTypeError(
             f"{owner}: a single string is not a collection of rows; pass a list of strings."
         )
     if hasattr(data, "__array__") or isinstance(data, memoryview):
-        return np.asarray(data)
+        array = np.asarray(data)
+        if array.ndim:
+            return array
     try:
         # A mapping or a set would yield items, but they are keys, or have no order.
         items = None if isinstance(data, Mapping | Set) else list(data)
     except TypeError:
         items = None
+    if items is None and hasattr(data, "collect"):
+        raise DataTypeError(
+            f"{owner}: a {type(data).__name__} has not been computed yet, so it has no rows; pass "
+            "X.collect()."
+        )
     if items is None:
         raise DataTypeError(
             f"{owner}: a {type(data).__name__} is not a collection of rows; pass an array, a "
@@ -67,6 +75,16 @@ def _list_or_array(items: list[Any]) -> Any:
     except ValueError:
         return items
     return array if array.dtype.kind in "fiubc" else items
+
+
+def own_copy(data: Any) -> Any:
+    """A container that nobody else can write to; the objects of a list are shared."""
+    if isinstance(data, np.ndarray):
+        return data.copy() if data.flags.writeable else data
+    if isinstance(data, nw.DataFrame):
+        # Tables of pyarrow cannot be written to, and have no copies.
+        return data if data.implementation.is_pyarrow() else data.clone()
+    return data.copy()
 
 
 def guarded(data: Any) -> Any:
@@ -167,6 +185,14 @@ def column_labels(data: Any) -> list[str]:
         return [repr(name) for name in data.columns]
     width = np.size(data[0]) if isinstance(data, list) else data.shape[-1]
     return [str(j) for j in range(width)]
+
+
+def given_names(data: Any) -> tuple[str, ...] | None:
+    """The names by which columns are matched: a data frame's, if all of them are strings."""
+    if not isinstance(data, nw.DataFrame):
+        return None
+    names = tuple(data.columns)
+    return names if all(isinstance(name, str) for name in names) else None
 
 
 def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner: str) -> Array:

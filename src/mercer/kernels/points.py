@@ -9,8 +9,18 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mercer import _core
-from mercer.exceptions import DataError, IndexingError, NotDifferentiableError
-from mercer.kernels.containers import Array, guarded, ingest, join, len_of, tabular, take
+from mercer.exceptions import DataError, DataTypeError, IndexingError, NotDifferentiableError
+from mercer.kernels.containers import (
+    Array,
+    given_names,
+    guarded,
+    ingest,
+    join,
+    len_of,
+    own_copy,
+    tabular,
+    take,
+)
 from mercer.kernels.views import Columns, Numbers
 
 
@@ -110,11 +120,22 @@ class Points:
         return self._data
 
     def frozen(self) -> Points:
-        """The same points with a copy of a mutable array, which later writes do not reach."""
-        if isinstance(self._data, np.ndarray) and self._data.flags.writeable:
-            self._data = self._data.copy()
-            self._columns.clear()
+        """The same points with a copy of their container, which later writes do not reach.
+
+        Objects in a list are not copied: do not change those in place.
+        """
+        self._data = own_copy(self._frame())
+        self._reset()
         return self
+
+    def ordered_like(self, other: Points) -> Points:
+        """The same points with the columns of a data frame in the order of another's."""
+        own, wanted = given_names(self.origin._data), given_names(other.origin._data)
+        if own is None or wanted is None or own == wanted or sorted(own) != sorted(wanted):
+            return self
+        turned = Points(self._frame().select(*wanted))
+        turned._ids = self.ids
+        return turned
 
     def detached(self) -> Points:
         """The same points with rows of their own; the points that they came from can be freed."""
@@ -179,6 +200,12 @@ class Points:
                 f"{view.owner}: X has {own.width} columns but the points it is compared "
                 f"with have {other.width}; pass data with the same columns on both sides."
             )
+        if own.given and other.given and own.given != other.given:
+            raise DataError(
+                f"{view.owner}: the columns of X are {_listed(own.given)}, but those it is "
+                f"compared with are {_listed(other.given)}; pass data frames with the same columns "
+                "on both sides, or select them by name with .on(...)."
+            )
         return own.like(other)
 
     def centre(self, view: Any) -> Array:
@@ -204,7 +231,7 @@ class Points:
 
     def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:
         """One number for each point, from a function of the data."""
-        values = np.asarray(function(self.data_of(view)), dtype=float).reshape(-1)
+        values = _numbers_of(function, function(self.data_of(view)))
         if values.shape != (self._length,):
             raise DataError(
                 f"scaled_by: {function!r} returned {values.size} numbers for {self._length} rows; "
@@ -229,6 +256,24 @@ class Points:
         for step, data in zip(reversed(view.steps), reversed(stages[:-1]), strict=True):
             cotangent = step.pull_back(data, cotangent)
         return cotangent
+
+
+def _numbers_of(function: Callable[[Any], Any], result: Any) -> Array:
+    """What a function of the data returned, if it is real numbers."""
+    try:
+        numbers = None if np.iscomplexobj(result) else np.asarray(result, dtype=float)
+    except (TypeError, ValueError):
+        numbers = None
+    if result is None or numbers is None:
+        raise DataTypeError(
+            f"scaled_by: {function!r} returned {result!r:.60}, which is not real numbers; it must "
+            "return one number for each row."
+        )
+    return numbers.reshape(-1)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
 
 
 def as_points(data: Any, owner: str) -> Points:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects
 from mercer.kernels.parameters import Choice, NonNegative, Part
 from mercer.kernels.points import Points
-from mercer.kernels.tracing import learns, real_numbers, require_symmetry
+from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
 from mercer.program.expression import IDENTITY, Expr, Slot, parameter
 from mercer.program.pairs import Array, Pairs
@@ -147,14 +147,14 @@ class Block:
     def _check_symmetry(self, value: Array, pairs: Pairs) -> None:
         """Compare a block of k(X) with its mirror image; off the diagonal, a sample of it."""
         if np.array_equal(pairs.rows.ids, pairs.cols.ids):
-            return require_symmetry(value, str(self))
+            return require_symmetry(value, str(self), self.kernel._symmetrise)
         rows, cols = (np.linspace(0, n - 1, 8).astype(int) for n in pairs.shape)
         a = self.kernel._objects(pairs.rows[rows], self.view)
         b = self.kernel._objects(pairs.cols[cols], self.view)
         mirrored = real_numbers(self.kernel.pairs(b, a), str(self))
         zero = np.zeros((8, 8))
         sample = np.block([[zero, value[np.ix_(rows, cols)]], [mirrored, zero]])
-        require_symmetry(sample, str(self))
+        require_symmetry(sample, str(self), self.kernel._symmetrise)
         return None
 
     def is_single(self, pairs: Pairs) -> bool:
@@ -162,7 +162,10 @@ class Block:
         return self.kernel._is_single(pairs.rows, self.view)
 
     def diagonal(self, pairs: Pairs) -> Array:
-        """The kernel of each object with itself."""
+        """The kernel at aligned pairs."""
+        if pairs.rows is not pairs.cols:
+            singles = (self.block(pairs.block([i], [i])) for i in range(pairs.shape[0]))
+            return np.array([value.item() for value in singles])
         objects = self.kernel._objects(pairs.rows, self.view)
         return real_numbers(self.kernel.diagonal(objects), str(self))
 
@@ -212,6 +215,9 @@ class PairKernel(Kernel):
     >>> CommonLetters()(["abc", "bcd"]).tolist()
     [[3.0, 2.0], [2.0, 3.0]]
     """
+
+    #: What errors advise where pairs(A, A) is not symmetric.
+    _symmetrise: ClassVar[str] = SYMMETRISE
 
     @abstractmethod
     def pairs(self, A: Any, B: Any) -> Any:
@@ -326,6 +332,7 @@ class Precomputed(PairKernel):
     """
 
     matrix = Part(None)
+    _symmetrise = "pass (K + K.T) / 2, or mend the matrix"
 
     def __init__(self, matrix: Any = None) -> None:
         if matrix is not None:
@@ -343,7 +350,7 @@ class Precomputed(PairKernel):
                 raise DataError(
                     "Precomputed: matrix is empty; pass the kernel values of all pairs."
                 )
-            require_symmetry(matrix, "Precomputed: matrix")
+            require_symmetry(matrix, "Precomputed: matrix", self._symmetrise)
             matrix.flags.writeable = False
         self._initialise(matrix=matrix)
 
@@ -377,13 +384,18 @@ class Precomputed(PairKernel):
         if self.matrix is None:
             return values, points.ids
         indices = values[:, 0]
-        if values.shape[1] != 1 or not (indices == np.floor(indices)).all():
-            raise DataError("Precomputed(K): X must be one column of whole row numbers of K.")
+        broken = values[values != np.floor(values)]
+        if values.shape[1] != 1 or broken.size:
+            what = f"holds {broken[0]:g}" if broken.size else f"has {values.shape[1]} columns"
+            raise DataError(
+                f"Precomputed(K): X {what}, but must be one column of whole row numbers of K; pass "
+                "for example np.arange(len(K)).reshape(-1, 1)."
+            )
         outside = (indices < 0) | (indices >= len(self.matrix))
         if outside.any():
             raise DataError(
                 f"Precomputed(K): row number {indices[outside][0]:g} is outside the matrix, whose "
-                f"rows are 0 to {len(self.matrix) - 1}."
+                f"rows are 0 to {len(self.matrix) - 1}; pass numbers of its rows."
             )
         return indices.astype(np.intp)
 

@@ -88,14 +88,17 @@ def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
     return np.broadcast_to(result, shape)
 
 
-def require_symmetry(matrix: Array, owner: str) -> None:
+#: What to do with a function that is not symmetric.
+SYMMETRISE = "return (f(x, z) + f(z, x)) / 2, or mend the function"
+
+
+def require_symmetry(matrix: Array, owner: str, remedy: str = SYMMETRISE) -> None:
     """Refuse a matrix k(X) that is not its own transpose."""
     gap, i, j = asymmetry(matrix)
     if gap > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
         raise ValidityError(
             f"{owner} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = "
-            f"{matrix[j, i]:g}; a kernel is a symmetric function. Return (f(x, z) + f(z, x)) / 2, "
-            "or mend the function."
+            f"{matrix[j, i]:g}; a kernel is a symmetric function, so {remedy}."
         )
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,19 @@ __all__ = ["Parameterised", "kind", "named_children"]
 _DEEPEST = 100
 
 T = TypeVar("T", bound="Parameterised")
+
+
+class _Uninitialised:
+    """What stands in the place of the values until a constructor has stored them."""
+
+    def __get__(self, instance: Parameterised | None, owner: type[Parameterised]) -> Any:
+        if instance is None:
+            return self
+        raise ParameterError(
+            f"{owner.__name__}: its __init__ sets the kernel up by itself, so that the parameters "
+            "are not known; leave __init__ out and declare parameters as class attributes, such as "
+            "width = mercer.Positive(1.0)."
+        )
 
 
 class Parameterised:
@@ -60,7 +73,7 @@ class Parameterised:
     _declarations: ClassVar[Mapping[str, Declaration]] = MappingProxyType({})
     _kind: ClassVar[str | None] = None
     __signature__: ClassVar[inspect.Signature]
-    _values: dict[str, Any]
+    _values: dict[str, Any] = cast(dict[str, Any], _Uninitialised())
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -123,6 +136,7 @@ class Parameterised:
     # ------------------------------------------------------------------------- value semantics
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
+        _ = self._values  # an __init__ that has not called ours is told so
         raise AttributeError(
             f"{_owner(self)} is immutable, so {name} cannot be set; "
             f"use replace({name}=...), which returns a new object."

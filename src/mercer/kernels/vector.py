@@ -26,6 +26,9 @@ from mercer.kernels.views import Columns, View
 from mercer.program.expression import Expr, Scale, Slot, X, Z
 from mercer.program.pairs import Array
 
+#: Where the symmetry of a function of two numbers is tried, on all pairs.
+_PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
+
 __all__ = ["Coordinate", "DotProduct", "Stationary", "VectorKernel"]
 
 
@@ -243,12 +246,20 @@ class Coordinate(VectorKernel):
         return coordinate_leaf(body, self._slot(scope), self._degree())
 
     def _check_symmetry(self) -> None:
-        """Compare the function with its mirror image at a few points."""
-        x, z = np.array([0.25, 1.0, 3.0, 0.5]), np.array([0.75, 1.0, 0.5, 2.0])
-        one, other = (np.broadcast_to(self.coordinate(*p), x.shape) for p in ((x, z), (z, x)))
-        if not np.allclose(one, other, rtol=1e-9, atol=1e-12, equal_nan=True):
-            i = int(np.argmax(np.abs(one - other)))
+        """Compare the function with its mirror image at numbers of either sign and any size."""
+        points = _PROBES[_PROBES >= 0] if self.non_negative else _PROBES
+        n = len(points)
+        x, z = np.repeat(points, n), np.tile(points, n)
+        with np.errstate(all="ignore"):
+            values = np.broadcast_to(self.coordinate(x, z), x.shape).reshape(n, n)
+            gap = np.abs(values - values.T) - 1e-9 * np.abs(values)
+        # Where the function is not defined, or overflows, there is nothing to compare.
+        gap[~np.isfinite(gap)] = 0.0
+        i, j = np.unravel_index(np.argmax(gap), gap.shape)
+        if gap[i, j] > 1e-12:
             raise ValidityError(
-                f"{type(self).__name__}.coordinate is not symmetric: at ({x[i]}, {z[i]}) it is "
-                f"{one[i]:g}, at ({z[i]}, {x[i]}) {other[i]:g}; a kernel is a symmetric function."
+                f"{type(self).__name__}.coordinate is not symmetric: at ({points[i]:g}, "
+                f"{points[j]:g}) it is {values[i, j]:g}, at ({points[j]:g}, {points[i]:g}) "
+                f"{values[j, i]:g}; a kernel is a symmetric function, so write one that does not "
+                "change when x and z are exchanged."
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
@@ -25,6 +25,7 @@ from mercer.kernels.containers import (
     column_labels,
     describe_nonfinite,
     encode,
+    given_names,
     guarded,
     ingest,
     len_of,
@@ -38,11 +39,15 @@ from mercer.kernels.containers import (
 
 @dataclass(eq=False)
 class Columns:
-    """Numbers in columns. Columns with ``keys`` are matched by key, all others by position."""
+    """Numbers in columns. Columns with ``keys`` are matched by key, all others by position.
+
+    ``given`` are the names of a data frame: columns that are matched must have the same.
+    """
 
     values: Any
     keys: Array | None = None
     names: tuple[str, ...] | None = None
+    given: tuple[str, ...] | None = None
 
     @property
     def width(self) -> int:
@@ -56,7 +61,7 @@ class Columns:
 
     def take(self, rows: Any) -> Columns:
         """Some of the rows."""
-        return Columns(self.values[rows], self.keys, self.names)
+        return Columns(self.values[rows], self.keys, self.names, self.given)
 
     def _stored_like(self, reference: Columns) -> Any:
         """These values, sparse or dense as the other collection is."""
@@ -93,7 +98,7 @@ class Coded(Columns):
 
     def take(self, rows: Any) -> Coded:
         """Some of the rows."""
-        return Coded(self.values[rows], names=self.names, categories=self.categories)
+        return replace(self, values=self.values[rows])
 
     def like(self, reference: Columns) -> Any:
         """These categories in the codes of another collection."""
@@ -145,7 +150,7 @@ class Numbers:
         stored = values if type(values) is np.ndarray else self._stored_values(values)
         if not _core.all_finite(stored):
             raise DataError(describe_nonfinite(values, self.owner, label))
-        return Columns(values, names=names)
+        return Columns(values, names=names, given=names and given_names(data))
 
     def _stored_values(self, matrix: Any) -> Array:
         """The values that a sparse matrix stores, if sparse rows are taken at all."""
@@ -171,7 +176,12 @@ class Codes:
             levels, code = encode(column, label(j), self.owner)
             codes.append(code.astype(float))
             categories.append(levels)
-        return Coded(np.stack(codes, axis=1), names=tuple(names), categories=tuple(categories))
+        return Coded(
+            np.stack(codes, axis=1),
+            names=tuple(names),
+            given=given_names(data),
+            categories=tuple(categories),
+        )
 
 
 @dataclass(frozen=True)
@@ -267,13 +277,20 @@ class Warp:
     def __call__(self, data: Any, owner: str) -> Any:
         """Apply the step."""
         native = guarded(data)
-        warped = self.function(native)
+        result = self.function(native)
+        try:
+            warped = ingest(result, f"{owner}.warp")
+        except DataTypeError:
+            raise DataTypeError(
+                f"{owner}.warp: {self.function!r} returned {result!r:.60}, which has no rows; "
+                "it must return a table with one row for each row."
+            ) from None
         if len_of(warped) != len_of(native):
             raise DataError(
                 f"{owner}.warp: {self.function!r} returned {len_of(warped)} rows for "
                 f"{len_of(native)}; it must map each row to one row."
             )
-        return ingest(warped, f"{owner}.warp")
+        return warped
 
     def labels(self, before: list[str], data: Any, after: Any, owner: str) -> list[str]:
         """What to call the columns after this step."""

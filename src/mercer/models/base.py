@@ -135,7 +135,7 @@ class KernelEstimator(BaseEstimator):
     def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
         points = kernel.validate(X, owner=self)
-        with as_data_errors(type(self).__name__):
+        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
             data = X.data if isinstance(X, Points) else X
             validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
@@ -148,7 +148,8 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "call fit(X, y)."
             )
-        with as_data_errors(type(self).__name__):
+        remedy = "Pass finite numbers as y; drop the rows that have no target."
+        with as_data_errors(type(self).__name__, remedy):
             targets: Array = check_array(
                 y,
                 ensure_2d=False,
@@ -167,7 +168,8 @@ class KernelEstimator(BaseEstimator):
         """Weights as floats of shape (n,), or None if all rows count the same."""
         if sample_weight is None:
             return None
-        with as_data_errors(type(self).__name__):
+        remedy = "Pass one finite weight >= 0 for each row, not all of them 0."
+        with as_data_errors(type(self).__name__, remedy):
             weights: Array = _check_sample_weight(
                 sample_weight, targets, dtype=np.float64, ensure_non_negative=True
             )

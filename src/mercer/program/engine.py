@@ -71,7 +71,7 @@ def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K @ V without K: shape (n, r)."""
     root, dtype, given = specialise(root, pairs)
     lowered = lower((root,))
-    vectors = np.ascontiguousarray(vectors, dtype)
+    vectors = _vectors(vectors, dtype)
     if not lowered.blocks:
         out = _multiply(_core.product, lowered, pairs, dtype, vectors)
         return out.astype(given, copy=False)
@@ -85,7 +85,7 @@ def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
     """K.T @ (K @ V) with one evaluation of each pair: shape (m, r)."""
     root, dtype, given = specialise(root, pairs)
     lowered = lower((root,))
-    vectors = np.ascontiguousarray(vectors, dtype)
+    vectors = _vectors(vectors, dtype)
     if not lowered.blocks:
         return _multiply(_core.normal_product, lowered, pairs, dtype, vectors).astype(
             given, copy=False
@@ -200,18 +200,18 @@ def _side(
 def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:
     """Both sides of a slot as the engine stores them, from the points' cache where they are."""
     if slot is FACTORS:
-        return tuple(_pack(np.asarray(w), None, None, dtype, "the weights") for w in weights)
+        return tuple(_pack(np.asarray(w), None, None, dtype, "Gram: the weights") for w in weights)
     a, b = pairs.matrices(slot.view)
     centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
     if slot.angle is not None:
         b = pairs.wound(slot, b)
         a = b if pairs.rows is pairs.cols else pairs.wound(slot, a)
-        return tuple(_pack(m, None, None, dtype) for m in (a, b))
+        return tuple(_pack(m, None, None, dtype, _subject(slot)) for m in (a, b))
     if pairs.rows is pairs.cols:
         both = _packed(pairs.cols, slot, b, centre, scale, dtype)
         return both, both
     return (
-        _pack(a, centre, scale, dtype),
+        _pack(a, centre, scale, dtype, _subject(slot)),
         _packed(pairs.cols, slot, b, centre, scale, dtype),
     )
 
@@ -223,32 +223,44 @@ def _packed(
     key = (None if scale is None else scale.tobytes(), dtype)
     found = points.packs.get(slot)
     if found is None or found[0] != key:
-        found = points.packs[slot] = (key, _pack(matrix, centre, scale, dtype))
+        found = points.packs[slot] = (key, _pack(matrix, centre, scale, dtype, _subject(slot)))
     return found[1]
 
 
-def _pack(
-    matrix: Any,
-    centre: Any,
-    scale: Any,
-    dtype: np.dtype[Any],
-    what: str = "the data divided by their length-scale",
-) -> Any:
+def _subject(slot: Slot) -> str:
+    """What errors call the columns of a slot."""
+    what = "the data" if slot.scale is None else "the data divided by their length-scale"
+    return f"{getattr(slot.view, 'owner', 'the kernel')}: {what}"
+
+
+def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any], subject: str) -> Any:
     if isinstance(matrix, np.ndarray):
         try:
             return _core.pack(_as_type(matrix, dtype), centre, scale)
         except OverflowError:
-            raise DataError(
-                f"{what} exceed the range of {dtype}; rescale them (a larger length_scale does so "
-                "for data), or pass float64."
-            ) from None
+            hint = "" if scale is None else " (a larger length_scale does so)"
+            raise _overflow(subject, dtype, f"rescale them{hint}") from None
     values = matrix.data if scale is None else matrix.data * scale[matrix.indices]
     indptr, indices = (np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices))
     return indptr, indices, np.ascontiguousarray(values, dtype), matrix.shape[1]
 
 
+def _overflow(subject: str, dtype: np.dtype[Any], remedy: str) -> DataError:
+    wider = ", or pass float64 data" if dtype == SINGLE else ""
+    return DataError(f"{subject} exceed the range of {dtype}; {remedy}{wider}.")
+
+
 def _as_type(matrix: Array, dtype: np.dtype[Any]) -> Array:
-    return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+    with np.errstate(over="ignore"):  # whoever packs finds what has overflowed
+        return matrix if matrix.dtype == dtype else matrix.astype(dtype)
+
+
+def _vectors(vectors: Array, dtype: np.dtype[Any]) -> Array:
+    """What a matrix is multiplied with, in the type that the engine computes in."""
+    converted = np.ascontiguousarray(_as_type(vectors, dtype))
+    if converted.dtype.itemsize < vectors.dtype.itemsize and np.isinf(converted).any():
+        raise _overflow("Gram @ V: entries of V", dtype, "rescale V")
+    return converted
 
 
 def _multiply(

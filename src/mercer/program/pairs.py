@@ -93,6 +93,14 @@ class Pairs:
         """The pairs of each column's point with itself."""
         return Pairs(self.cols, self.cols, self.values, same=True, aligned=True)
 
+    def diagonal(self) -> Pairs:
+        """The pairs (i, i) of the i-th row with the i-th column."""
+        if self.rows is self.cols and self.same:
+            return self.diagonal_of_rows()
+        first = slice(0, min(self.shape))
+        rows, cols = self.rows[first], self.cols[first]
+        return Pairs(rows, cols, self.values, self.same, aligned=True)
+
     def transposed(self) -> Pairs:
         """The same pairs with the two sides exchanged."""
         return Pairs(self.cols, self.rows, self.values, self.same, self.aligned)
@@ -149,4 +157,5 @@ def scale_values(scale: Scale, values: Values, width: int) -> Array:
             f"{scale.path} has {value.shape[0]} values but the kernel sees {width} columns; "
             f"pass one number, or one for each of the {width} columns."
         )
-    return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))
+    with np.errstate(over="ignore"):  # data that leave the range with it are refused when packed
+        return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))

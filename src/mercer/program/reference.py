@@ -16,6 +16,7 @@ from mercer.program.operations import TABLE
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
 from mercer.program.reverse import evaluate_scalars
+from mercer.program.specialise import floating_type
 
 
 def evaluate(root: Expr, pairs: Pairs, seed: Any = None) -> Array:
@@ -31,6 +32,11 @@ def evaluate_all(roots: tuple[Expr, ...], pairs: Pairs, seed: Any = None) -> lis
         for node in walk(roots):
             known[node] = _value(node, known, pairs, seed)
     return [np.broadcast_to(known[root], shape) for root in roots]
+
+
+def diagonal(root: Expr, pairs: Pairs) -> Array:
+    """Evaluate an expression at aligned pairs, in the floating type of its matrix."""
+    return np.array(evaluate(root, pairs), dtype=floating_type(root, pairs))
 
 
 def contract(requests: list[Request], pairs: Pairs, seed: Any) -> list[Any]:
@@ -89,15 +95,22 @@ def _dot(node: Expr, pairs: Pairs) -> Any:
 def _sparse_products(slot: Slot, pairs: Pairs) -> Array:
     """Inner products of aligned sparse rows, which stay sparse."""
     a, b = pairs.matrices(slot.view)
-    products = a.astype(float).multiply(b.astype(float)).tocsr()
+    return _weighted_products(a.astype(float), b.astype(float), slot, pairs)
+
+
+def _weighted_products(a: Any, b: Any, slot: Slot, pairs: Pairs) -> Array:
     scale = pairs.scale(slot, b.shape[1])
     weights = np.ones(b.shape[1]) if scale is None else scale * scale
-    return np.asarray(products @ weights)
+    return np.asarray(a.multiply(b).tocsr() @ weights)
 
 
 def _squared_distance(node: Expr, pairs: Pairs) -> Any:
     if pairs.aligned and pairs.rows is pairs.cols:
         return 0.0
+    if pairs.aligned and pairs.is_sparse(node.attr):
+        a, b = pairs.matrices(node.attr.view)
+        difference = a.astype(float) - b.astype(float)
+        return _weighted_products(difference, difference, node.attr, pairs)
     return sum(((a - b) ** 2 for a, b in _columns(node.attr, pairs)), start=np.zeros(()))
 
 
@@ -145,7 +158,7 @@ def _identity(node: Expr, pairs: Pairs) -> Any:
     if not pairs.same:
         return 0.0
     if pairs.aligned:
-        return 1.0
+        return (pairs.rows.ids == pairs.cols.ids) * 1.0
     return (pairs.rows.ids[:, None] == pairs.cols.ids[None, :]) * 1.0
 
 

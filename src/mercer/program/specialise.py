@@ -194,7 +194,8 @@ def _sparsify(root: Expr, sparse: frozenset[Slot]) -> Expr:
     def rewrite(node: Expr) -> Expr | None:
         if not isinstance(node.attr, Slot) or node.attr not in sparse:
             return None
-        dot = Expr("sparse_dot", (), node.attr)
+        # Sparse rows stay where they are, and so must dense ones on the other side of the pairs.
+        dot = Expr("sparse_dot", (), replace(node.attr, centred=False))
         if node.op != "squared_distance":
             return dot
         norm = Diagonal(dot)
