@@ -206,7 +206,7 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         lambda: RBF.polynomial([]),
         ParameterError,
         ValueError,
-        r"polynomial\(\[\]\): .*at least one coefficient; pass \[c0, c1, ...\]",
+        r"PolynomialOf: coefficients = \[\] is empty; pass .* list",
     ),
     (lambda: RBF.polynomial(2.0), ParameterError, ValueError, r"polynomial\(2.0\): .*; pass \[c0"),
     (

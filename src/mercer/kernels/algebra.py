@@ -55,7 +55,7 @@ def multiply(a: Any, b: Any) -> Kernel:
 
 
 def divide(kernel: Kernel, divisor: Any) -> Kernel:
-    """K / c for a positive number c."""
+    """The quotient k / c for a positive number c."""
     if not is_number(divisor) or isinstance(divisor, Fixed | Bounded) or not 0 < divisor < np.inf:
         raise ParameterError(
             f"kernel / {divisor!r}: a kernel can be divided by a positive number only, because a "
@@ -65,7 +65,7 @@ def divide(kernel: Kernel, divisor: Any) -> Kernel:
 
 
 def power(kernel: Kernel, exponent: Any) -> Kernel:
-    """K ** n for a positive whole number n."""
+    """The power k ** n for a positive whole number n."""
     if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or exponent < 1:
         raise ParameterError(
             f"kernel ** {exponent!r}: the exponent must be a whole number >= 1, because only "

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from mercer.gram import Gram
 
 
+def _algebra(operation: str, *operands: Any) -> Kernel:
+    """What an operation makes of kernels; it is built on their class, so it is imported late."""
+    from mercer.kernels import algebra
+
+    made: Kernel = getattr(algebra, operation)(*operands)
+    return made
+
+
 @dataclass(frozen=True)
 class Scope:
     """Where a kernel stands in a composition: its view of the data, the path of its parameters."""
@@ -386,56 +394,36 @@ class Kernel(Parameterised, ABC):
     # ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.add(self, other)
+        return _algebra("add", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
         # sum(kernels) starts from the whole number 0, which is no term of the sum.
-        return self if type(other) is int and other == 0 else algebra.add(other, self)
+        return self if type(other) is int and other == 0 else _algebra("add", other, self)
 
     def __mul__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.multiply(self, other)
+        return _algebra("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.multiply(other, self)
+        return _algebra("multiply", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.power(self, exponent)
+        return _algebra("power", self, exponent)
 
     def __sub__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.refuse_difference(self, other)
+        return _algebra("refuse_difference", self, other)
 
     def __rsub__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.refuse_difference(other, self)
+        return _algebra("refuse_difference", other, self)
 
     def __neg__(self) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.multiply(-1.0, self)
+        return _algebra("multiply", -1.0, self)
 
     def __truediv__(self, other: Any) -> Kernel:
-        from mercer.kernels import algebra
-
-        return algebra.divide(self, other)
+        return _algebra("divide", self, other)
 
     def exp(self) -> Kernel:
         """Return exp(k(x, z)): a kernel, because its Taylor series has positive coefficients."""
-        from mercer.kernels import algebra
-
-        return algebra.Exponential(self)
+        return _algebra("Exponential", self)
 
     def polynomial(self, coefficients: Any) -> Kernel:
         """Return c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
@@ -445,9 +433,7 @@ class Kernel(Parameterised, ABC):
         coefficients : sequence of float
             ``[c0, c1, ...]``.
         """
-        from mercer.kernels import algebra
-
-        return algebra.PolynomialOf(self, coefficients)
+        return _algebra("PolynomialOf", self, coefficients)
 
     def scaled_by(self, function: Any) -> Kernel:
         """Return f(x) k(x, z) f(z).
@@ -457,15 +443,11 @@ class Kernel(Parameterised, ABC):
         function : callable
             Takes the data (all rows) and returns one number for each row.
         """
-        from mercer.kernels import algebra
-
-        return algebra.ScaledBy(self, function)
+        return _algebra("ScaledBy", self, function)
 
     def normalized(self) -> Kernel:
         """Return k(x, z) / sqrt(k(x, x) k(z, z)), the cosine in feature space; 0 for a zero."""
-        from mercer.kernels import algebra
-
-        return algebra.normalized(self)
+        return _algebra("normalized", self)
 
     def on(self, *columns: Any) -> Kernel:
         """Return the kernel on some of the columns.
@@ -475,9 +457,7 @@ class Kernel(Parameterised, ABC):
         *columns : int, slice or str
             Positions, slices, or names of data-frame columns.
         """
-        from mercer.kernels import algebra
-
-        return algebra.on(self, columns)
+        return _algebra("on", self, columns)
 
     def warp(self, function: Any) -> Kernel:
         """Return k(g(x), g(z)).
@@ -487,6 +467,4 @@ class Kernel(Parameterised, ABC):
         function : callable
             Takes the data (all rows) and returns as many rows.
         """
-        from mercer.kernels import algebra
-
-        return algebra.Warped(self, function)
+        return _algebra("Warped", self, function)

@@ -180,7 +180,7 @@ class Anova(Coordinate):
     psd = True
 
     def coordinate(self, x: Any, z: Any) -> Any:
-        """X z."""
+        """The product x z."""
         return x * z
 
     def _degree(self) -> int:

@@ -296,14 +296,10 @@ class FunctionKernel(PairKernel):
 
     def _objects(self, points: Points, view: View) -> Any:
         data = points.data_of(view)
-        return (
-            list(data)
-            if self.pairwise and isinstance(data, np.ndarray)
-            else self._for_pairs(points, view, data)
-        )
-
-    def _for_pairs(self, points: Points, view: View, data: Any) -> Any:
-        return super()._objects(points, view) if self.pairwise else data
+        if not self.pairwise:
+            return data
+        # Rows of an array are arrays, even those of one column.
+        return list(data) if isinstance(data, np.ndarray) else super()._objects(points, view)
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "two_d": not self.pairwise}

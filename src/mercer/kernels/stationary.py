@@ -9,6 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
+from mercer.kernels.heuristics import manhattan_length
 from mercer.kernels.interpolation import matern_table
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
@@ -102,8 +103,6 @@ class Laplacian(Stationary):
         return coordinate_leaf(abs(DIFFERENCE), self._slot(scope, self._scale(scope)), 1)
 
     def _heuristic(self, name: str, matrix: Any, weight: Array | None) -> float:
-        from mercer.kernels.heuristics import manhattan_length
-
         return manhattan_length(name, matrix, weight)
 
 

@@ -182,12 +182,7 @@ class PolynomialOf(_Wrapper):
     _kind = "polynomial_of"
 
     def __init__(self, kernel: Kernel, coefficients: Any = (0.0, 1.0)) -> None:
-        values = np.asarray(plain(coefficients), dtype=object)
-        if values.ndim != 1 or not values.size:
-            raise ParameterError(
-                f"polynomial({coefficients!r}): a polynomial of a kernel needs a list of at least "
-                "one coefficient; pass [c0, c1, ...] (for example [0.0, 1.0])."
-            )
+        values = np.ravel(np.asarray(plain(coefficients), dtype=object))
         if any(isinstance(c, int | float | np.number) and c < 0 for c in values):
             raise ParameterError(
                 f"polynomial({list(values)}): the coefficients of a polynomial of a kernel must "
@@ -199,7 +194,8 @@ class PolynomialOf(_Wrapper):
     def _check(self) -> None:
         if np.ndim(self.coefficients) != 1:
             raise ParameterError(
-                f"polynomial({self.coefficients!r}): pass a sequence [c0, c1, ...]."
+                f"polynomial({self.coefficients!r}): a polynomial of a kernel needs a list of "
+                "coefficients; pass [c0, c1, ...] (for example [0.0, 1.0])."
             )
 
     def __repr__(self) -> str:

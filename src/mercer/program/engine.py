@@ -37,10 +37,10 @@ def gram(root: Expr, pairs: Pairs) -> Array:
     shape = pairs.shape
     memory.require_matrix(shape, dtype.itemsize)
     out = _empty(shape, dtype)
-    if not lowered.blocks:
-        _fill(out, lowered, pairs, dtype, symmetric=pairs.rows is pairs.cols)
-        return out.astype(given, copy=False)
     symmetric = pairs.rows is pairs.cols
+    if not lowered.blocks:
+        _fill(out, lowered, pairs, dtype, symmetric=symmetric)
+        return out.astype(given, copy=False)
     for rows, cols, part in _parts(lowered, pairs):
         if symmetric and cols.start < rows.start:
             out[rows, cols] = out[cols, rows].T

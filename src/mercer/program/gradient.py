@@ -11,13 +11,14 @@ computed by one pass over the adjoint program. Never is a tensor of all derivati
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mercer.exceptions import NotDifferentiableError
 from mercer.program import reference
-from mercer.program.expression import Diagonal, Expr, Slot
+from mercer.program.expression import DIFFERENCE, Diagonal, Expr, Slot, X, Z, substitute
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
 from mercer.program.reverse import reverse, reverse_coordinate, scalar_gradient
@@ -125,7 +126,7 @@ def _add_leaf(
         own = pairs.diagonal_of_rows() if leaf.op == "row" else pairs.diagonal_of_columns()
         _merge(gradients, parameter_gradient(leaf.attr.body, own, result, reference.contract))
     elif request.kind == "dot_inputs":
-        x, _ = reference._sides(leaf.attr, pairs)
+        x, _ = reference.sides(leaf.attr, pairs)
         _add_scale(gradients, leaf.attr, 2.0 * np.einsum("ki,ik->k", x, result), pairs)
     else:
         _add_scale(gradients, leaf.attr, result, pairs)
@@ -190,10 +191,6 @@ def _diagonal_inputs(leaf: Expr, row_adjoint: Array, pairs: Pairs) -> Array:
 
 def _exchanged(root: Expr) -> Expr:
     """The expression with the roles of the two sides exchanged."""
-    from dataclasses import replace
-
-    from mercer.program.expression import DIFFERENCE, X, Z, substitute
-
     sides = {X: Z, Z: X, DIFFERENCE: DIFFERENCE * -1.0}
 
     def exchange(node: Expr) -> Expr | None:

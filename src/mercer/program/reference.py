@@ -62,7 +62,7 @@ def _value(node: Expr, known: dict[Expr, Any], pairs: Pairs, seed: Any) -> Any:
     return _LEAVES[node.op](node, pairs)
 
 
-def _sides(slot: Slot, pairs: Pairs) -> tuple[Array, Array]:
+def sides(slot: Slot, pairs: Pairs) -> tuple[Array, Array]:
     """Both sides of a slot, centred and scaled, as (columns, points)."""
     a, b = (_dense(m) for m in pairs.matrices(slot.view))
     centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
@@ -79,7 +79,7 @@ def _dense(matrix: Any) -> Array:
 
 def _columns(slot: Slot, pairs: Pairs) -> list[tuple[Array, Array]]:
     """For every column, the values of both sides in a shape that broadcasts to the pairs."""
-    x, z = _sides(slot, pairs)
+    x, z = sides(slot, pairs)
     if pairs.aligned:
         return list(zip(x, z, strict=True))
     return [(a[:, None], b[None, :]) for a, b in zip(x, z, strict=True)]
@@ -88,7 +88,7 @@ def _columns(slot: Slot, pairs: Pairs) -> list[tuple[Array, Array]]:
 def _dot(node: Expr, pairs: Pairs) -> Any:
     if pairs.aligned and pairs.is_sparse(node.attr):
         return _sparse_products(node.attr, pairs)
-    x, z = _sides(node.attr, pairs)
+    x, z = sides(node.attr, pairs)
     return np.einsum("ki,ki->i", x, z) if pairs.aligned else x.T @ z
 
 
@@ -199,7 +199,7 @@ def _column_sums(request: Request, tile: Array, pairs: Pairs) -> Array:
 
 def _dot_inputs(request: Request, tile: Array, pairs: Pairs) -> Array:
     assert request.slot is not None
-    _, z = _sides(request.slot, pairs)
+    _, z = sides(request.slot, pairs)
     return tile[:, None] * z.T if pairs.aligned else tile @ z.T
 
 
