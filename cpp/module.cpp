@@ -11,7 +11,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -631,9 +630,6 @@ NB_MODULE(_core, m) {
   lanes["float64"] = kPanelPoints<double>;
   m.attr("LANES") = lanes;
   m.def("cpu", [] { return engine().name; }, "The instruction set in use.");
-  m.def(
-      "hardware_threads", [] { return std::max(1u, std::thread::hardware_concurrency()); },
-      "Threads that the machine runs at once.");
   m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
         nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
                 "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
