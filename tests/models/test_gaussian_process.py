@@ -699,3 +699,9 @@ def test_memory_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_kernel_of_the_oracle_is_that_of_the_model() -> None:
     expected = 1.7 * references.matrix(references.rbf, Z, X, length_scale=[1.0, 2.0, 3.0])
     np.testing.assert_allclose(RBF(Z, X), expected, rtol=1e-12)
+
+
+def test_draws_of_the_default_prior_find_its_length_scale_in_the_rows() -> None:
+    draws = GP().sample_y(X, n_samples=3, random_state=0)
+    assert draws.shape == (len(X), 3)
+    np.testing.assert_array_equal(draws, GP().sample_y(X, n_samples=3, random_state=0))

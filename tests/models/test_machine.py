@@ -323,7 +323,13 @@ def test_quantiles_never_cross_at_the_training_points(alpha: float) -> None:
     assert np.diff(alone, axis=0).min() < -1e-3  # without the constraint they do
     model = mc.KernelQuantileRegressor(kernel, quantile=levels, alpha=alpha).fit(x, y)
     assert model.converged_
-    assert np.all(np.diff(model.predict(x)[:, np.argsort(levels)], axis=1) >= 0)
+    order = np.argsort(levels)
+    assert np.all(np.diff(model._function_values(x)[:, order], axis=1) >= 0)
+    fresh = rng.uniform(-4, 4, size=(300, 1))
+    values = model._function_values(fresh)[:, order]
+    assert np.diff(values, axis=1).min() < 0  # between the training points the functions cross,
+    assert np.all(np.diff(model.predict(fresh)[:, order], axis=1) >= 0)  # predictions do not
+    np.testing.assert_array_equal(model.predict(fresh)[:, order], np.sort(values, axis=1))
 
 
 def test_crossing_quantiles_are_those_of_a_general_solver() -> None:

@@ -343,7 +343,7 @@ class GaussianProcessRegressor(
             points = kernel.validate(X, owner=self)
             require_covariance(self, len(points))
             with _blas(len(points)):
-                return prior_draws(kernel, points, n_samples, rng)
+                return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
         require_covariance(self, len(points) + len(self.points_))
