@@ -27,7 +27,6 @@ from mercer.exceptions import (
     MemoryForecastError,
     NumericalWarning,
     ParameterError,
-    UnresolvedParameterError,
     ValidityError,
 )
 
@@ -416,11 +415,6 @@ def test_draws_of_prior_and_posterior_have_their_mean_and_covariance() -> None:
 def test_draws_with_known_noise_and_weights() -> None:
     model = GP(RBF, noise=VARIANCES, **HELD).fit(X, Y, RNG.uniform(0.5, 2, size=40))
     assert within(model.sample_y(Z, 4000, random_state=0), *model.predict(Z, return_cov=True))
-
-
-def test_a_prior_with_an_unresolved_length_scale_has_no_draws() -> None:
-    with pytest.raises(UnresolvedParameterError, match="length_scale"):
-        GP().sample_y(Z)
 
 
 # New rows ----------------------------------------------------------------------------------------

@@ -800,3 +800,36 @@ def test_short_fits_with_kinks_are_announced() -> None:
     assert not model.converged_
     assert model.dual_gap_ > 0
     assert caught[0].filename == __file__  # the line to change, not one of the library
+
+
+class Logarithm(mc.penalties.Penalty):
+    """log(1 + t): increasing, but not convex."""
+
+    def value(self, t: Any) -> Any:
+        return np.log1p(t)
+
+    def derivative(self, t: Any) -> Any:
+        return 1 / (1 + np.asarray(t))
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+def test_a_penalty_that_is_not_convex_finds_the_best_of_all_weights(loss: str) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(40, 2))
+    targets = rng.poisson(np.exp(np.sin(rows[:, 0]))).astype(float)
+    kernel, alpha = mc.RBF(length_scale=1.0), 0.1
+    model = mc.KernelMachineRegressor(kernel, loss, alpha, penalty=Logarithm()).fit(rows, targets)
+    assert model.converged_
+    K, pointwise = kernel(rows), losses.Squared() if loss == "squared" else losses.Poisson()
+
+    def objective(fit: Any) -> float:
+        norm = np.sqrt(fit.dual_coef_ @ K @ fit.dual_coef_)
+        value = pointwise.value(targets, K @ fit.dual_coef_ + fit.intercept_).sum()
+        return float(value + alpha * np.log1p(norm))
+
+    others = [
+        mc.KernelMachineRegressor(kernel, loss, beta).fit(rows, targets)
+        for beta in np.logspace(-6, 3, 28)
+    ]
+    best = min(objective(fit) for fit in others if fit.converged_)
+    assert objective(model) <= best * (1 + 1e-6) + 1e-9

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -109,6 +110,25 @@ class KernelEstimator(BaseEstimator):
                 "such as mercer.RBF(), or wrap a function with mercer.FunctionKernel."
             )
         return kernel
+
+    def _require_flags(self, *names: str) -> None:
+        """Refuse parameters that are neither True nor False: "no" would count as True."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_):
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {value!r} is neither True nor False; "
+                    "pass one of them."
+                )
+
+    def _require_whole(self, name: str, least: int, example: int) -> None:
+        """Refuse a parameter that is not a whole number, or too small."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {value!r} is not a whole number >= {least}; pass "
+                f"for example {example}."
+            )
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:

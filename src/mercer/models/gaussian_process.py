@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -549,13 +548,9 @@ class GaussianProcessRegressor(
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _CRITERIA))}."
             )
-        for name, least in (("n_restarts", 0), ("max_iter", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-                raise ParameterError(
-                    f"{owner}: {name} = {value!r} is not a whole number >= {least}; pass for "
-                    f"example {name}={10 * least + 5}."
-                )
+        self._require_flags("normalize_y", "learn")
+        self._require_whole("n_restarts", 0, 5)
+        self._require_whole("max_iter", 1, 200)
         if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
             raise ParameterError(
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'

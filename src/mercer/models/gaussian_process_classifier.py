@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer import memory
-from mercer.exceptions import DataError, ParameterError, as_data_errors
+from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
@@ -28,12 +27,11 @@ from mercer.solvers import quadrature
 from mercer.solvers.evidence import Optimum
 from mercer.solvers.gaussian import NOISE
 from mercer.solvers.laplace import Posterior
+from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 
-# Below this many rows LAPACK's threads wait for each other longer than they work.
-_FEW_ROWS = 1500
 # In Gram matrices: the kernel's, its factor and the weights of the gradient; with the softmax one
 # block for each class, and workspace.
 _BINARY_MATRICES = 3.2
@@ -189,7 +187,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         with self._fitting():
             self._check_parameters()
             evidence = self._prepare(X, y, sample_weight)
-            with blas_threads(1 if len(evidence.targets) < _FEW_ROWS else None):
+            with blas_threads(1 if len(evidence.targets) < FEW_ROWS else None):
                 found = self._search(X, y, evidence)
                 self.__dict__.update(self._posterior_at(evidence, found.theta))
             self._store_search(evidence, found)
@@ -451,11 +449,6 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             )
 
     def _check_parameters(self) -> None:
-        for name, least in (("n_restarts", 0), ("max_iter", 1)):
-            value = getattr(self, name)
-            whole = isinstance(value, Integral) and not isinstance(value, bool)
-            if not whole or value < least:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} = {value!r} is not a whole number >= {least}; "
-                    "pass for example 10."
-                )
+        self._require_flags("learn")
+        self._require_whole("n_restarts", 0, 5)
+        self._require_whole("max_iter", 1, 200)

@@ -55,13 +55,14 @@ class IterativeEstimator(CallbackSupportMixin, KernelEstimator):
 
         try:
             yield report
+            context.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=latest or dict
+            )
         except KeyboardInterrupt:
             if latest is not None:
                 self.__dict__.update(latest())
                 self.converged_ = False
             raise
-        finished = latest if latest is not None else dict
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=finished)
 
     def _keeps_partial_fit(self) -> bool:
         return getattr(self, "converged_", True) is False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from mercer.penalties import HalfSquare, Penalty
 from mercer.solvers.factor import Advice
 from mercer.solvers.newton import State
 from mercer.solvers.penalised import effective_alpha
+from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 
@@ -35,9 +36,6 @@ _ADVICE = Advice(
     "the objective has no minimum: use a kernel whose is_psd is True, or pass a matrix repaired by "
     "mercer.validity.repair with Precomputed()",
 )
-
-# Below this many rows LAPACK's threads wait for each other longer than they work.
-_FEW_ROWS = 1500
 
 
 class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
@@ -116,7 +114,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             self._check_parameters()
             self.loss_ = self._checked_loss()
             problem = self._prepare(X, y, sample_weight)
-            threads = 1 if len(problem.gram) < _FEW_ROWS else None
+            threads = 1 if len(problem.gram) < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
                 try:
                     _Search(self, problem, report).run()
@@ -235,12 +233,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                     f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
                     f"{'1.0' if name == 'alpha' else '1e-8'}."
                 )
-        whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
-        if not whole or self.max_iter < 1:
-            raise ParameterError(
-                f"{owner}: max_iter = {self.max_iter!r} is not a whole number >= 1; pass for "
-                "example 1000."
-            )
+        self._require_whole("max_iter", 1, 1000)
+        self._require_flags("fit_intercept")
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)
 
@@ -282,6 +276,7 @@ class _Search:
         model, alpha = self.model, float(self.model.alpha)
         if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
             alpha = effective_alpha(self._measure, alpha, model.penalty)
+            self.start = self.problem.start()  # the last weight that was tried may be far from it
         self._store(self._solve(alpha), alpha)
 
     def _store(self, state: State, alpha: float) -> None:
@@ -289,12 +284,13 @@ class _Search:
         self.model.__dict__.update(fitted)
 
     def _measure(self, alpha: float) -> tuple[float, float]:
-        """Loss and norm of the best function at one weight."""
+        """Loss and norm of the best function at one weight; infinite loss if it was not found."""
         state = self._solve(alpha)
+        loss = state.loss if state.converged else np.inf
         if np.isinf(alpha):
-            return state.loss, 0.0
+            return loss, 0.0
         square = float(np.sum(state.scaled * (self.problem.gram @ state.scaled)))
-        return state.loss, float(np.sqrt(max(square, 0.0))) / alpha
+        return loss, float(np.sqrt(max(square, 0.0))) / alpha
 
     def _solve(self, alpha: float) -> State:
         gram, weight = self.problem.gram, alpha
@@ -305,7 +301,8 @@ class _Search:
             self.steps += 1
             self._say(state, alpha)
         assert state is not None
-        self.start = state.scaled, state.intercept
+        # Where a solver got lost is no place to start from.
+        self.start = (state.scaled, state.intercept) if state.converged else self.problem.start()
         return state
 
     def _say(self, state: State, alpha: float) -> None:

@@ -162,6 +162,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_online_parameters(self) -> None:
+        self._require_flags("shuffle")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise ParameterError(
                 f"{type(self).__name__}: budget = {self.budget!r} is not a budget; pass None, "

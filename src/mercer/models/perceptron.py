@@ -392,6 +392,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
+        self._require_flags("averaged")
         if self.averaged and self.budget is not None and self.budget.forgets:
             raise ParameterError(
                 f"KernelPerceptron: averaged=True needs all points that it averages over, but "

@@ -486,11 +486,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise ParameterError(
-                f"{owner}: fit_intercept = {self.fit_intercept!r} is neither True nor False; pass "
-                "one of them."
-            )
+        self._require_flags("fit_intercept")
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "

@@ -23,6 +23,7 @@ Measure = Callable[[float], tuple[float, float]]
 
 _DECADES = 15
 _GRID = 33
+_EXTENSIONS = 3
 _TOLERANCE = 1e-10
 
 
@@ -33,7 +34,7 @@ def effective_alpha(measure: Measure, alpha: float, penalty: Penalty) -> float:
     ----------
     measure : callable
         Takes such a weight, infinity for the best constant function, and returns the loss and the
-        norm of the minimiser.
+        norm of the minimiser; an infinite loss where it was not found.
     alpha : float
         Weight of the penalty.
     penalty : Penalty
@@ -87,10 +88,17 @@ def _best(measure: Measure, alpha: float, penalty: Penalty) -> float:
         loss, norm = measure(float(np.exp(logarithm)))
         return loss + alpha * float(penalty.value(norm))
 
-    grid = np.log(alpha) + np.linspace(-_DECADES / 2, _DECADES / 2, _GRID) * np.log(10)
+    half = _DECADES / 2 * np.log(10)
+    grid = np.log(alpha) + np.linspace(half, -half, _GRID)
     values = [objective(logarithm) for logarithm in grid]
+    # While the smallest weight is the best, smaller ones may be better.
+    for _ in range(_EXTENSIONS):
+        if np.argmin(values) < len(values) - 1:
+            break
+        more = grid[-1] - np.linspace(0, 2 * half, _GRID)[1:]
+        grid, values = np.append(grid, more), values + [objective(logarithm) for logarithm in more]
     middle = int(np.argmin(values))
-    bounds = grid[max(middle - 1, 0)], grid[min(middle + 1, _GRID - 1)]
+    bounds = grid[min(middle + 1, len(grid) - 1)], grid[max(middle - 1, 0)]
     found = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-8})
     constant = measure(np.inf)[0] + alpha * float(penalty.value(0.0))
     if constant <= min(found.fun, values[middle]):
