@@ -96,9 +96,9 @@ void check_folded(const Pairs<T>& pairs, const Output& output) {
 }
 
 template <class T>
-void check_output(const Pairs<T>& pairs, const Output& output, bool folded) {
+void check_output(const Pairs<T>& pairs, const Output& output, Fold fold) {
   pairs.program->check_result(output.reg, "contract");
-  if (folded) check_folded(pairs, output);
+  if (fold != Fold::none) check_folded(pairs, output);
   switch (output.kind) {
     case OutputKind::sum:
     case OutputKind::row_sums:
@@ -132,7 +132,7 @@ void check_output(const Pairs<T>& pairs, const Output& output, bool folded) {
 
 template void check_pairs(const Pairs<float>&);
 template void check_pairs(const Pairs<double>&);
-template void check_output(const Pairs<float>&, const Output&, bool);
-template void check_output(const Pairs<double>&, const Output&, bool);
+template void check_output(const Pairs<float>&, const Output&, Fold);
+template void check_output(const Pairs<double>&, const Output&, Fold);
 
 }  // namespace mercer

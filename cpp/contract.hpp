@@ -121,7 +121,7 @@ void run_contract(const ContractJob<T>& job) {
     cost += output_cost(job.pairs, output);
   }
   ReductionLoop<T>(job.pairs, reductions.data(), static_cast<std::int64_t>(reductions.size()), cost,
-                   job.folded)
+                   job.fold)
       .run();
 }
 

@@ -72,21 +72,23 @@ struct Output {
 };
 
 // A folded contraction, for one collection against itself, visits the pairs with column >= row
-// alone: it reads blocks as B + B', and pairs on the diagonal count half. If the rest of the
-// program is symmetric, the totals are those of all pairs. Results for single rows or columns
-// cannot be folded.
+// alone, and pairs on the diagonal count half. Blocks are read as B + B', or, if that is what they
+// hold, in their lower triangle alone. If the rest of the program is symmetric, the totals are
+// those of all pairs. Results for single rows or columns cannot be folded.
+enum class Fold { none, sum, lower };
+
 template <class T>
 struct ContractJob {
   Pairs<T> pairs;
   std::vector<Output> outputs;
-  bool folded = false;
+  Fold fold = Fold::none;
 };
 
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
 template <class T>
-void check_output(const Pairs<T>& pairs, const Output& output, bool folded);
+void check_output(const Pairs<T>& pairs, const Output& output, Fold fold);
 
 // The entry points of one instruction set. Jobs must have been checked.
 template <class T>

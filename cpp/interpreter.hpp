@@ -72,15 +72,14 @@ class Interpreter {
  public:
   static constexpr std::int64_t W = kPanel<T>;
 
-  // `lanes_are_rows` says which side the lanes of a tile belong to, `folded` that blocks are read
-  // as B + B'.
-  Interpreter(const Pairs<T>& pairs, bool lanes_are_rows, bool folded = false)
+  // `lanes_are_rows` says which side the lanes of a tile belong to, `fold` how blocks are read.
+  Interpreter(const Pairs<T>& pairs, bool lanes_are_rows, Fold fold = Fold::none)
       : pairs_(pairs),
         program_(*pairs.program),
         lanes_(lanes_are_rows ? *pairs.rows : *pairs.cols),
         across_(lanes_are_rows ? *pairs.cols : *pairs.rows),
         lanes_are_rows_(lanes_are_rows),
-        folded_(folded),
+        fold_(fold),
         width_(tile_width(pairs)),
         registers_(program_.registers * width_ * W),
         across_values_(width_) {}
@@ -224,8 +223,11 @@ class Interpreter {
     const std::int64_t lane_stride = lanes_are_rows_ ? block.stride : 1;
     const std::int64_t across_stride = lanes_are_rows_ ? 1 : block.stride;
     const T* corner = block.data + panel_ * W * lane_stride + first_ * across_stride;
-    block_tile<T>(corner, lane_stride, across_stride, lane_count(), count_, padded_, dst);
-    if (folded_)
+    if (fold_ == Fold::lower)
+      std::memset(dst, 0, static_cast<std::size_t>(size()) * sizeof(T));
+    else
+      block_tile<T>(corner, lane_stride, across_stride, lane_count(), count_, padded_, dst);
+    if (fold_ != Fold::none)
       add_mirrored_block<T>(block.data + first_ * block.stride + panel_ * W, block.stride,
                             lane_count(), count_, dst);
   }
@@ -307,7 +309,8 @@ class Interpreter {
   const Program& program_;
   const Side<T>& lanes_;
   const Side<T>& across_;
-  bool lanes_are_rows_, folded_;
+  bool lanes_are_rows_;
+  Fold fold_;
   std::int64_t width_;
   AlignedBuffer<T> registers_;
   AlignedBuffer<T> across_values_;

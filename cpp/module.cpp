@@ -587,11 +587,11 @@ nb::object output_to_python(const Output& output, OutputArrays arrays) {
 }
 
 template <class T>
-nb::list contract(const PyPairs& call, nb::sequence outputs, bool folded) {
-  ContractJob<T> job{call.typed<T>("contract"), {}, folded};
+nb::list contract(const PyPairs& call, nb::sequence outputs, Fold fold) {
+  ContractJob<T> job{call.typed<T>("contract"), {}, fold};
   for (nb::handle item : outputs) {
     job.outputs.push_back(read_output(item));
-    check_output(job.pairs, job.outputs.back(), folded);
+    check_output(job.pairs, job.outputs.back(), fold);
   }
   std::vector<OutputArrays> arrays;
   for (Output& output : job.outputs) arrays.push_back(allocate_output(job.pairs, output));
@@ -710,18 +710,19 @@ NB_MODULE(_core, m) {
   m.def(
       "contract",
       [](const Program& program, Vector<double> scalars, PySide& rows, PySide& cols,
-         nb::sequence blocks, nb::sequence outputs, bool folded, int threads) {
+         nb::sequence blocks, nb::sequence outputs, bool folded, bool lower, int threads) {
         const PyPairs call{program, scalars, rows, cols, blocks, threads};
-        return is_single(call) ? contract<float>(call, outputs, folded)
-                               : contract<double>(call, outputs, folded);
+        const Fold fold = !folded ? Fold::none : lower ? Fold::lower : Fold::sum;
+        return is_single(call) ? contract<float>(call, outputs, fold)
+                               : contract<double>(call, outputs, fold);
       },
       "program"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "outputs"_a, "folded"_a,
-      "threads"_a,
+      "lower"_a, "threads"_a,
       nb::sig("def contract(program: Program, "
               "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
               "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
               "outputs: collections.abc.Sequence[tuple[typing.Any, ...]], folded: bool, "
-              "threads: int) -> list[typing.Any]"),
+              "lower: bool, threads: int) -> list[typing.Any]"),
       "Accumulates several outputs over all pairs, or over half of them, in one pass.");
 }
 

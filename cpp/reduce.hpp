@@ -30,13 +30,13 @@ class Reduction {
 template <class T>
 class ReductionLoop {
  public:
-  // `folded` as in ContractJob.
+  // `fold` as in ContractJob.
   ReductionLoop(const Pairs<T>& pairs, Reduction<T>* const* reductions, std::int64_t count,
-                double extra_cost, bool folded = false)
+                double extra_cost, Fold fold = Fold::none)
       : pairs_(pairs),
         reductions_(reductions),
         count_(count),
-        folded_(folded),
+        fold_(fold),
         pair_cost_(pair_cost(pairs) + extra_cost),
         grid_(choose_grid()) {
     for (std::int64_t r = 0; r < count_; ++r)
@@ -48,7 +48,7 @@ class ReductionLoop {
     for (std::int64_t r = 0; r < count_; ++r) reductions_[r]->prepare(grid_);
     const double work = pair_cost_ * static_cast<double>(pairs_.rows->n) *
                         static_cast<double>(pairs_.cols->n) / sizeof(double) * sizeof(T) /
-                        (folded_ ? 2 : 1);
+                        (is_folded() ? 2 : 1);
     const int threads = useful_threads(pairs_.threads, grid_.units(), work);
     auto body = [this](Worker& worker) { run_units(worker); };
     run_workers(grid_.units(), threads, pairs_.interrupt, WorkerBody(body));
@@ -76,7 +76,7 @@ class ReductionLoop {
   }
 
   void run_units(Worker& worker) {
-    Interpreter<T> tile(pairs_, true, folded_);
+    Interpreter<T> tile(pairs_, true, fold_);
     AlignedBuffer<double> local(local_size_);
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       const Unit unit = grid_.unit(u);
@@ -105,14 +105,16 @@ class ReductionLoop {
     return true;
   }
 
+  bool is_folded() const { return fold_ != Fold::none; }
+
   // The tiles of a unit that hold pairs with column >= row, if the others are left out.
   std::int64_t first_column(const Unit& unit, std::int64_t width) const {
-    if (!folded_) return unit.first_column;
+    if (!is_folded()) return unit.first_column;
     const std::int64_t skipped = unit.first_panel * kPanel<T> - unit.first_column;
     return unit.first_column + std::max<std::int64_t>(skipped, 0) / width * width;
   }
   std::int64_t end_panel(const Unit& unit, std::int64_t end_column) const {
-    if (!folded_) return unit.end_panel;
+    if (!is_folded()) return unit.end_panel;
     return std::min(unit.end_panel, divide_up(end_column, kPanel<T>));
   }
 
@@ -122,7 +124,7 @@ class ReductionLoop {
     for (std::int64_t before = 0; before < r; ++before)
       if (reductions_[before]->source() == source) return;
     if (tile.is_partial()) tile.clear_padding(tile.tile(source));
-    if (folded_ && tile.meets_diagonal()) tile.fold_diagonal(tile.tile(source));
+    if (is_folded() && tile.meets_diagonal()) tile.fold_diagonal(tile.tile(source));
   }
 
   void add(Interpreter<T>& tile, const Unit& unit, double* local, double* shared) {
@@ -145,7 +147,7 @@ class ReductionLoop {
   const Pairs<T>& pairs_;
   Reduction<T>* const* reductions_;
   std::int64_t count_;
-  bool folded_;
+  Fold fold_;
   double pair_cost_;
   Grid grid_;
   std::int64_t local_size_ = 0, shared_size_ = 0;

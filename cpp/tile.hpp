@@ -233,6 +233,7 @@ void add_mirrored_block(const T* corner, std::int64_t stride, std::int64_t lane_
   for (std::int64_t j = 0; j < count; ++j) {
     const T* row = corner + j * stride;
     T* target = tile + j * W;
+    __builtin_prefetch(row + W);  // the next panel's: too many rows for the hardware to follow
     if (lane_count == W) {
 #pragma GCC unroll 8
       for (int v = 0; v < W; v += L)

@@ -15,6 +15,7 @@ import references as ref
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, NotDifferentiableError
 from mercer.gram import Gram
+from mercer.symmetry import LowerTriangle
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(25, 3))
@@ -118,7 +119,7 @@ def _overlap(a: Any, b: Any) -> Any:
         mc.Periodic() * mc.Laplacian(),
         mc.FunctionKernel(_overlap, pairwise=True) + mc.White(),
     ],
-    ids=repr,
+    ids=["noise", "normalized", "product", "function"],
 )
 def test_the_diagonal_is_that_of_the_matrix(kernel: mc.Kernel) -> None:
     points = kernel.prepare(X)
@@ -222,6 +223,17 @@ def test_gradients_with_all_kinds_of_weights(cols: Any) -> None:
         dense = np.ones(gram.shape) if form == "ones" else U @ right.T
         wanted = [(dense * slope).sum() for slope in slopes]
         assert_allclose(gram.gradient(given), wanted, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "kernel", [KERNEL, KERNEL * mc.FunctionKernel(np.inner)], ids=["folded", "in blocks"]
+)
+def test_gradients_with_a_triangle_of_the_weights(kernel: mc.Kernel) -> None:
+    dense = U @ U.T
+    triangle = np.where(np.tri(len(dense), dtype=bool), dense, np.inf)  # infinity is not read
+    gram = kernel.gram(X)
+    wanted = gram.gradient(dense)
+    assert_allclose(gram.gradient(LowerTriangle(triangle)), wanted, rtol=1e-12)
 
 
 def test_gradient_in_the_inputs() -> None:

@@ -98,7 +98,7 @@ void check_contract(const Engine& engine, const Problem<T>& p) {
                       make_output(OutputKind::dot_inputs, p.result, dots, n * d),
                       make_output(OutputKind::distance_inputs, p.result, differences, n * d),
                       make_output(OutputKind::distance_scales, p.result, scales, d)}};
-  for (const Output& output : job.outputs) check_output(p.pairs, output, job.folded);
+  for (const Output& output : job.outputs) check_output(p.pairs, output, job.fold);
   engine.table<T>().contract(job);
   const auto one = [](std::int64_t, std::int64_t) { return 1.0; };
   check_sum(sum[0], p, 0, n, 0, m, one);
@@ -267,22 +267,29 @@ void test_adjoint(const Engine& engine, std::int64_t n, std::int64_t m, std::int
 // ---------------------------------------------------------------------------------------------
 
 template <class T>
-void test_folded(const Engine& engine, std::int64_t n) {
+void test_folded(const Engine& engine, std::int64_t n, Fold fold) {
   const std::int64_t d = 3;
   const Program program({make(Op::squared_distance, 0), make(Op::block, 1), make(Op::mul, 0, 0, 1)},
                         2, {}, {});
   const Points<T> points(n, d);
   const std::vector<T> B = draws<T>(n * n);
+  std::vector<T> given = B;
+  if (fold == Fold::lower)
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t j = 0; j < n; ++j)
+        given[static_cast<std::size_t>(i * n + j)] =
+            j > i ? std::numeric_limits<T>::quiet_NaN()  // must not be read
+                  : B[static_cast<std::size_t>(i * n + j)] + B[static_cast<std::size_t>(j * n + i)];
   Pairs<T> pairs;
   pairs.program = &program;
   pairs.rows = pairs.cols = &points.side;
-  pairs.blocks = {{B.data(), n}};
+  pairs.blocks = {{given.data(), n}};
   std::vector<double> sum, scales;
   const ContractJob<T> job{pairs,
                            {make_output(OutputKind::sum, 0, sum, 1),
                             make_output(OutputKind::distance_scales, 0, scales, d)},
-                           true};
-  for (const Output& output : job.outputs) check_output(pairs, output, true);
+                           fold};
+  for (const Output& output : job.outputs) check_output(pairs, output, fold);
   engine.table<T>().contract(job);
   double total = 0, terms = 0;
   std::vector<double> by_column(static_cast<std::size_t>(d));
@@ -496,7 +503,8 @@ void test_engine(const Engine& engine) {
     test_adjoint<T>(engine, 17, 20, 3, reduction);
     test_adjoint<T>(engine, 3, 5, 1, reduction);
   }
-  for (std::int64_t n : {1, 16, 37, 700}) test_folded<T>(engine, n);
+  for (std::int64_t n : {1, 16, 37, 700})
+    for (Fold fold : {Fold::sum, Fold::lower}) test_folded<T>(engine, n, fold);
   test_lookup<T>(engine);
   test_threads<T>(engine, 300, 700);
   test_threads<T>(engine, 5, 20'000);

@@ -22,6 +22,7 @@ from mercer.program.expression import Expr
 from mercer.program.gradient import input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import floating_type, reads
+from mercer.symmetry import LowerTriangle
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
@@ -267,8 +268,8 @@ class Gram(_Operator):
             )
 
     def _weights(self, weights: Any) -> Any:
-        if weights is None:
-            return None
+        if weights is None or isinstance(weights, LowerTriangle):
+            return weights
         n, m = self.shape
         if isinstance(weights, tuple):
             if len(weights) != 2:

@@ -29,6 +29,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
+from mercer.models import likelihood
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -611,11 +612,30 @@ def test_callbacks_see_every_iteration_and_can_stop() -> None:
 
     model = GP(RBF)
     model.set_callbacks(Watch())
-    with pytest.warns(NumericalWarning, match="stopped after 3 iterations"):
+    with pytest.warns(NumericalWarning, match="stopped after 2 iterations"):
         model.fit(X, Y)
-    assert len(seen) == 3
+    assert len(seen) == 3  # the start and two iterations
     assert seen == sorted(seen)
     assert model.log_marginal_likelihood_ == pytest.approx(seen[-1])
+
+
+@pytest.mark.parametrize("criterion", ["marginal_likelihood", "loo"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_are_sketched_first(
+    criterion: Any, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    many = rng.normal(size=(240, 2))
+    y = np.sin(2 * many[:, 0]) * np.cos(many[:, 1]) + 0.2 * rng.normal(size=240)
+    weights = rng.integers(1, 4, size=240) if weighted else None
+    plain = GP(1.0 * mc.RBF([1.0, 1.0]), criterion=criterion).fit(many, y, weights)
+    monkeypatch.setattr(likelihood, "_MANY", 200)
+    sketched = GP(1.0 * mc.RBF([1.0, 1.0]), criterion=criterion).fit(many, y, weights)
+    assert sketched.converged_
+    assert sketched.log_marginal_likelihood_ == pytest.approx(
+        plain.log_marginal_likelihood_, abs=1e-4
+    )
+    np.testing.assert_allclose(sketched.theta_, plain.theta_, atol=2e-2)
 
 
 # Bad input ---------------------------------------------------------------------------------------

@@ -105,6 +105,39 @@ def test_reports_and_stops() -> None:
     assert short.n_iter == 3
 
 
+@pytest.mark.parametrize("bounds", [[-9.0, 9.0], [-9.0, 1.5]], ids=["inside", "at a bound"])
+def test_a_sketch_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
+    curvature = np.diag([1e4, 1.0]) + 0.3
+
+    def objective(theta: Array, top: float = 2.0, share: float = 1.0) -> tuple[float, Array]:
+        away = theta - [top, top]
+        return -share * float(away @ curvature @ away), -2 * share * curvature @ away
+
+    limits = np.tile(bounds, (2, 1))
+    sketch = evidence.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25)
+    plain = evidence.maximise(objective, [-3.0, -3.0], limits)
+    led = evidence.maximise(objective, [-3.0, -3.0], limits, sketch=sketch)
+    assert led.converged
+    assert led.value == pytest.approx(plain.value, rel=1e-6, abs=1e-8)
+    assert led.n_evaluations < plain.n_evaluations
+
+
+@pytest.mark.parametrize("kind", ["misleads", "fails"])
+def test_a_sketch_that_is_of_no_use(kind: str) -> None:
+    def useless(theta: Array) -> tuple[float, Array]:
+        if kind == "fails":
+            raise ValidityError("no factor")
+        return -float((theta - 9) @ (theta - 9)), -2 * (theta - 9)
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        return -float(theta @ theta), -2 * theta
+
+    limits = np.tile([-9.0, 9.0], (2, 1))
+    found = evidence.maximise(objective, [1.0, 2.0], limits, sketch=evidence.Sketch(useless, 0.1))
+    assert found.converged
+    np.testing.assert_allclose(found.theta, 0, atol=1e-4)
+
+
 def test_nothing_to_learn() -> None:
     found = evidence.maximise(lambda theta: (7.0, theta), [], np.empty((0, 2)))
     assert (found.value, found.n_iter, found.converged) == (7.0, 0, True)

@@ -32,7 +32,11 @@ from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 
-_CRITERIA = ("marginal_likelihood", "loo")
+# What hyper-parameters can maximise, by the method of `GaussianEvidence` that computes it.
+_CRITERIA = {
+    "marginal_likelihood": "log_likelihood_with_gradient",
+    "loo": "loo_density_with_gradient",
+}
 
 # In Gram matrices: the factor takes the matrix's place; leaving rows out takes a second one.
 _MATRICES = 2.1
@@ -447,8 +451,7 @@ class GaussianProcessRegressor(
 
             def tell(theta: Array, value: float) -> bool:
                 nonlocal steps
-                steps += 1
-                taken = steps
+                taken, steps = steps, steps + 1  # the start is none
                 return report(
                     lambda: (
                         self._attributes(Posterior.at(evidence, theta), scaling)
@@ -456,11 +459,10 @@ class GaussianProcessRegressor(
                     )
                 )
 
-            by_likelihood = self.criterion == "marginal_likelihood"
+            measure = _CRITERIA[self.criterion]
             return evidence.space.maximise(
-                evidence.log_likelihood_with_gradient
-                if by_likelihood
-                else evidence.loo_density_with_gradient,
+                getattr(evidence, measure),
+                sketch=evidence.sketch(measure),
                 n_restarts=self.n_restarts,
                 random_state=self.random_state,
                 max_iter=self.max_iter,

@@ -225,8 +225,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
 
             def tell(theta: Array, value: float) -> bool:
                 nonlocal steps
-                steps += 1
-                taken = steps
+                taken, steps = steps, steps + 1  # the start is none
                 return report(lambda: self._posterior_at(evidence, theta) | {"n_iter_": taken})
 
             return evidence.space.maximise(

@@ -171,6 +171,7 @@ class SearchSpace:
         n_restarts: int,
         random_state: Any,
         max_iter: int,
+        sketch: evidence.Sketch | None = None,
         report: evidence.Report | None = None,
     ) -> Optimum:
         """Search from the start and from restarts; see `mercer.solvers.evidence.maximise`."""
@@ -179,6 +180,7 @@ class SearchSpace:
             self.start,
             self.bounds,
             starts=self.restarts(n_restarts, random_state),
+            sketch=sketch,
             max_iter=max_iter,
             report=report,
         )

@@ -21,6 +21,7 @@ from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
 from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, reads, specialise
+from mercer.symmetry import LowerTriangle
 
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
@@ -106,11 +107,12 @@ def total(root: Expr, pairs: Pairs, weights: Any = None) -> float:
 def contract(
     requests: list[Request], pairs: Pairs, weights: Any, dtype: np.dtype[Any] | None = None
 ) -> list[Any]:
-    """Sum adjoint expressions over the pairs; weights are a matrix, (U, V) or None (ones)."""
-    folded = _can_fold(requests, pairs)
-    if folded:
-        weights = _symmetrised(weights)
-    seed = _seed(weights, 2.0 if folded else 1.0)
+    """Sum adjoint expressions over the pairs.
+
+    Weights are a matrix, the lower triangle of a symmetric one, factors (U, V), or None (ones).
+    """
+    folded, triangle = _can_fold(requests, pairs), isinstance(weights, LowerTriangle)
+    seed, weights = _folded_seed(weights) if folded else _seed(weights)
     everything = [specialise(_seeded(r.expression, seed), pairs) for r in requests]
     roots = tuple(special.root for special in everything)
     lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
@@ -119,7 +121,9 @@ def contract(
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
         arguments = _bind(lowered, part, dtype, _cut(weights, rows, cols))
-        results = _core.contract(lowered.program, *arguments, outputs, folded, thread_count())
+        results = _core.contract(
+            lowered.program, *arguments, outputs, folded, triangle, thread_count()
+        )
         total = _accumulate(total, results, requests, rows, cols, pairs.shape)
     return total
 
@@ -145,20 +149,31 @@ def _is_total(request: Request) -> bool:
     return request.kind in ("sum", "distance_scales")
 
 
-def _symmetrised(weights: Any) -> Any:
-    """Factors of G + G'; a matrix is given as it is, since the engine adds its mirror image."""
+_MATRIX = Expr("external", (), WEIGHTS)
+_PRODUCT = Expr("dot", (), FACTORS)
+
+
+def _seed(weights: Any) -> tuple[Expr, Any]:
+    """The weights G as an expression, and the arrays that it reads."""
+    if weights is None:
+        return constant(1.0), None
+    if isinstance(weights, tuple):
+        return _PRODUCT, weights
+    return _MATRIX, weights.full() if isinstance(weights, LowerTriangle) else weights
+
+
+def _folded_seed(weights: Any) -> tuple[Expr, Any]:
+    """The weights G + G' as an expression, and the arrays that it reads."""
+    if weights is None:
+        return constant(2.0), None
+    if isinstance(weights, LowerTriangle):
+        return 2.0 * _MATRIX, weights.matrix
     if not isinstance(weights, tuple):
-        return weights
+        return _MATRIX, weights  # the engine adds its mirror image
     u, v = weights
     if u is v:
-        return 2.0 * u, u
-    return np.hstack([u, v]), np.hstack([v, u])
-
-
-def _seed(weights: Any, default: float) -> Expr:
-    if weights is None:
-        return constant(default)
-    return Expr("dot", (), FACTORS) if isinstance(weights, tuple) else Expr("external", (), WEIGHTS)
+        return _PRODUCT, (2.0 * u, u)
+    return _PRODUCT, (np.hstack([u, v]), np.hstack([v, u]))
 
 
 def _seeded(expression: Expr, seed: Expr) -> Expr:

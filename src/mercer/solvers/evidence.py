@@ -36,6 +36,26 @@ _AT_BOUND = 1e-6
 # scipy's status of a line search that finds no way up.
 _ABNORMAL = 2
 
+# The step of differences of a sketch's gradient, and the longest step that they may suggest.
+_DIFFERENCE = 1e-4
+_LONGEST = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A cheap likeness of an objective: the same sum over some of the data.
+
+    Attributes
+    ----------
+    objective : callable
+        As that of `maximise`.
+    share : float
+        How much of the data it sees: its curvature is about this share of the whole one's.
+    """
+
+    objective: Objective
+    share: float
+
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
@@ -92,10 +112,15 @@ def maximise(
     bounds: ArrayLike,
     *,
     starts: Iterable[ArrayLike] = (),
+    sketch: Sketch | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Optimum:
     """Maximise by L-BFGS-B from one or more starts, and keep the best.
+
+    With a sketch, each search first goes to the maximum of the sketch, and continues from there,
+    with steps of the length that the sketch's curvature suggests, if the objective is larger there
+    than at the start.
 
     Parameters
     ----------
@@ -109,10 +134,13 @@ def maximise(
         Low and high bound of each entry; infinite where there is none.
     starts : iterable of array-like of shape (p,)
         Where to begin again.
+    sketch : Sketch, optional
+        A cheap likeness of the objective.
     max_iter : int
         Iterations from each start.
     report : callable, optional
-        Called after each iteration with the best theta and value so far; True stops the search.
+        Called after the first evaluation, and after each iteration, with the best theta and value
+        so far; True stops the search.
 
     Returns
     -------
@@ -135,7 +163,8 @@ def maximise(
     >>> found.converged, found.at_low.tolist()
     (True, [False, True])
     """
-    search = _Search(objective, np.asarray(bounds, dtype=np.float64).reshape(-1, 2), report)
+    limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
+    search = _Search(objective, limits, sketch, report)
     for point in (start, *starts):
         search.climb(np.asarray(point, dtype=np.float64), max_iter)
         if search.stopped:
@@ -146,8 +175,10 @@ def maximise(
 class _Search:
     """The best point so far, and the counts, over all starts."""
 
-    def __init__(self, objective: Objective, bounds: Array, report: Report | None) -> None:
-        self.objective, self.bounds, self.report = objective, bounds, report
+    def __init__(
+        self, objective: Objective, bounds: Array, sketch: Sketch | None, report: Report | None
+    ) -> None:
+        self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
         self.best: tuple[float, Array, Array] | None = None
         self.failure: BaseException | None = None
         self.n_iter = self.n_evaluations = 0
@@ -157,20 +188,20 @@ class _Search:
         """Run L-BFGS-B from one start."""
         low, high = self.bounds.T
         before = -np.inf if self.best is None else self.best[0]
-        climb = _Climb(self, np.clip(start, low, high))
-        if not climb.possible:
+        climb = self._begin(np.clip(start, low, high), searches=max_iter > 0)
+        if climb is None or self.stopped:
             return
         if not len(start) or not max_iter:
             self.converged |= not len(start)
             return
-        point, left = climb.start, max_iter
+        point, left = climb.start / climb.lengths, max_iter
         for _ in range(_ATTEMPTS):
             result = minimize(
                 climb.descend,
                 point,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=self.bounds,
+                bounds=self.bounds / climb.lengths[:, None],
                 callback=self._step,
                 options={
                     "maxiter": left,
@@ -184,6 +215,23 @@ class _Search:
                 break
         if self.best is not None and self.best[0] > before:
             self.converged = self._ended_well(result)
+
+    def _begin(self, start: Array, *, searches: bool) -> _Climb | None:
+        """Where to climb from: the start, or where a sketch leads; None if there is no value."""
+        first = self.evaluate(start)
+        if self.n_evaluations == 1:
+            self._tell()  # an interrupt from now on has something to keep
+        given = None if first is None else _Climb(self, start, np.ones(len(start)), first)
+        if self.sketch is None or self.stopped or not (searches and len(start)):
+            return given
+        found = _sketched(self.sketch, start, self.bounds)
+        if found is None:
+            return given
+        point, lengths = found
+        second = self.evaluate(point)
+        if second is None or (first is not None and first[0] >= second[0]):
+            return given
+        return _Climb(self, point, lengths, second)
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective, or None where it has no value."""
@@ -220,12 +268,15 @@ class _Search:
         )
 
     def _step(self, intermediate_result: OptimizeResult) -> None:
-        """Tell whoever watches. The name of the parameter is scipy's."""
+        """Tell whoever watches after an iteration. The name of the parameter is scipy's."""
+        self._tell()
+        if self.stopped:
+            raise StopIteration
+
+    def _tell(self) -> None:
         if self.report is not None and self.best is not None:
             value, theta, _ = self.best
             self.stopped = self.report(theta, value)
-            if self.stopped:
-                raise StopIteration
 
     def _ended_well(self, result: Any) -> bool:
         assert self.best is not None
@@ -247,23 +298,45 @@ class _Climb:
     """The objective as scipy minimises it: finite everywhere, and of slope 1 or less at the start.
 
     Within bounds, L-BFGS-B takes the gradient itself as its first step. The evidence of a thousand
-    rows has one long enough to end in a corner, from which there may be no way back.
+    rows has one long enough to end in a corner, from which there may be no way back. The variables
+    are theta / lengths, in which a step of 1 is a good one in each of them.
     """
 
-    def __init__(self, search: _Search, start: Array) -> None:
-        self.search, self.start = search, start
-        first = search.evaluate(start)
-        self.possible = first is not None
-        self.worst = -first[0] if first is not None else 0.0
-        self.first = first
-        slope = 0.0 if first is None else float(np.linalg.norm(first[1]))
-        self.unit = max(1.0, slope)
+    def __init__(
+        self, search: _Search, start: Array, lengths: Array, first: tuple[float, Array]
+    ) -> None:
+        self.search, self.start, self.lengths, self.first = search, start, lengths, first
+        self.worst = -first[0]
+        self.unit = max(1.0, float(np.linalg.norm(first[1] * lengths)))
 
-    def descend(self, theta: Array) -> tuple[float, Array]:
+    def descend(self, variables: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
-        found = self.first if np.array_equal(theta, self.start) else self.search.evaluate(theta)
+        low, high = self.search.bounds.T
+        theta = np.clip(variables * self.lengths, low, high)  # rounding may leave the bounds
+        if np.array_equal(variables, self.start / self.lengths):
+            found: tuple[float, Array] | None = self.first
+        else:
+            found = self.search.evaluate(theta)
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
             return (self.worst + 10 * (1 + abs(self.worst))) / self.unit, np.zeros_like(theta)
         self.worst = max(self.worst, -found[0])
-        return -found[0] / self.unit, -found[1] / self.unit
+        return -found[0] / self.unit, -found[1] * self.lengths / self.unit
+
+
+def _sketched(sketch: Sketch, start: Array, bounds: Array) -> tuple[Array, Array] | None:
+    """The maximum of a sketch, and standard errors there of what all the data will say."""
+    try:
+        found = maximise(sketch.objective, start, bounds)
+        _, slope = sketch.objective(found.theta)
+        curvature = np.empty(len(start))
+        for i, high in enumerate(bounds[:, 1]):
+            step = _DIFFERENCE if found.theta[i] + _DIFFERENCE <= high else -_DIFFERENCE
+            moved = found.theta.copy()
+            moved[i] += step
+            curvature[i] = (slope[i] - sketch.objective(moved)[1][i]) / step
+    except _FAILURES:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = 1 / np.sqrt(curvature / sketch.share)
+    return found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from mercer.exceptions import ValidityError
-from mercer.symmetry import asymmetry
+from mercer.symmetry import asymmetry, mirror
 
 Array = NDArray[np.floating[Any]]
 
@@ -287,32 +287,6 @@ def in_fortran_order(gram: Array) -> Array:
     if gram.flags.f_contiguous:
         return gram
     return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)
-
-
-def mirror(a: Array) -> None:
-    """Copy the strict upper triangle of a square matrix to the lower one, in place.
-
-    Parameters
-    ----------
-    a : ndarray of shape (n, n)
-        The matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.factor import mirror
-    >>> a = np.array([[1.0, 2.0], [9.0, 3.0]])
-    >>> mirror(a)
-    >>> a.tolist()
-    [[1.0, 2.0], [2.0, 3.0]]
-    """
-    n = len(a)
-    for start in range(0, n, _BLOCK):
-        stop = min(start + _BLOCK, n)
-        a[stop:, start:stop] = a[start:stop, stop:].T
-        corner = a[start:stop, start:stop]
-        above = np.triu(corner, 1)
-        corner[:] = above + above.T + np.diag(corner.diagonal())
 
 
 def _rungs(dtype: np.dtype[Any]) -> list[float]:

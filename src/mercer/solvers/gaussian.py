@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
-from mercer.solvers.factor import Advice, Factor, factorise, mirror
+from mercer.solvers.factor import Advice, Factor, factorise
+from mercer.symmetry import LowerTriangle, mirror
 
 Array = NDArray[np.floating[Any]]
 
@@ -96,22 +97,21 @@ class Gaussian:
         constant = self.factor.log_determinant() + len(self.targets) * _LOG_2PI
         return -0.5 * (float(np.vdot(self.targets, self.dual)) + self.n_targets * constant)
 
-    def log_likelihood_with_slope(self) -> tuple[float, Array]:
+    def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
         """The log density of the targets and its derivative in G; the factor is used up.
 
         Returns
         -------
         value : float
             As `log_likelihood`.
-        slope : ndarray of shape (n, n)
-            (a a' - P) / 2, summed over targets, in C order.
+        slope : LowerTriangle
+            (a a' - P) / 2, summed over targets.
         """
         value = self.log_likelihood()
         inverse = self.factor.inverse(overwrite=True)
         syrk = get_blas_funcs("syrk", (inverse,))
         slope = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=inverse, overwrite_c=True)
-        mirror(slope)
-        return value, slope.T
+        return value, LowerTriangle(slope.T)
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """What each target is, given all others.
@@ -137,16 +137,16 @@ class Gaussian:
         diagonal = self.factor.inverse(overwrite=False).diagonal()
         return _loo_density(self.dual, diagonal[:, None])
 
-    def loo_density_with_slope(self) -> tuple[float, Array]:
+    def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
         """The leave-one-out density and its derivative in G; the factor is used up.
 
         Returns
         -------
         value : float
             As `loo_density`.
-        slope : ndarray of shape (n, n)
+        slope : LowerTriangle
             -P C P + (P b a' + a b' P) / 2 with b_i = a_i / P_ii and
-            C_ii = (1 + a_i^2 / P_ii) / (2 P_ii), summed over targets, in C order.
+            C_ii = (1 + a_i^2 / P_ii) / (2 P_ii), summed over targets.
         """
         inverse = self.factor.inverse(overwrite=True)
         mirror(inverse)
@@ -158,8 +158,7 @@ class Gaussian:
         syrk, syr2k = get_blas_funcs(("syrk", "syr2k"), (inverse,))
         slope = syrk(-1.0, inverse)
         slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)
-        mirror(slope)
-        return value, slope.T
+        return value, LowerTriangle(slope.T)
 
 
 def _loo_density(dual: Array, diagonal: Array) -> float:
