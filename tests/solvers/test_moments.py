@@ -98,3 +98,20 @@ def test_no_penalty_gives_the_least_norm() -> None:
     sums = Moments.of([(twice.copy(), Y, None)], M + 1, np.zeros(T))
     c, _ = FeatureRidge.of(sums, None, fit_intercept=False).solve(0.0)
     assert_allclose(c, np.linalg.lstsq(twice, Y, rcond=1e-10)[0], rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
+    w = np.ones(N) if weights is None else weights
+    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
+    ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
+    for alpha in (0.1, 10.0):
+        total = 0.0
+        for i in range(N):
+            without = w.copy()
+            without[i] = 0
+            c, b = dense(without, alpha, fit_intercept=fit_intercept)
+            total += w[i] * float(np.mean((Y[i] - PHI[i] @ c - b) ** 2))
+        found = ridge.loo(blocks(weights), np.array([alpha]))
+        assert_allclose(found, total / w.sum(), rtol=1e-8)

@@ -108,6 +108,26 @@ def solve(
     return run.finish(tol)
 
 
+def complaint(progress: Progress) -> str:
+    """Why the iterations stopped short, and what to do, as a clause.
+
+    Parameters
+    ----------
+    progress : Progress
+        Where they stopped.
+
+    Returns
+    -------
+    str
+        For a warning.
+    """
+    return (
+        f"the iterations stopped after {progress.n_iter} with a relative residual of "
+        f"{progress.residuals.max(initial=0.0):.2g}; raise max_iter, alpha or the rank of the "
+        "preconditioner, or accept this by a larger tol"
+    )
+
+
 class _Run:
     """The state of the iterations."""
 

@@ -228,7 +228,7 @@ class FeatureRidge:
         ndarray of shape (m, t)
             The products.
         """
-        solved: Array = self.basis @ (self._gains(alpha)[:, None] * (self.basis.T @ right))
+        solved: Array = self.basis @ (self.gains(alpha)[:, None] * (self.basis.T @ right))
         return solved
 
     def intercept(self, coefficients: Array) -> Array:
@@ -263,7 +263,7 @@ class FeatureRidge:
         float
             [1 +] sum of s / (s + alpha).
         """
-        return float(self.fit_intercept + np.sum(self.values * self._gains(alpha)))
+        return float(self.fit_intercept + np.sum(self.values * self.gains(alpha)))
 
     def gcv(self, alphas: Array) -> Array:
         """Generalised cross-validation, the mean over targets, for each alpha.
@@ -282,7 +282,7 @@ class FeatureRidge:
         turned = self.basis.T @ self.moments.products
         errors = np.empty(len(alphas))
         for i, alpha in enumerate(alphas):
-            gains = self._gains(alpha)
+            gains = self.gains(alpha)
             # |y - f|^2 = |y|^2 - sum t^2 g (2 - s g) over the eigenvectors.
             explained = (gains * (2 - self.values * gains))[:, None] * turned**2
             loss = np.maximum(self.moments.energy - explained.sum(axis=0), 0.0).mean()
@@ -290,8 +290,53 @@ class FeatureRidge:
             errors[i] = loss / n / free**2 if free > 0 else np.inf
         return errors
 
-    def _gains(self, alpha: float) -> Array:
-        """1 / (s + alpha), zero for directions that do not count."""
+    def loo(self, blocks: Iterable[Block], alphas: Array) -> Array:
+        """Mean squared leave-one-out errors for each alpha, by another pass over the rows.
+
+        A row's residual is divided by 1 - w_i h_i, h_i being its leverage: the row of
+        phi (H + alpha M)^-1 phi', and that of the intercept.
+
+        Parameters
+        ----------
+        blocks : iterable of (features, targets, weights)
+            The rows again, as in `Moments.of`.
+        alphas : ndarray of shape (a,)
+            The candidates.
+
+        Returns
+        -------
+        ndarray of shape (a,)
+            Weighted means over rows, averaged over targets; infinite where a row is fitted by
+            itself alone.
+        """
+        sums, total = self.moments, np.zeros(len(alphas))
+        solved = [self.solve(alpha) for alpha in alphas]
+        mean = sums.features / sums.weight if self.fit_intercept else np.zeros_like(sums.features)
+        constant = 1 / sums.weight if self.fit_intercept else 0.0
+        for phi, y, weights in blocks:
+            mass = np.ones(len(phi)) if weights is None else weights
+            squares = ((phi - mean) @ self.basis) ** 2
+            for i, (coefficients, intercept) in enumerate(solved):
+                free = 1 - mass * (squares @ self.gains(alphas[i]) + constant)
+                with np.errstate(divide="ignore"):
+                    left = (y - phi @ coefficients - intercept) / np.maximum(free, 0.0)[:, None]
+                total[i] += float(np.sum(mass[:, None] * left**2))
+        found: Array = total / sums.weight / len(sums.origin)
+        return found
+
+    def gains(self, alpha: float) -> Array:
+        """What each eigenvector is multiplied by.
+
+        Parameters
+        ----------
+        alpha : float
+            Non-negative.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            1 / (s + alpha), zero for directions that do not count.
+        """
         total = self.values + alpha
         least = len(total) * np.finfo(np.float64).eps * float(self.values.max(initial=0.0))
         kept = total > least
