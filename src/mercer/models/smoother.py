@@ -74,12 +74,21 @@ class Smoother:
         """The fits at other places."""
         if self.coordinates is None:
             return self._means(places)
-        found = []
+        return np.concatenate([fit.values for _, _, fit in self._fits(places)])
+
+    def weights_of_targets(self, places: Points) -> Iterator[tuple[Array, Array]]:
+        """Kernel values, and the weights of the targets in the fits, of which the sum is 1."""
+        for kernel_values, shares, fit in self._fits(places):
+            yield kernel_values, shares * fit.influence
+
+    def _fits(self, places: Points) -> Iterator[tuple[Array, Array, LocalFit]]:
+        """Kernel values, shares and fits at other places, block by block."""
         for rows in self.blocks(len(places)):
             part = places[rows]
-            shares, _ = self._shares(np.asarray(self.kernel(part, self.points), float), part)
-            found.append(self._fit(shares, self.coordinates.of_other(part)).values)
-        return np.concatenate(found)
+            kernel_values = np.asarray(self.kernel(part, self.points), float)
+            shares, _ = self._shares(kernel_values, part)
+            at = None if self.coordinates is None else self.coordinates.of_other(part)
+            yield kernel_values, shares, self._fit(shares, at)
 
     def _means(self, places: Points) -> Array:
         """Weighted means, with no matrix stored, except for places far from all points."""
