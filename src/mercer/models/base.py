@@ -21,6 +21,24 @@ from mercer.kernels.stationary import RBF
 Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
+_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """The repr of a value for a message; that of a matrix would fill pages.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    str
+        At most about 100 characters.
+    """
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 class KernelEstimator(BaseEstimator):

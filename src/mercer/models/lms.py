@@ -18,6 +18,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
+from mercer.models.base import shown
 from mercer.models.batch_descent import LeastSquares
 from mercer.models.budgets import Budget
 from mercer.models.expansion import FeatureExpansion, Rows
@@ -392,7 +393,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
     def _check_finite(self, is_finite: bool) -> None:
         if not is_finite:
             raise DataError(
-                f"KernelLMS: {self.kernel_!r} gives values with NaN or infinity; scale the data, "
+                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the data, "
                 "or use a kernel that grows less fast."
             )
 

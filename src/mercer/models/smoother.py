@@ -15,6 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
+from mercer.models.base import shown
 from mercer.solvers.local import LocalFit, constants, lines
 
 Array = NDArray[np.floating[Any]]
@@ -198,6 +199,6 @@ def _length_scales(kernel: Kernel) -> list[str]:
 def negative_values(kernel: Kernel) -> ValidityError:
     """The error for a kernel whose values cannot be weights."""
     return ValidityError(
-        f"NadarayaWatson: {kernel!r} has negative values, which cannot be weights; use a kernel "
+        f"NadarayaWatson: {shown(kernel)} has negative values, which cannot be weights; use a kernel "
         "without, such as RBF()."
     )

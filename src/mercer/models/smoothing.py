@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.models.base import shown
 from mercer.models.explanation import ExplainedModel, Terms
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.regression import KernelRegressor
@@ -207,7 +208,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         block = smoother.kernel.gram(smoother.points)[sample, sample]
         if not np.isfinite(block).all():
             raise DataError(
-                f"NadarayaWatson: {smoother.kernel!r} gives NaN or infinity; scale the data."
+                f"NadarayaWatson: {shown(smoother.kernel)} gives NaN or infinity; scale the data."
             )
         if (block < 0).any():
             raise negative_values(smoother.kernel)
@@ -253,7 +254,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             )
         if not len(smoother.kernel.theta):
             raise ParameterError(
-                f'NadarayaWatson: bandwidth = "loo", but {smoother.kernel!r} has no free '
+                f'NadarayaWatson: bandwidth = "loo", but {shown(smoother.kernel)} has no free '
                 "parameter; pass bandwidth=None, or a kernel with a length_scale."
             )
 

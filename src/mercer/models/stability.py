@@ -7,14 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
 
-from mercer import validity
 from mercer.exceptions import NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
+from mercer.models.base import shown
 
 Array = NDArray[np.floating[Any]]
 
 _ROUNDING = 1e-8
+_FELT = 0.01
 _SLACK = 2.0  # for rounding
 _REMEDY = (
     "use a kernel whose is_psd is True, or pass a matrix repaired by mercer.validity.repair with "
@@ -83,25 +85,29 @@ def check_diagonal(kernel: Kernel, diagonal: Array) -> None:
     least = float(diagonal.min())
     if kernel.is_psd is not True and least < -_ROUNDING * float(np.abs(diagonal).max()):
         raise ValidityError(
-            f"KernelLMS: {kernel!r} has k(x, x) = {least:.3g} at a row, so that a step would make "
+            f"KernelLMS: {shown(kernel)} has k(x, x) = {least:.3g} at a row, so that a step would make "
             f"its error larger; {_REMEDY}."
         )
 
 
 def warn_of_negative_directions(kernel: Kernel, gram: Array) -> None:
-    """Say that a kernel is not valid on some rows, if it is not.
+    """Say that a kernel is not valid on some rows, if that will be felt.
+
+    Along an eigenvector with eigenvalue s < 0, a pass over the rows multiplies the function by
+    about exp(-eta s), and eta is of the order of 1 / k(x, x).
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel; one whose ``is_psd`` is True is not looked at.
+        The kernel.
     gram : ndarray of shape (n, n)
         Its matrix on the rows.
     """
-    if validity.check(gram).valid is False:
+    least = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
+    if least < -_FELT * float(np.abs(gram.diagonal()).max()):
         warn(
-            f"KernelLMS: the Gram matrix of {kernel!r} has negative eigenvalues on these rows, and "
-            f"in such directions steps lead away from the targets; {_REMEDY}.",
+            f"KernelLMS: the Gram matrix of {shown(kernel)} has the eigenvalue {least:.3g} on these "
+            f"rows, and in such a direction steps lead away from the targets; {_REMEDY}.",
             NumericalWarning,
         )
 
@@ -164,5 +170,5 @@ def check_growth(kernel: Kernel, errors: Array, bounds: Array, advice: str) -> N
     if kernel.is_psd is True:
         raise ParameterError(f"{what}; {advice}.")
     raise ValidityError(
-        f"{what}, as they cannot do where {kernel!r} is positive semi-definite; {_REMEDY}."
+        f"{what}, as they cannot do where {shown(kernel)} is positive semi-definite; {_REMEDY}."
     )
