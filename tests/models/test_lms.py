@@ -249,16 +249,17 @@ def test_errors_that_grow_are_refused(settings: Any) -> None:
 def test_growing_errors_are_found_across_partial_fits_which_then_change_nothing() -> None:
     y = np.random.default_rng(2).normal(size=200)
     model = mc.KernelLMS(indefinite(200))
-    for i in range(200):  # the Gram matrix of the first call, one row, is valid
-        kept = dict(vars(model))
-        try:
+    states: list[dict[str, Any]] = []
+
+    def stream() -> None:
+        for i in range(200):  # the Gram matrix of the first call, one row, is valid
+            states.append(dict(vars(model)))
             model.partial_fit([[i]], y[i : i + 1])
-        except ValidityError as error:
-            assert "errors grow" in str(error)
-            assert len(str(error)) < 500  # not the matrix
-            assert vars(model) == kept
-            return
-    pytest.fail("the errors have grown unseen")
+
+    with pytest.raises(ValidityError, match="errors grow") as found:
+        stream()
+    assert len(str(found.value)) < 500  # not the matrix
+    assert vars(model) == states[-1]
 
 
 @pytest.mark.filterwarnings("error")

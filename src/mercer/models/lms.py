@@ -393,8 +393,8 @@ class KernelLMS(OnlineModel, KernelRegressor):
     def _check_finite(self, is_finite: bool) -> None:
         if not is_finite:
             raise DataError(
-                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the data, "
-                "or use a kernel that grows less fast."
+                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the "
+                "data, or use a kernel that grows less fast."
             )
 
     def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:

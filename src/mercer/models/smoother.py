@@ -199,6 +199,6 @@ def _length_scales(kernel: Kernel) -> list[str]:
 def negative_values(kernel: Kernel) -> ValidityError:
     """The error for a kernel whose values cannot be weights."""
     return ValidityError(
-        f"NadarayaWatson: {shown(kernel)} has negative values, which cannot be weights; use a kernel "
-        "without, such as RBF()."
+        f"NadarayaWatson: {shown(kernel)} has negative values, which cannot be weights; use a "
+        "kernel without, such as RBF()."
     )

@@ -85,8 +85,8 @@ def check_diagonal(kernel: Kernel, diagonal: Array) -> None:
     least = float(diagonal.min())
     if kernel.is_psd is not True and least < -_ROUNDING * float(np.abs(diagonal).max()):
         raise ValidityError(
-            f"KernelLMS: {shown(kernel)} has k(x, x) = {least:.3g} at a row, so that a step would make "
-            f"its error larger; {_REMEDY}."
+            f"KernelLMS: {shown(kernel)} has k(x, x) = {least:.3g} at a row, so that a step would "
+            f"make its error larger; {_REMEDY}."
         )
 
 
@@ -106,8 +106,8 @@ def warn_of_negative_directions(kernel: Kernel, gram: Array) -> None:
     least = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
     if least < -_FELT * float(np.abs(gram.diagonal()).max()):
         warn(
-            f"KernelLMS: the Gram matrix of {shown(kernel)} has the eigenvalue {least:.3g} on these "
-            f"rows, and in such a direction steps lead away from the targets; {_REMEDY}.",
+            f"KernelLMS: the Gram matrix of {shown(kernel)} has the eigenvalue {least:.3g} on "
+            f"these rows, and in such a direction steps lead away from the targets; {_REMEDY}.",
             NumericalWarning,
         )
 
