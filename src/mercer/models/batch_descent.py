@@ -9,9 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.solvers.descent import Descent, dual_descent, largest_eigenvalue, primal_descent
+from mercer.solvers.descent import dual_descent, largest_eigenvalue, primal_descent
 
 Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """How far gradient descent has come.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n, n_targets) or (p, n_targets)
+        The coefficients.
+    residual : float
+        Norm of the gradient, relative to that at the start.
+    curve : tuple of float
+        The root mean square error before each step.
+    """
+
+    coef: Array
+    residual: float
+    curve: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +73,25 @@ class LeastSquares:
         root = np.sqrt(self.weights)
         return largest_eigenvalue(len(a), lambda v: _like(root, v) * (a @ (_like(root, v) * v)))
 
-    def states(self, step: float) -> Iterator[Descent]:
-        """The states of gradient descent, from zero."""
-        descend = primal_descent if self.has_features else dual_descent
-        return descend(self.matrix, self.targets, self.weights, step, self.alpha)
+    def descend(self, step: float, tol: float, limit: int) -> Iterator[Trail]:
+        """Gradient descent from zero, until the gradient is `tol` times that at the start."""
+        # In units of the largest target, so that squares neither overflow nor vanish.
+        unit = float(np.abs(self.targets).max()) or 1.0
+        steps = primal_descent if self.has_features else dual_descent
+        states = steps(self.matrix, self.targets / unit, self.weights, step, self.alpha)
+        state = next(states)
+        start = state.gradient or 1.0
+        trail = Trail(unit * state.coef, state.gradient / start)
+        if trail.residual <= tol:
+            yield trail
+        while trail.residual > tol and len(trail.curve) < limit:
+            curve = (*trail.curve, unit * self._size(state.errors))
+            state = next(states)
+            trail = Trail(unit * state.coef, state.gradient / start, curve)
+            yield trail
 
-    def root_mean_square(self, errors: Array) -> float:
-        """The size of errors, rows counted by their weights."""
+    def _size(self, errors: Array) -> float:
+        """The root mean square of errors, rows counted by their weights."""
         squares = (errors * errors).mean(axis=1)
         return float(np.sqrt(np.average(squares, weights=self.weights[:, 0])))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -19,7 +18,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
 from mercer.models.base import shown
-from mercer.models.batch_descent import LeastSquares
+from mercer.models.batch_descent import LeastSquares, Trail
 from mercer.models.budgets import Budget
 from mercer.models.expansion import FeatureExpansion, Rows
 from mercer.models.explanation import Terms
@@ -35,7 +34,6 @@ from mercer.models.stability import (
     warn_of_negative_directions,
 )
 from mercer.models.steps import Steps
-from mercer.solvers.descent import Descent
 
 Array = NDArray[np.floating[Any]]
 
@@ -416,23 +414,15 @@ class KernelLMS(OnlineModel, KernelRegressor):
     # All rows at once -----------------------------------------------------------------------------
 
     def _fit_batch(self, lesson: Lesson, X: Any, y: Any) -> None:
-        scale = float(np.abs(lesson.targets).max()) or 1.0
-        problem = self._problem(lesson, scale)
+        problem = self._problem(lesson)
         self._check_finite(problem.is_finite)
         self.step_size_ = self._step_rule.for_batch(problem.curvature())
         limit = self.max_iter or _STEPS
-        states, curve = problem.states(self.step_size_), list[float]()
         with self._iterations(X, y, limit) as report:
-            state = start = next(states)
-            for following in islice(states, limit):
-                if state.gradient <= self.tol * start.gradient:
+            for trail in problem.descend(self.step_size_, self.tol, limit):
+                if report(partial(self._batch_fitted, lesson, trail)):
                     break
-                curve.append(scale * problem.root_mean_square(state.errors))
-                state = following
-                fitted = partial(self._batch_fitted, lesson, state, start, scale, tuple(curve))
-                if report(fitted):
-                    break
-        self.__dict__.update(self._batch_fitted(lesson, state, start, scale, tuple(curve)))
+        self.__dict__.update(self._batch_fitted(lesson, trail))
         if self.n_iter_ == limit and self.tol and not self.converged_:
             warn(
                 f"KernelLMS: after {limit} steps the gradient is {self.residual_:.2g} of that at "
@@ -441,8 +431,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
                 NumericalWarning,
             )
 
-    def _problem(self, lesson: Lesson, scale: float) -> LeastSquares:
-        """All rows, with targets in units of `scale`."""
+    def _problem(self, lesson: Lesson) -> LeastSquares:
         n, has_features = len(lesson.points), self.feature_map is not None
         if has_features:
             matrix = self._features(lesson.points)
@@ -450,24 +439,16 @@ class KernelLMS(OnlineModel, KernelRegressor):
             what = f"KernelLMS on {n} rows"
             memory.require(int(1.1 * n * n * 8), what, 'use method="stochastic"')
             matrix = self.kernel_(lesson.points)
-        targets, weights = lesson.targets / scale, lesson.weights[:, None]
-        return LeastSquares(matrix, targets, weights, float(self.alpha), has_features)
+        weights = lesson.weights[:, None]
+        return LeastSquares(matrix, lesson.targets, weights, float(self.alpha), has_features)
 
-    def _batch_fitted(
-        self,
-        lesson: Lesson,
-        state: Descent,
-        start: Descent,
-        scale: float,
-        curve: tuple[float, ...],
-    ) -> dict[str, Any]:
-        residual = state.gradient / (start.gradient or 1.0)
-        coef = self._shaped(scale * state.coef)
+    def _batch_fitted(self, lesson: Lesson, trail: Trail) -> dict[str, Any]:
+        coef = self._shaped(trail.coef)
         found = {
-            "learning_curve_": np.array(curve),
-            "n_iter_": max(len(curve), 1),
-            "residual_": residual,
-            "converged_": residual <= self.tol or self.tol == 0,
+            "learning_curve_": np.array(trail.curve),
+            "n_iter_": max(len(trail.curve), 1),
+            "residual_": trail.residual,
+            "converged_": trail.residual <= self.tol or self.tol == 0,
             "_reach": np.inf,  # of the norm nothing is known
         }
         if self.feature_map is not None:
