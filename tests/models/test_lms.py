@@ -522,12 +522,30 @@ def test_units_of_the_targets_do_not_matter(method: Any, scale: float) -> None:
         ({"batch_size": 0}, "batch_size = 0"),
         ({"max_iter": 1.5}, "max_iter = 1.5"),
         ({"budget": 10}, "budget = 10"),
+        ({"step_size": np.array([0.1, 0.2])}, "step_size = array"),
+        ({"method": np.array(["batch", "batch"])}, "method = array"),
+        ({"random_state": "seed", "shuffle": True}, "random_state = 'seed'"),
+        ({"random_state": -1}, "random_state = -1"),
         ({"budget": mc.budgets.Remove(3), "method": "batch"}, 'no meaning with method="batch"'),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         mc.KernelLMS(**parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("y", [1.0, np.array(1.0), "one"])
+def test_a_target_alone_is_refused(y: Any) -> None:
+    for model in (mc.KernelLMS(), mc.KernelRidge(), mc.NadarayaWatson()):
+        with pytest.raises(DataError, match="is a single value; pass a list"):
+            model.fit(X[:1], y)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_later_rows_in_another_container_are_refused_by_name() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(DataError, match=r"KernelLMS\.partial_fit: rows cannot be joined"):
+        mc.KernelLMS().fit(X, Y).partial_fit(frame, Y)
 
 
 def test_later_rows_of_another_kind_are_refused_and_change_nothing() -> None:
@@ -555,6 +573,17 @@ def test_kernels_that_overflow_are_refused(method: Any) -> None:
         mc.KernelLMS(mc.Linear(), method=method).fit(huge, [1.0, 2.0])
     with pytest.raises(DataError, match="NaN or infinity; scale the data"):
         mc.KernelLMS(feature_map=mc.Linear(), method=method).fit(huge, [1.0, 2.0])
+
+
+@pytest.mark.parametrize("settings", [{"step_size": 0.1}, {"method": "batch", "tol": 1e-6}])
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_a_unit_of_weights_is_that_of_step_and_alpha(settings: Any, scale: float) -> None:
+    plain = mc.KernelLMS(RBF, alpha=0.5, **settings).fit(X, Y, WEIGHTS)
+    changed = {"alpha": 0.5 * scale} | settings
+    if "step_size" in settings:
+        changed["step_size"] = 0.1 / scale
+    scaled = mc.KernelLMS(RBF, **changed).fit(X, Y, WEIGHTS * scale)
+    np.testing.assert_allclose(scaled.predict(Z), plain.predict(Z), rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["stochastic", "batch"])

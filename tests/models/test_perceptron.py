@@ -158,6 +158,9 @@ def test_a_row_of_weight_zero_is_absent(budget: Any) -> None:
         mc.KernelPerceptron(RBF).fit(X, TWO, TWO == "same")
     with pytest.raises(DataError, match="never"):
         only.partial_fit(X, labels)
+    for labels_ in (X[:, 0], np.full(N, np.nan)):
+        with pytest.raises(DataError, match="Pass one label for each row"):
+            mc.KernelPerceptron(RBF).fit(X, labels_)
     for weights in (-WEIGHTS, np.zeros(N), WEIGHTS[:5], np.full(N, np.nan)):
         with pytest.raises(DataError, match="one finite weight >= 0"):
             mc.KernelPerceptron(RBF).fit(X, TWO, weights)

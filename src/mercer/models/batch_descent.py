@@ -75,10 +75,16 @@ class LeastSquares:
 
     def descend(self, step: float, tol: float, limit: int) -> Iterator[Trail]:
         """Gradient descent from zero, until the gradient is `tol` times that at the start."""
-        # In units of the largest target, so that squares neither overflow nor vanish.
-        unit = float(np.abs(self.targets).max()) or 1.0
+        # In units of the largest target and weight, so that squares neither overflow nor vanish.
+        unit, weight = float(np.abs(self.targets).max()) or 1.0, float(self.weights.max())
         steps = primal_descent if self.has_features else dual_descent
-        states = steps(self.matrix, self.targets / unit, self.weights, step, self.alpha)
+        states = steps(
+            self.matrix,
+            self.targets / unit,
+            self.weights / weight,
+            step * weight,
+            self.alpha / weight,
+        )
         state = next(states)
         start = state.gradient or 1.0
         trail = Trail(unit * state.coef, state.gradient / start)

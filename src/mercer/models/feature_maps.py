@@ -68,7 +68,8 @@ def fitted_map(feature_map: Any, X: Any, y: Any, weights: Any, owner: str) -> An
     X = X.data if isinstance(X, Points) else X
     if weights is not None and np.ndim(weights) == 1 and not np.all(weights):
         kept: NDArray[np.intp] = np.flatnonzero(weights)
-        X, y = _safe_indexing(X, kept), _safe_indexing(np.asarray(y), kept)
+        if kept.size:  # otherwise the weights will be refused
+            X, y = _safe_indexing(X, kept), _safe_indexing(np.asarray(y), kept)
     with as_data_errors(owner, f"It is what {type(feature_map).__name__} says of the data."):
         return clone(feature_map).fit(X, y)
 

@@ -416,7 +416,9 @@ class KernelLMS(OnlineModel, KernelRegressor):
     def _fit_batch(self, lesson: Lesson, X: Any, y: Any) -> None:
         problem = self._problem(lesson)
         self._check_finite(problem.is_finite)
-        self.step_size_ = self._step_rule.for_batch(problem.curvature())
+        curvature = problem.curvature()
+        self._check_finite(bool(np.isfinite(curvature)))
+        self.step_size_ = self._step_rule.for_batch(curvature)
         limit = self.max_iter or _STEPS
         with self._iterations(X, y, limit) as report:
             for trail in problem.descend(self.step_size_, self.tol, limit):
@@ -459,7 +461,10 @@ class KernelLMS(OnlineModel, KernelRegressor):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
-        if self.step_size != "auto" and not (_is_number(self.step_size) and self.step_size > 0):
+        step: Any = self.step_size
+        method: Any = self.method
+        automatic = isinstance(step, str) and step == "auto"
+        if not automatic and not (_is_number(step) and float(step) > 0):
             raise ParameterError(
                 f'KernelLMS: step_size = {self.step_size!r} is neither "auto" nor a positive '
                 'number; pass "auto" or for example 0.5.'
@@ -471,7 +476,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
                     f"KernelLMS: {name} = {value!r} is not a finite number >= 0; pass for example "
                     "0.01, or 0."
                 )
-        if self.method not in _METHODS:
+        if not (isinstance(method, str) and method in _METHODS):
             raise ParameterError(
                 f"KernelLMS: method = {self.method!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _METHODS))}."

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mercer.exceptions import ParameterError, as_data_errors
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
@@ -209,8 +209,10 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         known = getattr(self, "points_", None)
         if known is None:
             return points, 0
-        with as_data_errors(type(self).__name__):
+        try:
             return Points.concatenate([known, points]), len(known)
+        except ValueError as error:
+            raise DataError(f"{type(self).__name__}.partial_fit: {error}") from error
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -225,6 +227,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             self._check_count("batch_size", self.batch_size, "256, or None")
         if self.max_iter is not None:
             self._check_count("max_iter", self.max_iter, "10, or None")
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise ParameterError(
+                f"{type(self).__name__}: random_state = {self.random_state!r} is no source of "
+                f"random numbers ({error}); pass None, a whole number >= 0 or a "
+                "numpy.random.RandomState."
+            ) from error
 
     def _check_count(self, name: str, value: object, example: str) -> None:
         whole = isinstance(value, Integral) and not isinstance(value, bool)

@@ -300,7 +300,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 "KernelPerceptron requires y to be passed, but the target y is None; "
                 "call fit(X, y)."
             )
-        with as_data_errors(type(self).__name__):
+        remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
+        with as_data_errors(type(self).__name__, remedy):
             labels = _check_y(y, estimator=self)
             check_classification_targets(labels)
         if len(labels) != n:

@@ -87,9 +87,9 @@ class Smoother:
         for rows in self.blocks(len(places)):
             part = places[rows]
             kernel_values = np.asarray(self.kernel(part, self.points), float)
-            shares, _ = self._shares(kernel_values, part)
+            shares, sums = self._shares(kernel_values, part)
             at = None if self.coordinates is None else self.coordinates.of_other(part)
-            yield kernel_values, shares, self._fit(shares, at)
+            yield kernel_values, shares, self._fit(shares, sums, at)
 
     def _means(self, places: Points) -> Array:
         """Weighted means, with no matrix stored, except for places far from all points."""
@@ -105,9 +105,12 @@ class Smoother:
             means[far] = self._far_shares(places[far]) @ self.targets
         return np.asarray(means)
 
-    def _fit(self, shares: Array, places: Array | None) -> LocalFit:
+    def _fit(self, shares: Array, sums: Array, places: Array | None) -> LocalFit:
         if self.coordinates is None or places is None:
             return constants(shares, self.targets)
+        # Far from all points a line would be drawn on for ever: its value at their centre it is.
+        far = np.isinf(sums)[:, None]
+        places = np.where(far, shares @ self.coordinates.values, places)
         return lines(shares, self.targets, places, self.coordinates.values)
 
     def _shares(self, kernel_values: Array, places: Points, own: slice | None = None) -> Any:
@@ -186,7 +189,7 @@ class Smoother:
         values = np.array(block.toarray(), dtype=float)
         shares, sums = self._shares(values, self.points[rows], own=rows)
         places = None if self.coordinates is None else self.coordinates.values[rows]
-        return block, sums, self._fit(shares, places)
+        return block, sums, self._fit(shares, sums, places)
 
     def _mean_square(self, residuals: Array) -> float:
         return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))

@@ -267,12 +267,13 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         }
 
     def _check_parameters(self) -> None:
-        if isinstance(self.degree, bool) or self.degree not in (0, 1):
+        if isinstance(self.degree, bool) or np.ndim(self.degree) or self.degree not in (0, 1):
             raise ParameterError(
                 f"NadarayaWatson: degree = {self.degree!r} is neither 0 nor 1; pass 0 for local "
                 "means or 1 for local lines."
             )
-        if self.bandwidth not in ("loo", None):
+        bandwidth: Any = self.bandwidth
+        if bandwidth is not None and not (isinstance(bandwidth, str) and bandwidth == "loo"):
             raise ParameterError(
                 f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
                 "a number, pass it as the kernel's length_scale, with bandwidth=None."
