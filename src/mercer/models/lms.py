@@ -384,7 +384,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
         )
         advice = f"pass a step_size smaller than {self.step_size_:.6g}"
         if self.budget is not None:
-            advice += f", or a larger budget than {self.budget!r}"
+            advice += f", or another budget than {self.budget!r}"
         check_growth(self.kernel_, errors, bounds, advice)
         return replace(progress.after(expansion, errors), reach=reach)
 
