@@ -10,7 +10,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
@@ -21,10 +20,9 @@ from mercer.models.base import shown
 from mercer.models.batch_descent import LeastSquares, Trail
 from mercer.models.budgets import Budget
 from mercer.models.expansion import FeatureExpansion, Rows
-from mercer.models.explanation import Terms
-from mercer.models.feature_maps import check_map, fitted_map, kernel_of
+from mercer.models.feature_maps import FeatureMapModel
 from mercer.models.iterative import Report
-from mercer.models.online import Lesson, OnlineModel, Progress, silent, why_not_more
+from mercer.models.online import Lesson, Progress, silent, why_not_more
 from mercer.models.regression import KernelRegressor
 from mercer.models.stability import (
     StepRule,
@@ -51,7 +49,7 @@ def _why_no_partial_fit(model: KernelLMS) -> str | None:
     return why_not_more(model)
 
 
-class KernelLMS(OnlineModel, KernelRegressor):
+class KernelLMS(FeatureMapModel, KernelRegressor):
     r"""Kernel least mean squares: steps of gradient descent on squared errors.
 
     A step goes down the gradient of half the squared errors of the rows that it sees, plus
@@ -173,8 +171,6 @@ class KernelLMS(OnlineModel, KernelRegressor):
 
     step_size_: float
     learning_curve_: Array
-    coef_: Array
-    feature_map_: Any
 
     def __init__(
         self,
@@ -297,42 +293,6 @@ class KernelLMS(OnlineModel, KernelRegressor):
         weights = self._validate_weights(sample_weight, targets)
         return Lesson(points, targets, np.ones(len(points)) if weights is None else weights)
 
-    # The function ---------------------------------------------------------------------------------
-
-    def _kernel_of_model(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Kernel:
-        """The kernel, or that of the feature map."""
-        if self.feature_map is None:
-            return self._kernel_or_default(self.kernel)
-        self.feature_map_ = fitted_map(self.feature_map, X, y, sample_weight, type(self).__name__)
-        return kernel_of(self.feature_map_)
-
-    def _features(self, points: Points) -> Any:
-        features = self.kernel_.feature_map(points)
-        known = getattr(self, "coef_", None)
-        if known is not None and features.shape[1] != len(known):
-            raise DataError(
-                f"KernelLMS: the feature map returned {features.shape[1]} columns, but "
-                f"{len(known)} before; it must return the same features for all data."
-            )
-        return features
-
-    def _function_values(self, X: Any) -> Array:
-        check_is_fitted(self)
-        if not hasattr(self, "coef_"):
-            return super()._function_values(X)
-        points = self._validate_points(self.kernel_, X, reset=False)
-        dtype = self.kernel_.gram(points).dtype
-        return np.asarray(self._features(points) @ self.coef_).astype(dtype, copy=False)
-
-    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
-        if hasattr(self, "coef_"):
-            raise ParameterError(
-                "KernelLMS: contributions are terms of training points, of which none is kept with "
-                "feature_map; read coef_, the coefficients of features, or pass "
-                "kernel=mercer.Linear().warp(phi) in place of feature_map=phi."
-            )
-        return super()._terms(points, output)
-
     # Single rows ----------------------------------------------------------------------------------
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
@@ -347,13 +307,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
         return known.reshape(-1, outputs), curve
 
     def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
-        if self.feature_map is None:
-            progress, lesson = super()._start(lesson, passes)
-        else:
-            features = self._features(lesson.points)
-            coef, curve = self._so_far(lesson)
-            weights = coef if len(coef) else np.zeros((features.shape[1], coef.shape[1]))
-            progress = Progress(FeatureExpansion(features, weights), curve)
+        progress, lesson = super()._start(lesson, passes)
         is_first = not hasattr(self, "learning_curve_")
         self.step_size_ = self._row_step(progress, lesson, is_first)
         return replace(progress, reach=0.0 if is_first else self._reach), lesson
@@ -461,6 +415,7 @@ class KernelLMS(OnlineModel, KernelRegressor):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
+        self._check_feature_map()
         step: Any = self.step_size
         method: Any = self.method
         automatic = isinstance(step, str) and step == "auto"
@@ -481,19 +436,11 @@ class KernelLMS(OnlineModel, KernelRegressor):
                 f"KernelLMS: method = {self.method!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _METHODS))}."
             )
-        if self.budget is not None and (self.method == "batch" or self.feature_map is not None):
-            other = "feature_map" if self.feature_map is not None else 'method="batch"'
+        if self.budget is not None and method == "batch":
             raise ParameterError(
-                f"KernelLMS: budget = {self.budget!r} has no meaning with {other}; leave one of "
-                "them out."
+                f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
+                "one of them out."
             )
-        if self.feature_map is not None and self.kernel is not None:
-            raise ParameterError(
-                "KernelLMS: kernel and feature_map are both given; pass one, because features "
-                "define the kernel <phi(x), phi(z)>."
-            )
-        if self.feature_map is not None:
-            check_map(self.feature_map, type(self).__name__)
 
 
 def _is_number(value: object) -> bool:
