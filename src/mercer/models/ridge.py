@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.values import Fixed
 from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.regression import KernelRegressor
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
+from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
 from mercer.solvers.factor import RIDGE
 
@@ -28,7 +27,6 @@ Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
-_N_ALPHAS = 25
 
 # In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
 _CHOLESKY_MATRICES = 1.1
@@ -45,29 +43,7 @@ class _Fit:
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class _Search:
-    """The candidates of a search and their errors."""
-
-    kernels: tuple[Kernel, ...]
-    alphas: Array
-    relative: Array
-    exponent: int
-
-    @property
-    def errors(self) -> Array:
-        """The errors in the unit of the squared targets; infinite beyond float64."""
-        with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(self.relative, 2 * self.exponent)
-
-    @property
-    def best(self) -> tuple[Kernel, float]:
-        """The pair with the least error, which does not depend on the unit."""
-        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
-        return self.kernels[row], float(self.alphas[column])
-
-
-class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
+class KernelRidge(RepresenterModel, KernelRegressor):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -214,21 +190,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 self.search_errors_ = search.errors
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict targets, in chunks: no m x n matrix is stored.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_targets)
-            The predictions.
-        """
-        return self._function_values(X)
-
     def path(
         self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> RidgePath:
@@ -254,7 +215,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         """
         other = type(self)(**self.get_params(deep=False))
         other._check_parameters()
-        grid = other._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         other._prepare(X, y, sample_weight)
         problem, repair = other._problem(other.kernel_)
         spectrum = problem.spectrum()
@@ -303,7 +264,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         ndarray of shape (n_alphas,)
             [1 +] sum of s / (s + alpha).
         """
-        grid = self._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         return spectral.degrees_of_freedom(self._eigenvalues, grid, self._settings[0])
 
     def loo_path(self, alphas: ArrayLike) -> Array:
@@ -355,7 +316,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self.points_ = self._validate_points(kernel, X, reset=True)
-        targets = self._validate_targets(y, len(self.points_))
+        targets = self._target_columns(y, len(self.points_))
         weights = self._validate_weights(sample_weight, targets)
         self.kernel_ = kernel.resolve(self.points_, weights)
         # Diagnostics are computed later: they must see what was fitted, not what became of it.
@@ -367,8 +328,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
         gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
         gram, repair = self._positive(kernel, gram)
-        targets = self._targets.reshape(len(gram), -1)
-        return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
+        return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
@@ -400,7 +360,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
             )
         return _Fit(kernel, alpha, _folded(solution, repair), rank)
 
-    def _search(self) -> _Search:
+    def _search(self) -> Search:
         """Compare every length-scale with every alpha, from one reduction for each kernel."""
         criterion = "gcv" if self.alpha == "gcv" else "loo"
         if len(self.points_) < 2:
@@ -408,14 +368,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
                 "1 sample; pass a number as alpha."
             )
-        kernels = tuple(self._candidates())
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
+        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
         alphas: Array = np.empty(0)
         errors = []
         for kernel in kernels:
             problem, _ = self._problem(kernel)
             alphas = alphas if alphas.size else self._grid(problem)
             errors.append(problem.relative_errors(alphas, criterion))
-        search = _Search(kernels, alphas, np.stack(errors), problem.exponent)
+        search = Search(kernels, alphas, np.stack(errors), problem.exponent)
         if not np.isfinite(search.relative).any():
             raise DataError(
                 f"{type(self).__name__}: no candidate has a finite {criterion} error, so that none "
@@ -423,22 +384,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
             )
         return search
 
-    def _candidates(self) -> Iterator[Kernel]:
-        """The kernels of the search, each resolved."""
-        kernel = self._kernel_or_default(self.kernel)
-        for values in _length_scale_grid(kernel, self.length_scales):
-            yield kernel.replace(**values).resolve(self.points_, self._weights)
-
     def _grid(self, problem: RidgeProblem) -> Array:
         """The alphas to compare."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
-        if self.alphas is not None:
-            return self._checked_alphas(self.alphas)
-        scale = problem.mean_diagonal or 1.0
-        n = problem.n_rows
-        least = max(1e-8, n * float(np.finfo(problem.dtype).eps))
-        return scale * np.geomspace(least, n, _N_ALPHAS)
+        return default_alphas(problem) if self.alphas is None else checked_alphas(self.alphas)
 
     def _store(self, found: _Fit) -> None:
         self.kernel_, self.alpha_ = found.kernel, found.alpha
@@ -448,10 +398,6 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         self.jitter_ = found.solution.jitter
         if found.rank is not None:
             self.rank_ = found.rank
-
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._targets.ndim == 1 else values
 
     @cached_property
     def _leave_one_out(self) -> LeaveOneOut:
@@ -467,7 +413,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
 
     def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
         check_is_fitted(self)
-        grid = self._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         problem, _ = self._problem(self.kernel_)
         return problem.errors(grid, criterion)
 
@@ -493,19 +439,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 f"pass one of {', '.join(map(repr, _REPAIRS))}."
             )
         if self.alphas is not None:
-            self._checked_alphas(self.alphas)
-
-    def _checked_alphas(self, alphas: ArrayLike) -> Array:
-        try:
-            grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-        except (TypeError, ValueError):
-            grid = np.array([np.nan])
-        if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid) & (grid >= 0)):
-            raise ParameterError(
-                f"{type(self).__name__}: alphas = {alphas!r} is not a list of finite numbers >= 0; "
-                "pass for example numpy.logspace(-6, 2, 9)."
-            )
-        return grid
+            checked_alphas(self.alphas)
 
 
 _Prepared = tuple[RidgeProblem, validity.Repair | None]
@@ -526,46 +460,3 @@ def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:
         return solution
     dual = repair.transform(solution.dual.T).T.astype(solution.dual.dtype, copy=False)
     return Solution(dual, solution.intercept, solution.jitter)
-
-
-def _length_scale_grid(
-    kernel: Kernel, length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None
-) -> Iterator[dict[str, Any]]:
-    """What to replace in the kernel, for each candidate."""
-    if length_scales is None:
-        return iter([{}])
-    if isinstance(length_scales, Mapping):
-        if not length_scales or not all(isinstance(path, str) for path in length_scales):
-            raise _bad_grid(length_scales)
-        columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
-        return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
-    candidates = _values_to_try(length_scales, length_scales)
-    paths = [
-        path
-        for path, entry in kernel.parameters().items()
-        if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
-    ]
-    if not paths:
-        raise ParameterError(
-            f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
-            "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
-        )
-    return (dict.fromkeys(paths, value) for value in candidates)
-
-
-def _values_to_try(values: Any, given: object) -> list[Any]:
-    """The values for one path, at least one."""
-    try:
-        listed = [] if isinstance(values, str | bytes) else list(values)
-    except TypeError:  # a single number
-        listed = []
-    if not listed:
-        raise _bad_grid(given)
-    return listed
-
-
-def _bad_grid(length_scales: object) -> ParameterError:
-    return ParameterError(
-        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
-        'as [0.5, 1.0, 2.0], or a dictionary of lists such as {"rbf__length_scale": [0.5, 1.0]}.'
-    )
