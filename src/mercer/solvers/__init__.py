@@ -14,6 +14,8 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `quantiles`: several of these that must not cross;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
 - `descent`: gradient descent, and the largest step that converges;
+- `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
+- `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `local`: a constant or a line for each place, weighted by nearness.
 """
 
