@@ -1,4 +1,4 @@
-"""Kernel ridge regression, exact."""
+"""Kernel ridge regression."""
 
 from __future__ import annotations
 
@@ -10,17 +10,29 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.regression import KernelRegressor
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
-from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
+from mercer.solvers import (
+    Cholesky,
+    LeaveOneOut,
+    RidgeAnswer,
+    RidgeProblem,
+    RidgeTask,
+    Solution,
+    Spectral,
+    auto,
+    spectral,
+)
 from mercer.solvers.factor import RIDGE
 
 Array = NDArray[np.floating[Any]]
@@ -43,7 +55,7 @@ class _Fit:
     rank: int | None = None
 
 
-class KernelRidge(RepresenterModel, KernelRegressor):
+class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -75,6 +87,10 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         What to do if the Gram matrix of a kernel that is not known to be valid has negative
         eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
         treated alike.
+    solver : "auto" or a solver, default="auto"
+        How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
+        `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes the dense one up
+        to 15,000 rows, if they fit in memory; `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -85,7 +101,10 @@ class KernelRidge(RepresenterModel, KernelRegressor):
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers and chosen from the grid.
     points_ : Points
-        The training points, as the kernel prepared them.
+        The points that carry coefficients, as the kernel prepared them: the training points, or
+        the landmarks of a solver that has some.
+    solver_ : solver
+        The solver used.
     alpha_ : float
         The alpha used.
     jitter_ : float
@@ -151,6 +170,7 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         alphas: ArrayLike | None = None,
         length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
+        solver: Any = "auto",
     ) -> None:
         super().__init__(kernel)
         self.alpha = alpha
@@ -158,9 +178,11 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         self.alphas = alphas
         self.length_scales = length_scales
         self.psd = psd
+        self.solver = solver
 
     # Fitting ------------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -181,13 +203,12 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         with self._fitting():
             self._check_parameters()
             self._prepare(X, y, sample_weight)
-            if self.length_scales is None and not isinstance(self.alpha, str):
-                self._store(self._fit_one(self.kernel_, float(self.alpha)))
-            else:
-                search = self._search()
-                self._store(self._fit_one(*search.best))
-                self.search_kernels_, self.alphas_ = search.kernels, search.alphas
-                self.search_errors_ = search.errors
+            self.solver_ = self._chosen_solver()
+            with self._iterations(X, y, None) as report:
+                if self._is_dense:
+                    self._fit_dense()
+                else:
+                    self._fit_by_solver(report)
         return self
 
     def path(
@@ -217,6 +238,7 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         other._check_parameters()
         grid = checked_alphas(alphas)
         other._prepare(X, y, sample_weight)
+        other.solver_ = Spectral()
         problem, repair = other._problem(other.kernel_)
         spectrum = problem.spectrum()
         found = [
@@ -310,6 +332,102 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         names = tuple(self.kernel_.feature_names(self.points_))
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
 
+    # Solvers --------------------------------------------------------------------------------------
+
+    @property
+    def _is_dense(self) -> bool:
+        return isinstance(self.solver_, Cholesky | Spectral)
+
+    @property
+    def _searches(self) -> bool:
+        return self.length_scales is not None or isinstance(self.alpha, str)
+
+    def _chosen_solver(self) -> Any:
+        if self.solver == "auto":
+            return self._forecast().chosen
+        if not isinstance(self.solver, Cholesky | Spectral) and self.kernel_.is_psd is False:
+            raise ParameterError(
+                f"{type(self).__name__}: {self.solver!r} needs a valid kernel, and {self.kernel_!r}"
+                " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
+            )
+        return self.solver
+
+    def _forecast(self) -> auto.Forecast:
+        """What each solver would cost; the data have been prepared."""
+        return auto.forecast(self._task(self.kernel_), searches=self._searches)
+
+    def _task(self, kernel: Kernel, report: Report | None = None) -> RidgeTask:
+        """The problem as solvers see it."""
+        targets, weights = self._targets, self._weights
+        return RidgeTask(
+            type(self).__name__,
+            kernel,
+            self.points_,
+            targets,
+            None if weights is None else weights.astype(np.float64),
+            self._settings[0],
+            self._solver_alphas(kernel),
+            "gcv" if self.alpha == "gcv" else "loo",
+            compares=self._searches,
+            report=None
+            if report is None
+            else lambda answer: report(lambda: self._attributes(kernel, answer())),
+        )
+
+    def _solver_alphas(self, kernel: Kernel) -> Array:
+        """The alphas to compare, without the matrix."""
+        if not isinstance(self.alpha, str):
+            return np.array([float(self.alpha)])
+        if self.alphas is not None:
+            return checked_alphas(self.alphas)
+        mass = np.ones(len(self.points_)) if self._weights is None else self._weights
+        rows = np.flatnonzero(mass)
+        scale = float(mass[rows] @ kernel.diag(self.points_)[rows]) / len(rows)
+        return default_alphas(scale, len(rows), kernel.gram(self.points_).dtype)
+
+    def _fit_by_solver(self, report: Report) -> None:
+        """Let the solver find coefficients for every candidate kernel, and keep the best."""
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
+        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
+        tasks = [self._task(kernel, report) for kernel in kernels]
+        answers = [self.solver_.ridge(task) for task in tasks]
+        best = 0
+        if self._searches:
+            errors = np.stack([answer.errors for answer in answers])
+            best = int(np.argmin(errors.min(axis=1)))
+            self.search_kernels_, self.search_errors_ = kernels, errors
+            self.alphas_ = tasks[0].alphas
+        self._require_finite(answers[best].dual, answers[best].intercept)
+        self.__dict__.update(self._attributes(kernels[best], answers[best]))
+        if answers[best].doubt:
+            warn(f"{type(self).__name__}: {answers[best].doubt}.", NumericalWarning)
+
+    def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
+        """What is stored of an answer."""
+        intercept = self._shaped(answer.intercept[None])[0]
+        return {
+            "kernel_": kernel,
+            "points_": answer.points.detached(),
+            "alpha_": answer.alpha,
+            "dual_coef_": self._shaped(answer.dual),
+            "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
+            "jitter_": 0.0,
+            "_function": answer.function,
+            "_targets": self._targets,
+            "_weights": self._weights,
+            "_settings": self._settings,
+            "_is_vector": self._is_vector,
+            "solver_": self.solver_,
+        } | answer.quality
+
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the solver has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if self._function is None:
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._shaped(self._function(points)) + self.intercept_
+
     # The problem ----------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
@@ -326,6 +444,12 @@ class KernelRidge(RepresenterModel, KernelRegressor):
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+        if len(self.points_) != len(self._targets):
+            raise DataError(
+                f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
+                f"{len(self._targets)} rows, and this diagnostic needs all of them; fit with "
+                "solver=mercer.solvers.Cholesky()."
+            )
         gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
         gram, repair = self._positive(kernel, gram)
         return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
@@ -341,24 +465,38 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         require_positive(self, kernel, gram, RIDGE)
         return gram, None
 
+    def _fit_dense(self) -> None:
+        """The matrix in memory."""
+        if not self._searches:
+            self._store(self._fit_one(self.kernel_, float(self.alpha)))
+            return
+        search = self._search()
+        self._store(self._fit_one(*search.best))
+        self.search_kernels_, self.alphas_ = search.kernels, search.alphas
+        self.search_errors_ = search.errors
+
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:
         rank = None
+        by_factor = alpha > 0 and not isinstance(self.solver_, Spectral)
         problem, repair = self._problem(
-            kernel, _CHOLESKY_MATRICES if alpha > 0 else _SPECTRAL_MATRICES
+            kernel, _CHOLESKY_MATRICES if by_factor else _SPECTRAL_MATRICES
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            if alpha > 0:
+            if by_factor:
                 solution = problem.solve(alpha)
             else:
                 spectrum = problem.spectrum()
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
-        if not (np.isfinite(solution.dual).all() and np.isfinite(solution.intercept).all()):
-            raise DataError(
-                f"{type(self).__name__}: the coefficients exceed the range of "
-                f"{solution.dual.dtype}; divide y by a constant, or raise alpha."
-            )
+        self._require_finite(solution.dual, solution.intercept)
         return _Fit(kernel, alpha, _folded(solution, repair), rank)
+
+    def _require_finite(self, dual: Array, intercept: Array) -> None:
+        if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
+            raise DataError(
+                f"{type(self).__name__}: the coefficients exceed the range of {dual.dtype}; "
+                "divide y by a constant, or raise alpha."
+            )
 
     def _search(self) -> Search:
         """Compare every length-scale with every alpha, from one reduction for each kernel."""
@@ -388,7 +526,9 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         """The alphas to compare."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
-        return default_alphas(problem) if self.alphas is None else checked_alphas(self.alphas)
+        if self.alphas is not None:
+            return checked_alphas(self.alphas)
+        return default_alphas(problem.mean_diagonal, problem.n_rows, problem.dtype)
 
     def _store(self, found: _Fit) -> None:
         self.kernel_, self.alpha_ = found.kernel, found.alpha
@@ -396,6 +536,7 @@ class KernelRidge(RepresenterModel, KernelRegressor):
         intercept = self._shaped(found.solution.intercept[None])[0]
         self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
         self.jitter_ = found.solution.jitter
+        self._function = None
         if found.rank is not None:
             self.rank_ = found.rank
 
@@ -433,6 +574,13 @@ class KernelRidge(RepresenterModel, KernelRegressor):
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
         self._require_flags("fit_intercept")
+        if not (self.solver == "auto" or hasattr(self.solver, "ridge")) and not isinstance(
+            self.solver, Cholesky | Spectral
+        ):
+            raise ParameterError(
+                f"{owner}: solver = {self.solver!r} is unknown; pass "
+                '"auto" or an object such as mercer.solvers.Nystrom(n_landmarks=1000).'
+            )
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "

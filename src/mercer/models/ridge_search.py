@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.values import Fixed
-from mercer.solvers import RidgeProblem
 
 Array = NDArray[np.floating[Any]]
 Grid = Sequence[Any] | Mapping[str, Sequence[Any]] | None
@@ -98,23 +97,25 @@ def checked_alphas(alphas: ArrayLike) -> Array:
     return grid
 
 
-def default_alphas(problem: RidgeProblem) -> Array:
+def default_alphas(scale: float, n: int, dtype: Any) -> Array:
     """The alphas to compare where none are given.
 
     Parameters
     ----------
-    problem : RidgeProblem
-        Rows and kernel.
+    scale : float
+        The mean of w_i K_ii.
+    n : int
+        The number of rows.
+    dtype : dtype
+        The type in which the kernel is computed.
 
     Returns
     -------
     ndarray of shape (25,)
         Evenly spaced in logarithm, on the scale of the matrix.
     """
-    scale = problem.mean_diagonal or 1.0
-    n = problem.n_rows
-    least = max(1e-8, n * float(np.finfo(problem.dtype).eps))
-    return scale * np.geomspace(least, n, _N_ALPHAS)
+    least = max(1e-8, n * float(np.finfo(dtype).eps))
+    return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
 
 
 def _replacements(kernel: Kernel, length_scales: Grid) -> Iterator[dict[str, Any]]:

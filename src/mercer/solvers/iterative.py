@@ -13,13 +13,14 @@ that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from mercer.exceptions import ParameterError
+from mercer.landmarks import KernelColumns
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
@@ -27,7 +28,7 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-_METHODS = {"rpcholesky": "random", "pivoted": "greedy"}
+_METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
 @dataclass(frozen=True)
@@ -119,21 +120,15 @@ class ConjugateGradient:
                 f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
                 f"of {', '.join(map(repr, _METHODS))} or None."
             )
-        root = np.sqrt(task.mass)
-        gram = task.kernel.gram(task.points)
-
-        def columns(indices: NDArray[np.intp]) -> Array:
-            block: Array = gram[:, indices]
-            return block if task.weights is None else block * root[:, None] * root[indices]
-
+        access = KernelColumns(task.kernel, task.points, task.weights)
         rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
-        state = check_random_state(self.random_state)
         return pivoted_cholesky(
-            columns,
-            gram.diagonal() * task.mass.astype(gram.dtype),
+            access.columns,
+            access.diagonal,
             min(rank, task.n),
             method=_METHODS[self.preconditioner],
-            rng=np.random.default_rng(state.randint(2**31)),
+            rng=check_random_state(self.random_state),
+            entries=access.entries,
         )
 
 

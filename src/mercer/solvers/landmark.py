@@ -102,7 +102,7 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
         solver.landmarks,
         solver.n_landmarks,
         random_state=solver.random_state,
-        weights=task.weights,
+        sample_weight=task.weights,
         owner=task.owner,
     ).points
 

@@ -44,6 +44,8 @@ class RidgeTask:
         The candidates for alpha; one if it is given.
     criterion : {"loo", "gcv"}
         What chooses among several.
+    compares : bool
+        Whether the criterion is wanted even for one alpha: kernels are compared by it.
     report : callable, optional
         ``report(answer)``, with a function that makes an answer of what there is so far, after each
         iteration; True stops.
@@ -57,6 +59,7 @@ class RidgeTask:
     fit_intercept: bool
     alphas: Array
     criterion: str = "loo"
+    compares: bool = False
     report: Report | None = None
 
     @property
@@ -93,7 +96,7 @@ class RidgeTask:
         self, problem: FeatureRidge, blocks: Callable[[], Iterator[Block]]
     ) -> tuple[float, Array | None]:
         """The alpha, and the criterion for each candidate if there are several."""
-        if len(self.alphas) == 1:
+        if not self.compares:
             return float(self.alphas[0]), None
         by_gcv = self.criterion == "gcv"
         errors = problem.gcv(self.alphas) if by_gcv else problem.loo(blocks(), self.alphas)
@@ -106,10 +109,10 @@ class RidgeTask:
 
     def the_alpha(self, solver: str, remedy: str) -> float:
         """The one alpha, for solvers that cannot choose among several."""
-        if len(self.alphas) == 1:
+        if not self.compares:
             return float(self.alphas[0])
         raise DataError(
-            f'{self.owner}: solver {solver} cannot choose alpha by "{self.criterion}"; {remedy}.'
+            f"{self.owner}: {solver} cannot compare candidates by {self.criterion!r}; {remedy}."
         )
 
 
