@@ -350,9 +350,10 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         step = max(1, _BLOCK // self.dual_coef_.size)
         for start in range(0, len(points), step):
             part = points[start : start + step]
-            cross = np.asarray(self.kernel_(self.points_, part), dtype=np.float64)
+            cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
-            yield self._posterior.covariance(cross, prior)
+            # Transposed, it is in the order that LAPACK takes without a copy.
+            yield self._posterior.covariance(cross.T, prior)
 
     # Evidence -------------------------------------------------------------------------------------
 
