@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -271,10 +272,48 @@ def test_a_search_that_stops_short_says_so() -> None:
 
 
 def test_a_mode_that_is_not_reached_is_said_so() -> None:
-    kernel = 1e12 * mc.RBF(length_scale=20.0)
+    kernel = 1e14 * mc.RBF(length_scale=1.0)
     with pytest.warns(NumericalWarning, match="without reaching the mode"):
         model = GPC(kernel, learn=False).fit(X, THREE)
     assert not model.converged_
+    with pytest.raises(ValidityError, match="lower the kernel's amplitude"):
+        GPC(1e20 * mc.RBF(length_scale=1.0), learn=False).fit(X, THREE)
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 1e3, 1e6, 1e7, 1e9])
+def test_wrong_labels_at_large_amplitudes_are_said_so(amplitude: float) -> None:
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = GPC(amplitude * mc.RBF(), learn=False).fit(X, labels)
+    assert model.converged_ == (not found)
+    right = np.mean(model.predict(X) == labels)
+    if model.converged_:
+        assert right > 0.85
+    else:
+        assert amplitude > 1e3
+        assert "Laplace's approximation fails" in str(found[0].message)
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("start", [1e-2, 1.0, 1e4, 1e7, 1e12])
+@pytest.mark.parametrize("edges", [[0.0], [-0.5, 0.5]], ids=["two", "three"])
+def test_a_search_ends_well_from_any_amplitude(start: float, edges: list[float]) -> None:
+    labels = np.digitize(X[:, 0], edges)
+    model = GPC(start * mc.RBF()).fit(X, labels)
+    assert model.converged_
+    assert model.score(X, labels) > 0.95
+    assert np.exp(model.theta_[0]) <= 1e5 * (1 + 1e-9)
+    peer = GPC(1.0 * mc.RBF()).fit(X, labels)
+    assert model.log_marginal_likelihood_ == pytest.approx(peer.log_marginal_likelihood_, abs=0.01)
+
+
+@BOTH
+def test_logarithms_of_probabilities(y: Array) -> None:
+    model = GPC(KERNEL, learn=False).fit(X, y)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(Z)), model.predict_proba(Z))
+    steep = GPC(1e4 * mc.RBF(3.0), learn=False).fit([[-1.0], [1.0]] * 40, [0, 1] * 40)
+    assert (steep.predict_log_proba([[-1.0], [1.0]]) < 0).all()
 
 
 def test_callbacks_see_every_iteration_and_can_stop() -> None:
@@ -293,9 +332,9 @@ def test_callbacks_see_every_iteration_and_can_stop() -> None:
 
     model = GPC(1.0 * mc.RBF())
     model.set_callbacks(Watch())
-    with pytest.warns(NumericalWarning, match="stopped after 3 iterations"):
+    with pytest.warns(NumericalWarning, match="stopped after 2 iterations"):
         model.fit(X, TWO)
-    assert len(seen) == 3
+    assert len(seen) == 3  # the start and two iterations
     assert seen == sorted(seen)
     assert model.log_marginal_likelihood_ == pytest.approx(seen[-1])
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import mercer as mc
 from mercer.exceptions import NumericalWarning
 from mercer.models.hyperparameters import SearchSpace, warn_of
-from mercer.models.ranges import extent
+from mercer.models.ranges import Variance, extent
 from mercer.solvers import evidence
 
 Array = NDArray[np.floating[Any]]
@@ -21,7 +21,7 @@ X = np.column_stack([np.arange(5.0), [0.0, 10.0, 30.0, 70.0, 150.0]])
 
 
 def space_of(kernel: mc.Kernel, data: Any = X, variance: float = 1.0) -> SearchSpace:
-    return SearchSpace.of(kernel, kernel.prepare(data), variance)
+    return SearchSpace.of(kernel, kernel.prepare(data), Variance(variance))
 
 
 def bounds_of(kernel: mc.Kernel, data: Any = X, variance: float = 1.0) -> dict[str, list[float]]:

@@ -10,16 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.exceptions import DataError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
-from mercer.solvers.factor import factorise
+from mercer.solvers.factor import LADDER, Factor, factorise
 from mercer.solvers.gaussian import NOISE, Gaussian
 
 Array = NDArray[np.floating[Any]]
 
 # Numbers in one block of the matrix between new points and training points.
 _CHUNK = 2**22
+
+# Between these, sums of squares of targets are numbers of float64, with all their digits.
+_SMALLEST, _LARGEST = 1e-140, 1e140
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +45,7 @@ class Scaling:
         if not normalize:
             return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
         mean = np.average(targets, axis=0, weights=weights)
-        largest = np.abs(targets - mean).max(axis=0)
-        # Divided first, so that squares of huge or tiny targets stay in range.
-        unit = np.where(largest > 0, largest, 1.0)
-        scale = unit * np.sqrt(np.average(((targets - mean) / unit) ** 2, axis=0, weights=weights))
+        scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
         constant = scale <= 1e-14 * np.abs(mean)
         return cls(mean, np.where(constant | (scale == 0), 1.0, scale))
 
@@ -55,15 +56,9 @@ class Scaling:
 
     @property
     def squares(self) -> Array:
-        """The variances; infinite where they exceed the range of float64."""
-        with np.errstate(over="ignore"):
-            squares: Array = self.scale**2
+        """The variances."""
+        squares: Array = self.scale**2
         return squares
-
-    @property
-    def differ(self) -> bool:
-        """Whether targets have different scales."""
-        return bool(np.ptp(self.scale) > 1e-12 * self.scale.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +153,9 @@ class Posterior:
         Parameters
         ----------
         points : Points
-            The new rows.
+            All rows, the new ones last.
         targets : ndarray of shape (m, n_targets)
-            Their standardised targets.
+            The standardised targets of the new rows.
         factors : ndarray of shape (m,) or None
             Their known variances of noise, where those of the others are known.
 
@@ -172,16 +167,34 @@ class Posterior:
         known = self.evidence
         evidence = replace(
             known,
-            points=Points.concatenate([known.points, points]),
+            points=points,
             targets=np.vstack([known.targets, targets]),
-            noise=known.noise.followed_by(factors, len(points)),
+            noise=known.noise.followed_by(factors, len(targets)),
         )
-        corner = self.kernel(points).astype(np.float64)
-        noise = known.noise.variance * (1.0 if factors is None else factors)
-        corner[np.diag_indices_from(corner)] += noise
-        factor = self.gaussian.factor.extended(self.kernel(self.points, points), corner)
+        factor = self._extended_factor(points[len(known.points) :], factors)
+        if factor is None:
+            return Posterior(evidence, evidence.gaussian(self.kernel, known.noise.variance))
         dual = factor.solve(evidence.targets)
         return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
+
+    def _extended_factor(self, points: Points, factors: Array | None) -> Factor | None:
+        """The factor with further rows; None if they leave the matrix close to singular.
+
+        What jitter is needed is then a question to the whole matrix, as it is in a fit.
+        """
+        factor = self.gaussian.factor
+        if factor.jitter:
+            return None
+        corner = self.kernel(points).astype(np.float64)
+        corner[np.diag_indices_from(corner)] += self.evidence.noise.variance * (
+            1.0 if factors is None else factors
+        )
+        try:
+            grown = factor.extended(self.kernel(self.points, points), corner)
+        except ValidityError:
+            return None
+        new = grown.upper.diagonal()[len(self.points) :]
+        return grown if np.all(new**2 > LADDER[0] * corner.diagonal()) else None
 
     def _half_solved(self, points: Points) -> Array:
         """L^-1 k(training points, points)."""
@@ -211,6 +224,26 @@ def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
     """
     factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
     return factor.multiply(rng.standard_normal((len(points), number)))
+
+
+def require_range(owner: object, targets: Array) -> None:
+    """Refuse targets whose squares are not numbers of float64.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator.
+    targets : ndarray of shape (n, n_targets)
+        The targets, as they were given.
+    """
+    largest = np.abs(targets).max(axis=0)
+    outside = largest[(largest > 0) & ~((largest > _SMALLEST) & (largest < _LARGEST))]
+    if len(outside):
+        raise DataError(
+            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, the square of which "
+            "is beyond the range of float64, and variances are in units of y squared; divide y by "
+            f"{outside[0]:.0e}."
+        )
 
 
 def require_covariance(owner: object, n: int) -> None:

@@ -228,8 +228,9 @@ def _factorised(gram: Array, root: Array) -> Array:
     factor, info = dpotrf(matrix.T, lower=True, clean=True, overwrite_a=True)
     if info != 0:
         raise ValidityError(
-            "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 has no Cholesky "
-            "factor; use a kernel whose is_psd is True."
+            "the Gram matrix is not positive semi-definite, or so large that rounding makes it so: "
+            "I + W^1/2 K W^1/2 has no Cholesky factor; lower the kernel's amplitude, or use a "
+            "kernel whose is_psd is True."
         )
     return np.asarray(factor)
 
