@@ -160,7 +160,7 @@ def test_the_mode_is_found_from_anywhere_at_any_amplitude(n_classes: int, amplit
 
 @pytest.mark.parametrize("amplitude", [1e6, 1e8])
 def test_large_amplitudes_lose_no_digits(amplitude: float) -> None:
-    """Against one matrix for all functions, with W = H H': B = I + H' (I x K) H is easy to solve."""
+    """Against one matrix for all functions, W = H H': B = I + H' (I x K) H is easy to solve."""
     n, rng = 100, np.random.default_rng(0)
     points, new, theta = rng.normal(size=(n, 2)), rng.normal(size=(4, 2)), np.log([amplitude, 1.0])
     targets = np.eye(3)[np.digitize(points[:, 0], [-0.5, 0.5])]

@@ -135,7 +135,7 @@ def test_three_classes_where_one_or_both_dimensions_have_no_variance() -> None:
 
 @pytest.mark.parametrize("n_classes", [4, 10])
 def test_more_classes_under_wide_gaussians(n_classes: int) -> None:
-    """Against random draws: five standard errors, 48 and 120 of them, so an alarm in 10,000 runs."""
+    """Against random draws: five standard errors, of at most 60 shares: one alarm in 10,000."""
     mean, covariance = gaussians(n_classes, 100.0)
     found = quadrature.softmax_mean(mean, covariance)
     rng = np.random.default_rng(2)

@@ -195,8 +195,8 @@ def _share(mean: Array, covariance: Array) -> Array:
     total = np.zeros(argument.shape)
     for variance, weight in zip(*_logistic_mixture(), strict=True):
         total += weight * ndtr(argument * (-1 / np.sqrt(variance + rest[:, 0]))[rows])
-    shares: Array = np.bincount(rows, total * weights[used], minlength=len(mean))
-    return shares
+    shares = np.bincount(rows, total * weights[used], minlength=len(mean))
+    return shares.astype(np.float64, copy=False)
 
 
 def _breaks(middle: Array, spread: Array, centre: Array, slope: Array, rest: Array) -> Array:
