@@ -359,6 +359,18 @@ def test_irrelevant_columns_and_noise_free_targets_are_no_reason_to_warn() -> No
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=1e-3)
 
 
+@pytest.mark.parametrize("kernel", [mc.RBF, mc.Matern])
+def test_bounds_cost_no_likelihood_where_columns_do_not_matter(kernel: type[Any]) -> None:
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=(150, 6))
+    y = np.sin(2 * data[:, 0]) + data[:, 1] * data[:, 2] + 0.1 * rng.normal(size=150)
+    model = GP(1.0 * kernel(np.full(6, 2.0))).fit(data, y)
+    assert model.converged_
+    # Without the columns: what infinite length-scales are.
+    without = GP(1.0 * kernel(np.full(3, 2.0))).fit(data[:, :3], y)
+    assert model.log_marginal_likelihood_ > without.log_marginal_likelihood_ - 0.01
+
+
 def test_weights_are_repeated_rows_in_posterior_and_likelihood() -> None:
     weights = np.random.default_rng(3).integers(0, 4, size=40).astype(float)
     rows = np.repeat(np.arange(40), weights.astype(int))

@@ -26,7 +26,7 @@ Array = NDArray[np.floating[Any]]
 # Below the least spacing a length-scale is white noise, far above the range a constant.
 _SHORTEST = 0.1
 _SHORTEST_OF_RANGE = 1e-4
-_LONGEST = 1e3
+_LONGEST = 1e5
 
 # Variances, as multiples of the variance of the targets.
 _LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-8, 1e8
