@@ -22,14 +22,9 @@ from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
-from mercer.models.posterior import (
-    Posterior,
-    Scaling,
-    prior_draws,
-    require_covariance,
-    require_range,
-)
+from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.results import NormalPredictions
+from mercer.models.targets import Scaling, require_range
 from mercer.solvers.evidence import Optimum
 from mercer.solvers.gaussian import NOISE
 
@@ -165,7 +160,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     _posterior: Posterior
     _scaling: Scaling
-    _single: bool
     _log_volume: float
 
     def __init__(
@@ -217,7 +211,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             with blas_for(len(evidence.points)):
                 optimum, doubt = self._optimum(X, y, evidence, scaling)
                 posterior = Posterior.at(evidence, optimum.theta)
-            self.__dict__.update(self._attributes(posterior, scaling))
+            self.__dict__.update(posterior.attributes(scaling))
             if self.kernel_.is_psd is not True:
                 self._check_validity(self.kernel_)
             self._store_search(evidence.space, optimum)
@@ -254,17 +248,17 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
                 f"{self._posterior.gaussian.n_targets} target(s); pass as many."
             )
-        targets = targets.reshape(len(points), -1)
         require_range(self, targets)
         known = self._posterior.evidence.noise
         factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
         everything = self._with_further(points)
         with blas_for(len(everything)):
-            posterior = self._posterior.extended(everything, self._scaling.apply(targets), factors)
+            standard = self._scaling.standardised(targets)
+            posterior = self._posterior.extended(everything, standard, factors)
         for name in ("loo_predictions_", "loo_log_density_"):
             self.__dict__.pop(name, None)
         before = self.jitter_
-        self.__dict__.update(self._attributes(posterior, self._scaling))
+        self.__dict__.update(posterior.attributes(self._scaling))
         if self.jitter_ > before:
             complaint = posterior.gaussian.factor.complaint()
             warn(f"{type(self).__name__}.update: {complaint}.", NumericalWarning)
@@ -319,16 +313,17 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
-        noise = self._noise_of_predictions() if include_noise else 0.0
+        known = self._posterior.evidence.noise
+        noise = known.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
             with blas_for(len(self.points_)):
                 covariance = self._posterior.covariance(points)
             covariance[np.diag_indices_from(covariance)] += noise
-            return mean, self._in_units_of_y(covariance, 2)
+            return mean, self._scaling.spread(covariance, 2)
         with blas_for(len(self.points_)):
             variance = self._posterior.variance(points) + noise
-        return mean, self._in_units_of_y(np.sqrt(variance), 1)
+        return mean, self._scaling.spread(np.sqrt(variance), 1)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
@@ -369,7 +364,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
-        return paths[:, 0] if self._single else paths
+        return self._scaling.shaped(paths)
 
     # Evidence -----------------------------------------------------------------------------------
 
@@ -388,17 +383,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         gaussian = self._posterior.gaussian
         with blas_for(len(self.points_)):
             residuals, variances = gaussian.leave_one_out()
-        standard = gaussian.targets - residuals
-        mean = standard * self._scaling.scale + self._scaling.mean
-        return NormalPredictions(self._shaped(mean), self._in_units_of_y(variances, 2))
+        mean = self._scaling.in_units_of_y(gaussian.targets - residuals)
+        return NormalPredictions(mean, self._scaling.spread(variances, 2))
 
     @cached_property
     def loo_log_density_(self) -> float:
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
-        volume = len(self.points_) * float(np.log(self._scaling.scale).sum())
         with blas_for(len(self.points_)):
-            return self._posterior.gaussian.loo_density() - volume
+            density = self._posterior.gaussian.loo_density()
+        return density - self._scaling.log_volume(len(self.points_))
 
     # The search ---------------------------------------------------------------------------------
 
@@ -410,21 +404,19 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_weights(sample_weight, targets)
-        self._single = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
         require_range(self, targets)
         scaling = Scaling.of(targets, weights, self.normalize_y)
         noise = Noise.read(self, self.noise, len(points), scaling.squares)
         if weights is not None:
             rows = np.flatnonzero(weights)
-            self._check_weights(noise)
+            noise.require_some(self)
             if len(rows) < len(points):
                 points, targets = points[rows], targets[rows]
             noise = noise.of_subset(rows, weights[rows])
         kernel = kernel.resolve(points, noise.weights)
         self.points_ = points
         self._check_validity(kernel)
-        return GaussianEvidence(kernel, points, scaling.apply(targets), noise), scaling
+        return GaussianEvidence(kernel, points, scaling.standardised(targets), noise), scaling
 
     def _optimum(
         self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling
@@ -440,55 +432,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             y,
             evidence,
             getattr(evidence, _CRITERIA[self.criterion]),
-            lambda theta: self._attributes(Posterior.at(evidence, theta), scaling),
+            lambda theta: Posterior.at(evidence, theta).attributes(scaling),
         )
         return optimum, ""
-
-    def _attributes(self, posterior: Posterior, scaling: Scaling) -> dict[str, Any]:
-        """What a fit stores."""
-        evidence, gaussian = posterior.evidence, posterior.gaussian
-        noise = evidence.noise
-        rows = len(gaussian.targets) if noise.weights is None else float(noise.weights.sum())
-        volume = rows * float(np.log(scaling.scale).sum())
-        squares = scaling.squares
-        return {
-            "kernel_": evidence.kernel,
-            "noise_": _number(
-                noise.variance * squares if noise.factors is None else noise.factors * squares[0],
-                self._single and noise.factors is None,
-            ),
-            "points_": evidence.points,
-            "dual_coef_": self._shaped(gaussian.dual * scaling.scale),
-            "intercept_": _number(scaling.mean, self._single),
-            "y_scale_": _number(scaling.scale, self._single),
-            "log_marginal_likelihood_": posterior.log_likelihood() - volume,
-            "theta_": evidence.theta,
-            "theta_names_": evidence.names,
-            "jitter_": gaussian.factor.jitter,
-            "_posterior": posterior,
-            "_scaling": scaling,
-            "_log_volume": volume,
-            "_single": self._single,
-        }
-
-    # Shapes and units ---------------------------------------------------------------------------
-
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._single else values
-
-    def _in_units_of_y(self, values: Array, power: int) -> Array:
-        """What holds for standardised targets, for each target."""
-        scaled = values[..., None] * self._scaling.scale**power
-        return scaled[..., 0] if self._single else scaled
-
-    def _noise_of_predictions(self) -> float:
-        if self._posterior.evidence.noise.factors is not None:
-            raise ParameterError(
-                f"{type(self).__name__}: include_noise=True, but the noise is known at the "
-                "training rows only; add the variances of the new rows yourself."
-            )
-        return self._posterior.evidence.noise.variance
 
     # Checks -------------------------------------------------------------------------------------
 
@@ -506,17 +452,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )
 
-    def _check_weights(self, noise: Noise) -> None:
-        if noise.is_none:
-            raise ParameterError(
-                f"{type(self).__name__}: sample_weight has no meaning without noise, because a row "
-                "repeated says nothing new; pass a positive noise, or no weights."
-            )
-
     def _check_validity(self, kernel: Kernel) -> None:
         gram = gram_matrix(self, kernel, self.points_, _MATRICES)
         require_positive(self, kernel, gram, NOISE)
-
-
-def _number(values: Array, single: bool) -> Any:
-    return float(values[0]) if single else values

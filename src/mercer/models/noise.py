@@ -134,6 +134,27 @@ class Noise:
         """Whether there is no noise at all in some row."""
         return not self.learned and bool(np.min(self.of_rows(self.variance)) == 0)
 
+    def require_some(self, owner: object) -> None:
+        """Refuse weights of rows that have no noise."""
+        if self.is_none:
+            raise ParameterError(
+                f"{type(owner).__name__}: sample_weight has no meaning without noise, because a "
+                "row repeated says nothing new; pass a positive noise, or no weights."
+            )
+
+    def of_predictions(self, owner: object) -> float:
+        """The variance of the noise of any new row."""
+        if self.factors is not None:
+            raise ParameterError(
+                f"{type(owner).__name__}: include_noise=True, but the noise is known at the "
+                "training rows only; add the variances of the new rows yourself."
+            )
+        return self.variance
+
+    def n_rows(self, number: int) -> float:
+        """The number of rows, every copy counted."""
+        return number if self.weights is None else float(self.weights.sum())
+
     def of_rows(self, variance: float) -> float | Array:
         """The variance of one copy of each row."""
         return variance if self.factors is None else variance * self.factors

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
-from mercer.exceptions import DataError, ValidityError
+from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
+from mercer.models.targets import Scaling
 from mercer.solvers.factor import LADDER, Factor, factorise
 from mercer.solvers.gaussian import NOISE, Gaussian
 
@@ -21,44 +22,6 @@ Array = NDArray[np.floating[Any]]
 
 # Numbers in one block of the matrix between new points and training points.
 _CHUNK = 2**22
-
-# Between these, sums of squares of targets are numbers of float64, with all their digits.
-_SMALLEST, _LARGEST = 1e-140, 1e140
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """What takes given targets to standardised ones, (y - mean) / scale, for each target.
-
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (n_targets,)
-        Mean and standard deviation; 1 for a constant.
-    """
-
-    mean: Array
-    scale: Array
-
-    @classmethod
-    def of(cls, targets: Array, weights: Array | None, normalize: bool) -> Scaling:
-        """Mean and standard deviation of the targets, or 0 and 1."""
-        if not normalize:
-            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
-        mean = np.average(targets, axis=0, weights=weights)
-        scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
-        constant = scale <= 1e-14 * np.abs(mean)
-        return cls(mean, np.where(constant | (scale == 0), 1.0, scale))
-
-    def apply(self, targets: Array) -> Array:
-        """The standardised targets."""
-        standard: Array = (targets - self.mean) / self.scale
-        return standard
-
-    @property
-    def squares(self) -> Array:
-        """The variances."""
-        squares: Array = self.scale**2
-        return squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +60,28 @@ class Posterior:
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets."""
         return self.evidence.log_likelihood(self.gaussian, self.evidence.noise.variance)
+
+    def attributes(self, scaling: Scaling) -> dict[str, Any]:
+        """What a fitted model stores, in units of y."""
+        gaussian, noise, squares = self.gaussian, self.evidence.noise, scaling.squares
+        volume = scaling.log_volume(noise.n_rows(len(gaussian.targets)))
+        return {
+            "kernel_": self.kernel,
+            "noise_": scaling.number(noise.variance * squares)
+            if noise.factors is None
+            else noise.factors * squares[0],
+            "points_": self.points,
+            "dual_coef_": scaling.shaped(gaussian.dual * scaling.scale),
+            "intercept_": scaling.number(scaling.mean),
+            "y_scale_": scaling.number(scaling.scale),
+            "log_marginal_likelihood_": self.log_likelihood() - volume,
+            "theta_": self.evidence.theta,
+            "theta_names_": self.evidence.names,
+            "jitter_": gaussian.factor.jitter,
+            "_posterior": self,
+            "_scaling": scaling,
+            "_log_volume": volume,
+        }
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in chunks."""
@@ -224,26 +209,6 @@ def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
     """
     factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
     return factor.multiply(rng.standard_normal((len(points), number)))
-
-
-def require_range(owner: object, targets: Array) -> None:
-    """Refuse targets whose squares are not numbers of float64.
-
-    Parameters
-    ----------
-    owner : object
-        The estimator.
-    targets : ndarray of shape (n, n_targets)
-        The targets, as they were given.
-    """
-    largest = np.abs(targets).max(axis=0)
-    outside = largest[(largest > 0) & ~((largest > _SMALLEST) & (largest < _LARGEST))]
-    if len(outside):
-        raise DataError(
-            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, the square of which "
-            "is beyond the range of float64, and variances are in units of y squared; divide y by "
-            f"{outside[0]:.0e}."
-        )
 
 
 def require_covariance(owner: object, n: int) -> None:
