@@ -750,6 +750,8 @@ def test_data_that_are_refused() -> None:
         GP().fit(X, Y, np.zeros(40))
     with pytest.raises(ParameterError, match="no meaning without noise"):
         GP(noise=mc.Fixed(0.0)).fit(X, Y, np.full(40, 2.0))
+    with pytest.raises(DataError, match="GaussianProcessRegressor: sample_weight is as large as"):
+        GP().fit(X, Y, np.full(40, 1e300))
     with pytest.raises(ParameterError, match="several targets"):
         GP(noise=mc.Fixed(0.1)).fit(X, BOTH)
     with pytest.raises(NotFittedError):
@@ -778,6 +780,13 @@ def test_targets_whose_squares_are_no_numbers_are_refused(scale: float, normaliz
     y = scale * (Y / np.abs(Y).max())
     with pytest.raises(DataError, match=r"y is of the order of \de[+-]\d+.*divide y by"):
         GP(RBF, normalize_y=normalize_y).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kernel", [None, 1.0 * mc.RBF([1.0, 1.0, 1.0])])
+def test_huge_and_tiny_data(scale: float, kernel: Any) -> None:
+    found, expected = GP(kernel).fit(scale * X, Y), GP(kernel).fit(X, Y)
+    np.testing.assert_allclose(found.predict(scale * Z), expected.predict(Z), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-130, 1e130])

@@ -280,7 +280,7 @@ def test_a_mode_that_is_not_reached_is_said_so(y: Array, monkeypatch: pytest.Mon
         model = GPC(1e3 * mc.RBF(), learn=False).fit(X, y)
     assert not model.converged_
     monkeypatch.undo()
-    with pytest.raises(ValidityError, match="lower the kernel's amplitude"):
+    with pytest.raises(ValidityError, match=r"GaussianProcessClassifier: .*lower the kernel"):
         GPC(1e20 * mc.RBF(), learn=False).fit(np.tile(X, (3, 1)), np.tile(y, 3))
 
 
@@ -475,6 +475,11 @@ def test_data_that_are_refused() -> None:
         GPC().predict_proba(X)
     with pytest.raises(DataError, match="NaN or infinity"):
         GPC(mc.Linear()).fit(np.array([[1e200], [-1e200]]), [0, 1])
+    with pytest.raises(DataError, match="GaussianProcessClassifier: sample_weight is as large as"):
+        GPC().fit(X, TWO, np.full(60, 1e300))
+    for theta in ([0.0], [np.nan, 0.0], "ab"):
+        with pytest.raises(ParameterError, match="is not a vector of 2 finite numbers"):
+            GPC(KERNEL, learn=False).fit(X, TWO).log_marginal_likelihood(theta)
     with pytest.raises(ValidityError, match=r"Precomputed\(\) is not valid"):
         GPC(mc.Precomputed()).fit(np.array([[1.0, 2.0], [2.0, 1.0]]), [0, 1])
 

@@ -208,7 +208,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         with self._fitting():
             self._check_parameters()
             evidence, scaling = self._prepare(X, y, sample_weight)
-            with blas_for(len(evidence.points)):
+            with self._computing(len(evidence.points)):
                 optimum, doubt = self._optimum(X, y, evidence, scaling)
                 posterior = Posterior.at(evidence, optimum.theta)
             self.__dict__.update(posterior.attributes(scaling))
@@ -252,7 +252,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         known = self._posterior.evidence.noise
         factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
         everything = self._with_further(points)
-        with blas_for(len(everything)):
+        with self._computing(len(everything)):
             standard = self._scaling.standardised(targets)
             posterior = self._posterior.extended(everything, standard, factors)
         for name in ("loo_predictions_", "loo_log_density_"):
@@ -403,7 +403,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
-        weights = self._validate_weights(sample_weight, targets)
+        weights = self._validate_copies(sample_weight, targets)
         require_range(self, targets)
         scaling = Scaling.of(targets, weights, self.normalize_y)
         noise = Noise.read(self, self.noise, len(points), scaling.squares)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
 from mercer.models.hyperparameters import SearchSpace
@@ -22,6 +22,8 @@ from mercer.solvers.evidence import Objective, Optimum
 from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
+
+_MOST_COPIES = 1e12
 
 
 class Evidence(Protocol):
@@ -93,7 +95,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             Comparable with ``log_marginal_likelihood_``.
         """
         check_is_fitted(self)
-        with blas_for(len(self.points_)):
+        with self._computing(len(self.points_)):
             return self._evidence_at(self._theta(theta))
 
     def log_marginal_likelihood_gradient(
@@ -114,7 +116,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             Its derivatives in theta.
         """
         check_is_fitted(self)
-        with blas_for(len(self.points_)):
+        with self._computing(len(self.points_)):
             return self._evidence_with_gradient_at(self._theta(theta))
 
     @abstractmethod
@@ -168,6 +170,17 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
                 **options,
             )
 
+    @contextmanager
+    def _computing(self, n: int) -> Iterator[None]:
+        """As many threads as n rows are worth, and errors of solvers in the name of the model."""
+        owner = type(self).__name__
+        try:
+            with blas_for(n):
+                yield
+        except ValidityError as error:
+            named = str(error).startswith(owner)
+            raise error if named else ValidityError(f"{owner}: {error}") from error
+
     def _store_search(self, space: SearchSpace, found: Optimum) -> None:
         self.__dict__.update(_findings(space, found))
 
@@ -178,13 +191,24 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         self._require_whole("n_restarts", 0, 5)
         self._require_whole("max_iter", 1, 200)
 
+    def _validate_copies(self, sample_weight: ArrayLike | None, y: Array) -> Array | None:
+        """Weights that count copies of rows."""
+        weights = self._validate_weights(sample_weight, y)
+        if weights is not None and weights.max() > _MOST_COPIES:
+            raise DataError(
+                f"{type(self).__name__}: sample_weight is as large as {weights.max():.2g}, and a "
+                f"weight counts copies of a row, of which more than {_MOST_COPIES:.0e} are beyond "
+                "float64; divide all weights by a constant."
+            )
+        return weights
+
     def _require_vectors(self, action: str) -> None:
         """Refuse what needs k(x, x) of new rows, which a given matrix does not hold."""
         if self.kernel_.input_tags()["pairwise"]:
             raise DataError(
                 f"{type(self).__name__}.{action} needs k(x, x) of the new rows, which the data of "
                 "Precomputed() do not hold; use Precomputed(K), with K over training and new rows "
-                "and row numbers as X."
+                "and a column of row numbers as X."
             )
 
 

@@ -16,7 +16,7 @@ from mercer import memory
 from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.classification_evidence import ClassificationEvidence
-from mercer.models.gaussian_process_base import GaussianProcess, blas_for
+from mercer.models.gaussian_process_base import GaussianProcess
 from mercer.models.grams import require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.solvers import quadrature
@@ -165,7 +165,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         with self._fitting():
             self._check_learning()
             evidence = self._prepare(X, y, sample_weight)
-            with blas_for(len(evidence.points)):
+            with self._computing(len(evidence.points)):
                 found = self._search(
                     X,
                     y,
@@ -187,7 +187,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
-        weights = self._validate_weights(sample_weight, labels)
+        weights = self._validate_copies(sample_weight, labels)
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)
             points, labels, weights = points[rows], labels[rows], weights[rows]

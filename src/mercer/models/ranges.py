@@ -185,7 +185,7 @@ def _length(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
     spacing, spread = extent(place.matrix)
     if np.ndim(entry.value) == 0 or np.shape(entry.value)[-1] != len(spread):
         # One length for all columns: any of them may need the short one, and distances add up.
-        spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.linalg.norm(spread))
+        spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.hypot.reduce(spread))
     shortest = np.maximum(_SHORTEST * spacing, _SHORTEST_OF_RANGE * spread)
     bounds = np.stack([shortest, _LONGEST * spread], axis=-1)
     usual = np.stack([np.maximum(spacing, 0.02 * spread), 2 * spread], axis=-1)
