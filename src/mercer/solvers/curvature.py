@@ -190,14 +190,12 @@ class _Sum:
     """
 
     def __init__(self, halves: list[Array]) -> None:
-        n = len(halves[0])
-        upper = np.zeros((n, n), order="F")
-        for half in halves:
-            # LAPACK stacks upper triangles: with rows and columns in reverse, a lower one is that.
-            turned = np.asfortranarray(half[::-1, ::-1])
-            block = min(_QR_BLOCK, n)
-            upper = dtpqrt(n, block, upper, turned, overwrite_a=True, overwrite_b=True)[0]
-        self._lower = np.asfortranarray(upper[::-1, ::-1])
+        # LAPACK stacks upper triangles: with rows and columns in reverse, a lower one is that.
+        upper = _turned(halves[0])
+        n, block = len(upper), min(_QR_BLOCK, len(upper))
+        for half in halves[1:]:
+            upper = dtpqrt(n, block, upper, _turned(half), overwrite_a=True, overwrite_b=True)[0]
+        self._lower = _turned(upper)
         self.log_determinant = _log_determinant(self._lower)
 
     def half_solve(self, right: Array) -> Array:
@@ -210,6 +208,11 @@ class _Sum:
         half = self.half_solve(right)
         solved: Array = dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True)
         return solved
+
+
+def _turned(triangle: Array) -> Array:
+    """With rows and columns in reverse, in the order of Fortran."""
+    return np.asfortranarray(triangle[::-1, ::-1])
 
 
 def _squared(lower: Array, right: Array) -> Array:
