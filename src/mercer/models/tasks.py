@@ -116,8 +116,8 @@ class Quantiles(Separate):
         constants: Array,
     ) -> None:
         self.n_outputs, self.constants, self._levels = len(losses), constants, levels
-        self._terms = [_terms(loss, targets, weights) for loss in losses]
-        self._problems = list(self._terms)
+        self._targets, self._weights = targets, weights
+        self._problems = [_terms(loss, targets, weights) for loss in losses]
 
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield states of each quantile alone, and if these cross, of all together."""
@@ -126,7 +126,7 @@ class Quantiles(Separate):
             yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
-            gram, _stacked(self._terms), alpha, state, self._levels, **vars(options)
+            gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
         )
 
 
