@@ -188,9 +188,7 @@ class RegressionLoss(Loss):
         float
             By default the weighted median.
         """
-        order = np.argsort(y)
-        mass = np.cumsum(weights[order])
-        return float(y[order][np.searchsorted(mass, mass[-1] / 2)])
+        return weighted_quantile(y, weights, 0.5)
 
 
 class ClassificationLoss(Loss):
@@ -271,6 +269,28 @@ class PiecewiseLinear(Loss):
             share = np.clip(rest, 0.0, kink.high - kink.low)
             total, rest = total + share * kink.location, rest - share
         return np.where(outside | (rest > 1e-12), np.inf, total)
+
+
+def weighted_quantile(y: Array, weights: Array, level: float) -> float:
+    """The smallest target below or at which there is this part of the weights.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets.
+    weights : ndarray of shape (n,)
+        Their weights, positive.
+    level : float
+        A number between 0 and 1.
+
+    Returns
+    -------
+    float
+        One of the targets.
+    """
+    order = np.argsort(y)
+    mass = np.cumsum(weights[order])
+    return float(y[order][np.searchsorted(mass, level * mass[-1])])
 
 
 def exponential(f: Any) -> Array:

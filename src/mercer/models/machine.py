@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import losses, penalties
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.models.grams import gram_matrix, require_positive
@@ -38,19 +38,27 @@ _ADVICE = Advice(
 )
 
 
+# Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
+_LARGEST = 1e100
+
+
 class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
-    """A callback has asked to stop."""
+    """A callback has asked to stop: the one way out of a root finder that called us back."""
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """The Gram matrix of the rows that count, and what is to be fitted to them."""
+    """The Gram matrix of the rows that count, and what is to be fitted to them.
+
+    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution.
+    """
 
     gram: Array
     means: Array
     rows: NDArray[np.intp]
     n: int
     task: Task
+    unit: float
 
     def start(self) -> tuple[Array, Array]:
         return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
@@ -158,15 +166,35 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(n) if given is None else given
         rows = np.flatnonzero(weights > 0)
+        unit = self._weight_unit(weights[rows])
         self.kernel_ = kernel.resolve(self.points_, given)
-        task = self._task(self.loss_, targets[rows], weights[rows])
+        task = self._task(self.loss_, targets[rows], weights[rows] / unit)
         gram = self._gram(rows, task.n_outputs)
+        self._require_alpha(float(gram.diagonal().max()), unit)
         means = np.zeros(len(gram))
         if self.fit_intercept:
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
-        return _Problem(gram, means, rows, n, task)
+        return _Problem(gram, means, rows, n, task, unit)
+
+    def _weight_unit(self, weights: Array) -> float:
+        """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
+        low, high = float(weights.min()), float(weights.max())
+        if low < high / _LARGEST:
+            raise DataError(
+                f"{type(self).__name__}: positive sample weights reach from {low:.3g} to "
+                f"{high:.3g}, a range beyond the arithmetic; set those that do not count to 0."
+            )
+        return float(2.0 ** np.floor(np.log2(high)))
+
+    def _require_alpha(self, diagonal: float, unit: float) -> None:
+        if diagonal > _LARGEST * float(self.alpha) / unit:
+            raise DataError(
+                f"{type(self).__name__}: alpha = {self.alpha!r} is less than {1 / _LARGEST:g} of "
+                f"the largest sample weight, about {unit:.3g}, times the largest k(x, x), "
+                f"{diagonal:.3g}; raise alpha, or scale the weights or the kernel down."
+            )
 
     def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
         matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
@@ -186,8 +214,9 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     # What is learned ----------------------------------------------------------------------------
 
     def _fitted(self, problem: _Problem, state: State, alpha: float, steps: int) -> dict[str, Any]:
-        """The fitted attributes that belong to a state of the solver."""
+        """The fitted attributes that belong to a state of the solver at a weight in units."""
         dual = np.zeros((problem.n, problem.task.n_outputs))
+        state = problem.task.kept(problem.gram, alpha, state)
         scaled = state.scaled
         if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
             scaled = scaled - scaled.mean(axis=0)
@@ -198,10 +227,10 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         return {
             "dual_coef_": dual if columns else dual[:, 0],
             "intercept_": intercept if columns else float(intercept[0]),
-            "alpha_": alpha,
+            "alpha_": alpha * problem.unit,
             "n_iter_": steps,
             "converged_": state.converged,
-            error: state.error,
+            error: state.error * problem.unit,
         }
 
     @property
@@ -273,7 +302,7 @@ class _Search:
 
     def run(self) -> None:
         """Fit, and store what was learned."""
-        model, alpha = self.model, float(self.model.alpha)
+        model, alpha = self.model, float(self.model.alpha) / self.problem.unit
         if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
             alpha = effective_alpha(self._measure, alpha, model.penalty)
             self.start = self.problem.start()  # the last weight that was tried may be far from it

@@ -11,7 +11,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
 from mercer import losses
-from mercer.exceptions import as_data_errors
+from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
@@ -19,6 +19,8 @@ from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
 
 Array = NDArray[np.floating[Any]]
+
+_LARGEST_TARGET = 1e100
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -191,6 +193,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
+        largest = float(np.abs(column).max())
+        if largest > _LARGEST_TARGET:
+            raise DataError(
+                f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
+                f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
+            )
         return column
 
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
@@ -198,12 +206,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         loss.check_targets(targets, weights, owner)
         if not type(loss).__module__.startswith("mercer."):
             losses.check_convex(loss, targets, owner)
-        constant = loss.start(targets, weights) if self.fit_intercept else 0.0
+        parts: list[Any] = [loss]
         if isinstance(loss, Pinball):
             parts = [Pinball(quantile=float(level)) for level in loss.levels]
-            constants = np.full(len(parts), constant)
-            return Quantiles(list(parts), loss.levels, targets, weights, constants)
-        return Separate(loss, targets[:, None], weights, np.array([constant]))
+        constants = np.zeros(len(parts))
+        if self.fit_intercept:
+            constants = np.array([part.start(targets, weights) for part in parts])
+        if isinstance(loss, Pinball):
+            return Quantiles(parts, loss.levels, targets, weights, constants)
+        return Separate(loss, targets[:, None], weights, constants)
 
 
 def _rearranged(values: Array, levels: Array) -> Array:

@@ -46,6 +46,10 @@ class Task(ABC):
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of a solver on the way to the minimum."""
 
+    def kept(self, gram: Array, alpha: float, state: State) -> State:
+        """What to keep of a state if the search ends there."""
+        return state
+
 
 class Joint(Task):
     """Classes, one function for each, fitted together by the multinomial likelihood."""
@@ -129,6 +133,12 @@ class Quantiles(Separate):
             gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
         )
 
+    def kept(self, gram: Array, alpha: float, state: State) -> State:
+        """A solution as it is, else functions in order: an interrupt may find them crossing."""
+        if state.converged or self.n_outputs == 1:
+            return state
+        return quantiles.pooled(gram, state, self._levels, alpha)
+
 
 class _SingleValues:
     """A smooth loss of one function, bound to targets and weights."""
@@ -182,20 +192,6 @@ def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
         np.concatenate([weights * kink.low for kink in kinks]),
         np.concatenate([weights * kink.high for kink in kinks]),
         np.tile(weights, len(kinks)),
-    )
-
-
-def _stacked(parts: list[Terms]) -> Terms:
-    """The terms of several functions as those of one problem."""
-    unit = np.eye(len(parts))
-    mixes = [np.tile(unit[k], (len(terms.rows), 1)) for k, terms in enumerate(parts)]
-    return Terms(
-        np.concatenate([terms.rows for terms in parts]),
-        np.concatenate(mixes),
-        np.concatenate([terms.location for terms in parts]),
-        np.concatenate([terms.low for terms in parts]),
-        np.concatenate([terms.high for terms in parts]),
-        np.concatenate([terms.weight for terms in parts]),
     )
 
 

@@ -115,16 +115,16 @@ def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
     Returns
     -------
     State
-        In order, up to rounding, and far from the best that is: what to keep of a search that was
-        stopped.
+        In order, and not the best that is: what to keep of a search that was stopped.
     """
     order = np.argsort(levels)
     columns = np.vstack([state.scaled, state.intercept])[:, order]
     values = gram @ columns[:-1] / alpha + columns[-1]
+    margin = 16 * float(rounding(gram, columns[:-1] / alpha, values).max())
     runs: list[list[int]] = []
     for position in range(len(order)):
         runs.append([position])
-        while len(runs) > 1 and _cross(values, runs[-2], runs[-1]):
+        while len(runs) > 1 and _cross(values, runs[-2], runs[-1], margin):
             runs[-2:] = [runs[-2] + runs[-1]]
     for run in runs:
         columns[:, run] = columns[:, run].mean(axis=1, keepdims=True)
@@ -132,8 +132,9 @@ def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
     return replace(state, scaled=columns[:-1], intercept=columns[-1], converged=False)
 
 
-def _cross(values: Array, lower: list[int], upper: list[int]) -> bool:
-    return bool(np.any(values[:, lower].mean(axis=1) > values[:, upper].mean(axis=1)))
+def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> bool:
+    rise = values[:, upper].mean(axis=1) - values[:, lower].mean(axis=1)
+    return bool(np.any(rise < margin))
 
 
 def _rounds(problem: _Problem, point: _Point, tol: float, max_iter: int) -> Iterator[State]:
