@@ -187,7 +187,6 @@ def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
     rows = np.tile(np.arange(len(targets)), len(kinks))
     return Terms(
         rows,
-        np.ones((len(rows), 1)),
         np.concatenate([kink.location for kink in kinks]).astype(np.float64),
         np.concatenate([weights * kink.low for kink in kinks]),
         np.concatenate([weights * kink.high for kink in kinks]),
