@@ -20,7 +20,6 @@ from mercer.losses.base import (
     weighted_quantile,
 )
 
-
 _LOGARITHM_OF_LARGEST = float(np.log(np.finfo(np.float64).max))
 
 

@@ -270,9 +270,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _named(self, loss: object) -> Loss:
         return losses.named(loss, type(self).__name__)
 
-    @abstractmethod
+    loss: Loss | str
+
     def _given_loss(self) -> Loss | str:
         """The loss that the parameters ask for."""
+        return self.loss
 
     def _checked_loss(self) -> Loss:
         loss = self._named(self._given_loss())
@@ -282,6 +284,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                 f"as {self._example}, or use {self._other}."
             )
         return loss
+
+    def _check_own_loss(self, loss: Loss, targets: Array) -> None:
+        """Try a loss that a user wrote; those of mercer are known to be convex."""
+        if not type(loss).__module__.startswith("mercer."):
+            losses.check_convex(loss, targets, type(self).__name__)
 
     _kind: type[Loss]
     _purpose: str

@@ -10,7 +10,6 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
-from mercer import losses
 from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
@@ -133,9 +132,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
         self.loss = loss
 
-    def _given_loss(self) -> Loss | str:
-        return self.loss
-
     def predict(self, X: Any) -> Array:
         """Predict targets: quantiles, medians or means, as the loss has it.
 
@@ -202,10 +198,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return column
 
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
-        owner = type(self).__name__
-        loss.check_targets(targets, weights, owner)
-        if not type(loss).__module__.startswith("mercer."):
-            losses.check_convex(loss, targets, owner)
+        loss.check_targets(targets, weights, type(self).__name__)
+        self._check_own_loss(loss, targets)
         parts: list[Any] = [loss]
         if isinstance(loss, Pinball):
             parts = [Pinball(quantile=float(level)) for level in loss.levels]

@@ -15,16 +15,22 @@ others the derivative is known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+
+from mercer.solvers.newton import factorised
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+
+_REFINEMENTS = 3
 
 
 def isotonic(values: Array) -> Array:
@@ -144,3 +150,97 @@ class Envelope:
         above = np.array_equal(self.pooled >= self.gamma, other.pooled >= other.gamma)
         free, meets = np.array_equal(self.free, other.free), np.array_equal(self.meets, other.meets)
         return above and free and meets
+
+
+class System:
+    """The equations of a Newton step: unknowns for free entries, by function, and for pairs.
+
+    Free entries of different functions do not see each other, which leaves a factor for each
+    function, and one for the pairs that meet.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The Gram matrix.
+    alpha, constant : float
+        The equations are those of the matrix divided by alpha plus a constant.
+    here : Envelope
+        The entries and their kinds.
+    """
+
+    def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:
+        self.gram, self.alpha, self.constant = gram, alpha, constant
+        self.shape = here.free.shape
+        self.free = [np.flatnonzero(column) for column in here.free.T]
+        self.rows, self.mix = here.contrasts()
+        self._ends = np.cumsum([len(rows) for rows in self.free])
+
+    def gathered(self, values: Array) -> Array:
+        """What the unknowns see of values at all entries."""
+        parts = [values[rows, k] for k, rows in enumerate(self.free)]
+        return np.concatenate([*parts, np.einsum("zk,zk->z", values[self.rows], self.mix)])
+
+    def scattered(self, unknowns: Array) -> Array:
+        """Values at all entries."""
+        *parts, pairs = np.split(unknowns, self._ends)
+        values = np.zeros(self.shape)
+        np.add.at(values, self.rows, pairs[:, None] * self.mix)
+        for k, (rows, part) in enumerate(zip(self.free, parts, strict=True)):
+            values[rows, k] += part
+        return values
+
+    def times(self, values: Array) -> Array:
+        """The Gram matrix, with its constant, times values."""
+        return np.asarray(self.gram @ values / self.alpha + self.constant * values.sum(axis=0))
+
+    def solve(self, right: Array, ridge: Array) -> Array:
+        """Unknowns for each column, with a ridge for each row; without one, refined."""
+        apply = self._inverse(ridge)
+        solved = apply(right)
+        for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
+            products = [self.gathered(self.times(self.scattered(z))) for z in solved.T]
+            solved = solved + apply(right - np.column_stack(products))
+        return solved
+
+    def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
+        """Factors of the free entries of each function; what they leave of the pairs."""
+        lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
+        inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
+        halves = []
+        for k, (rows, lower) in enumerate(zip(self.free, lowers, strict=True)):
+            across = self._across(rows, self.rows) * self.mix[:, k]
+            halves.append(_forward(lower, across))
+            inner -= halves[-1].T @ halves[-1]
+        last = factorised(inner)
+
+        def apply(right: Array) -> Array:
+            *parts, pairs = np.split(right, self._ends)
+            first = [_forward(lower, part) for lower, part in zip(lowers, parts, strict=True)]
+            for half, part in zip(halves, first, strict=True):
+                pairs = pairs - half.T @ part
+            pairs = np.asarray(cho_solve(last, pairs, check_finite=False))
+            solved = [
+                _backward(lower, part - half @ pairs)
+                for lower, half, part in zip(lowers, halves, first, strict=True)
+            ]
+            return np.concatenate([*solved, pairs])
+
+        return apply
+
+    def _across(self, rows: Rows, columns: Rows) -> Array:
+        return np.asarray(self.gram[np.ix_(rows, columns)] / self.alpha + self.constant)
+
+    def _block(self, rows: Rows, ridge: Array, mix: Array | None = None) -> Array:
+        block = self._across(rows, rows)
+        if mix is not None:
+            block *= mix
+        block.flat[:: len(block) + 1] += ridge[rows]
+        return block
+
+
+def _forward(lower: Array, right: Array) -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+
+
+def _backward(lower: Array, right: Array) -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))

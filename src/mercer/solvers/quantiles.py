@@ -28,17 +28,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
 
-from mercer.solvers.newton import State, factorised, rounding
-from mercer.solvers.ordered import Envelope
+from mercer.solvers.newton import State, rounding
+from mercer.solvers.ordered import Envelope, System
 
 Array = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
 
 _FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
 _STEPS = 100
-_REFINEMENTS = 3
 _NEGLIGIBLE = 1e-6
 _VIOLATION = 1e-9
 _BISECTIONS = 60
@@ -316,7 +313,7 @@ class _View:
     def landed(self, here: Envelope, intercept: Array, gamma: float) -> _Point:
         """The solution, if all entries keep their kind: F + gamma (T - C) / w is y where free."""
         problem = self.problem
-        system = _System(problem, here)
+        system = System(problem.gram, problem.alpha, problem.constant, here)
         known, ridge = here.known(), gamma / problem.weights
         units = np.eye(len(intercept))
         sees = np.column_stack(
@@ -332,79 +329,6 @@ class _View:
             shift = np.linalg.lstsq(sees.T @ borders, missing, rcond=1e-13)[0]
             found, intercept = found - borders @ shift, intercept + shift
         return problem.at(known + system.scattered(found), intercept)
-
-
-class _System:
-    """The equations of a step: unknowns for free entries, function by function, and for pairs."""
-
-    def __init__(self, problem: _Problem, here: Envelope) -> None:
-        self.gram, self.alpha, self.constant = problem.gram, problem.alpha, problem.constant
-        self.shape = here.free.shape
-        self.free = [np.flatnonzero(column) for column in here.free.T]
-        self.rows, self.mix = here.contrasts()
-        self._ends = np.cumsum([len(rows) for rows in self.free])
-
-    def gathered(self, values: Array) -> Array:
-        """What the unknowns see of values at all entries."""
-        parts = [values[rows, k] for k, rows in enumerate(self.free)]
-        return np.concatenate([*parts, np.einsum("zk,zk->z", values[self.rows], self.mix)])
-
-    def scattered(self, unknowns: Array) -> Array:
-        """Values at all entries."""
-        *parts, pairs = np.split(unknowns, self._ends)
-        values = np.zeros(self.shape)
-        np.add.at(values, self.rows, pairs[:, None] * self.mix)
-        for k, (rows, part) in enumerate(zip(self.free, parts, strict=True)):
-            values[rows, k] += part
-        return values
-
-    def times(self, values: Array) -> Array:
-        """The Gram matrix, with its constant, times values."""
-        return np.asarray(self.gram @ values / self.alpha + self.constant * values.sum(axis=0))
-
-    def solve(self, right: Array, ridge: Array) -> Array:
-        """Unknowns for each column, with a ridge for each row; without one, refined."""
-        apply = self._inverse(ridge)
-        solved = apply(right)
-        for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
-            products = [self.gathered(self.times(self.scattered(z))) for z in solved.T]
-            solved = solved + apply(right - np.column_stack(products))
-        return solved
-
-    def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
-        """Factors of the free entries of each function; what they leave of the pairs."""
-        lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
-        inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
-        halves = []
-        for k, (rows, lower) in enumerate(zip(self.free, lowers, strict=True)):
-            across = self._across(rows, self.rows) * self.mix[:, k]
-            halves.append(_forward(lower, across))
-            inner -= halves[-1].T @ halves[-1]
-        last = factorised(inner)
-
-        def apply(right: Array) -> Array:
-            *parts, pairs = np.split(right, self._ends)
-            first = [_forward(lower, part) for lower, part in zip(lowers, parts, strict=True)]
-            for half, part in zip(halves, first, strict=True):
-                pairs = pairs - half.T @ part
-            pairs = np.asarray(cho_solve(last, pairs, check_finite=False))
-            solved = [
-                _backward(lower, part - half @ pairs)
-                for lower, half, part in zip(lowers, halves, first, strict=True)
-            ]
-            return np.concatenate([*solved, pairs])
-
-        return apply
-
-    def _across(self, rows: Rows, columns: Rows) -> Array:
-        return np.asarray(self.gram[np.ix_(rows, columns)] / self.alpha + self.constant)
-
-    def _block(self, rows: Rows, ridge: Array, mix: Array | None = None) -> Array:
-        block = self._across(rows, rows)
-        if mix is not None:
-            block *= mix
-        block.flat[:: len(block) + 1] += ridge[rows]
-        return block
 
 
 class _Certificate:
@@ -445,11 +369,3 @@ def _length(slope: Callable[[float], float]) -> float:
         if high - low <= _RESOLUTION * high:
             break
     return (low + high) / 2
-
-
-def _forward(lower: Array, right: Array) -> Array:
-    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
-
-
-def _backward(lower: Array, right: Array) -> Array:
-    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))
