@@ -41,6 +41,9 @@ _ADVICE = Advice(
 # Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
 _LARGEST = 1e100
 
+_EPS = float(np.finfo(np.float64).eps)
+_FEW_DIGITS = 1e-4
+
 
 class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
     """A callback has asked to stop: the one way out of a root finder that called us back."""
@@ -54,6 +57,7 @@ class _Problem:
     """
 
     gram: Array
+    diagonal: Array
     means: Array
     rows: NDArray[np.intp]
     n: int
@@ -62,6 +66,16 @@ class _Problem:
 
     def start(self) -> tuple[Array, Array]:
         return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
+
+    def cancels(self, state: State, alpha: float) -> bool:
+        """Whether the terms of f are so much larger than f that their sum keeps few digits.
+
+        The solver sees a centred matrix, where they need not be.
+        """
+        dual = state.scaled / alpha
+        values = np.abs(self.gram @ dual + state.intercept).max(axis=0)
+        terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2))
+        return bool(np.any(_EPS * terms > _FEW_DIGITS * values))
 
 
 class KernelMachine(IterativeEstimator, RepresenterModel):
@@ -128,8 +142,6 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                     _Search(self, problem, report).run()
                 except _Stopped:
                     self.converged_ = False
-                else:
-                    self._warn_if_short()
         return self
 
     def set_params(self, **params: Any) -> Self:
@@ -170,13 +182,14 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.kernel_ = kernel.resolve(self.points_, given)
         task = self._task(self.loss_, targets[rows], weights[rows] / unit)
         gram = self._gram(rows, task.n_outputs)
-        self._require_alpha(float(gram.diagonal().max()), unit)
+        diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
+        self._require_alpha(float(diagonal.max()), unit)
         means = np.zeros(len(gram))
         if self.fit_intercept:
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
-        return _Problem(gram, means, rows, n, task, unit)
+        return _Problem(gram, diagonal, means, rows, n, task, unit)
 
     def _weight_unit(self, weights: Array) -> float:
         """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
@@ -221,7 +234,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
             scaled = scaled - scaled.mean(axis=0)
         dual[problem.rows] = scaled / alpha
-        intercept = state.intercept - problem.means @ dual[problem.rows]
+        # Summed so that equal columns get equal constants: a matrix product may round each its way.
+        intercept = state.intercept - np.sum(problem.means[:, None] * dual[problem.rows], axis=0)
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
         return {
@@ -238,9 +252,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _has_columns(self) -> bool:
         """Whether there is one function for each class or quantile, or a single one."""
 
-    def _warn_if_short(self) -> None:
-        if self.converged_:
-            return
+    def _warn_of_short_fit(self) -> None:
         what = "norm of the gradient" if self.loss_.smooth else "duality gap"
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
         warn(
@@ -313,7 +325,17 @@ class _Search:
         if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
             alpha = effective_alpha(self._measure, alpha, model.penalty)
             self.start = self.problem.start()  # the last weight that was tried may be far from it
-        self._store(self._solve(alpha), alpha)
+        state = self._solve(alpha)
+        self._store(state, alpha)
+        if state.converged and self.problem.cancels(state, alpha):
+            model.converged_ = False
+            warn(
+                f"{type(model).__name__}: terms of the fitted function cancel to fewer than four "
+                "digits of it; raise alpha, or scale the targets, weights or kernel down.",
+                NumericalWarning,
+            )
+        elif not state.converged:
+            model._warn_of_short_fit()
 
     def _store(self, state: State, alpha: float) -> None:
         fitted = self.model._fitted(self.problem, state, alpha, self.steps)

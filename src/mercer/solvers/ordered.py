@@ -31,6 +31,7 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 _REFINEMENTS = 3
+_LEAST_RIDGE = 1e-12
 
 
 def isotonic(values: Array) -> Array:
@@ -195,9 +196,13 @@ class System:
 
     def solve(self, right: Array, ridge: Array) -> Array:
         """Unknowns for each column, with a ridge for each row; without one, refined."""
-        apply = self._inverse(ridge)
+        if np.any(ridge):
+            return self._inverse(ridge)(right)
+        # Rows that repeat make the equations singular: a ridge, whose effect refinement removes.
+        least = _LEAST_RIDGE * (float(np.mean(self.gram.diagonal())) / self.alpha + self.constant)
+        apply = self._inverse(np.full(len(self.gram), least or 1.0))
         solved = apply(right)
-        for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
+        for _ in range(_REFINEMENTS):
             products = [self.gathered(self.times(self.scattered(z))) for z in solved.T]
             solved = solved + apply(right - np.column_stack(products))
         return solved
