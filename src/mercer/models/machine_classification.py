@@ -100,11 +100,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     converged_ : bool
         Whether the gradient or the duality gap is as small as `tol` asks.
     gradient_norm_ : float
-        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
-        Only for smooth losses.
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum. Only for losses with kinks.
+        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
+        kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str

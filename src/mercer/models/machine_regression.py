@@ -74,11 +74,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     converged_ : bool
         Whether the gradient or the duality gap is as small as `tol` asks.
     gradient_norm_ : float
-        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
-        Only for smooth losses.
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum. Only for losses with kinks.
+        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
+        kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -93,7 +94,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     Notes
     -----
     Smooth losses are minimised by Newton's method. Losses with kinks are smoothed, solved for a
-    width that falls until it is known which points sit at a kink, and then exactly.
+    width that falls until it is known which points sit at a kink, and then exactly. Several
+    quantiles are fitted alone and, if they cross, together by the method of multipliers.
 
     References
     ----------
