@@ -246,9 +246,10 @@ class _Problem:
         total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
         return -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
 
-    def margin_cost(self, point: _Point) -> float:
-        """What it may cost to keep functions apart."""
-        return len(self.levels) * self._margin(point) * float(self.weights.sum())
+    def margin_cost(self, point: _Point | None = None) -> float:
+        """What it may cost to keep functions apart, at a point also by its rounding."""
+        margin = _MARGIN * self.scale if point is None else self._margin(point)
+        return len(self.levels) * margin * float(self.weights.sum())
 
     def envelope(self, residuals: Array, gamma: float) -> Envelope:
         return Envelope(residuals, self.weights, self.levels, gamma)
@@ -343,7 +344,7 @@ class _Certificate:
     def improved(self, point: _Point, view: _View) -> State:
         """The best functions after one more round."""
         exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
-        slack = self.problem.margin_cost(exact)
+        slack = self.problem.margin_cost()
         for candidate in (point, exact):
             bound, size = self.problem.dual(candidate.scaled)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
@@ -353,7 +354,10 @@ class _Certificate:
         if self.best is None:  # nothing is in order yet
             return State(point.scaled, point.intercept, np.inf, np.inf, False)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
-        self.converged = gap <= self.tol * self._objective + slack
+        # Rounding is an excuse, as long as what was found is near the solution.
+        apart = self.problem.margin_cost(exact)
+        slack = max(slack, min(apart, np.sqrt(self.tol) * self._objective))
+        self.converged = bool(gap <= self.tol * self._objective + slack)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
