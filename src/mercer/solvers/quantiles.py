@@ -227,12 +227,15 @@ class _Problem:
         slopes = np.where(point.residuals > 0, 1 - self.levels, -self.levels)
         loss = float(self.weights @ np.sum(slopes * point.residuals, axis=1))
         objective = loss + float(np.sum(point.scaled * point.spread)) / 2
+        # Where rows depend on each other, coefficients may be huge and their sums rounding alone.
+        sizes = self.gram.diagonal() @ np.sum(point.scaled**2, axis=1) / self.alpha
+        objective += _EPS * float(sizes)
         if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
             objective = np.inf
         return State(point.scaled, point.intercept, loss, np.inf, False), objective
 
-    def dual(self, scaled: Array) -> tuple[float, float]:
-        """A lower bound of the objective from coefficients near these, and what it adds up.
+    def dual(self, scaled: Array) -> tuple[Array, float, float]:
+        """Feasible coefficients near these, their lower bound of the objective, what it adds up.
 
         The projection on what is feasible is the derivative of the envelope of width 1 at y = 0.
         """
@@ -244,7 +247,7 @@ class _Problem:
         bound = float(self.targets @ scaled.sum(axis=1)) - energy / 2
         size = float(np.abs(self.targets) @ np.abs(scaled).sum(axis=1))
         total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
-        return -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
+        return scaled, -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
 
     def margin_cost(self, point: _Point | None = None) -> float:
         """What it may cost to keep functions apart, at a point also by its rounding."""
@@ -346,11 +349,10 @@ class _Certificate:
         exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
         slack = self.problem.margin_cost()
         for candidate in (point, exact):
-            bound, size = self.problem.dual(candidate.scaled)
+            scaled, bound, size = self.problem.dual(candidate.scaled)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
-            state, objective = self.problem.primal(candidate)
-            if objective < self._objective:
-                self.best, self._objective = state, objective
+            self._consider(candidate)
+            self._consider(self.problem.at(scaled, candidate.intercept))
         if self.best is None:  # nothing is in order yet
             return State(point.scaled, point.intercept, np.inf, np.inf, False)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
@@ -360,6 +362,11 @@ class _Certificate:
         self.converged = bool(gap <= self.tol * self._objective + slack)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
+
+    def _consider(self, point: _Point) -> None:
+        state, objective = self.problem.primal(point)
+        if objective < self._objective:
+            self.best, self._objective = state, objective
 
 
 def _length(slope: Callable[[float], float]) -> float:
