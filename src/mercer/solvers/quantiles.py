@@ -36,6 +36,7 @@ Array = NDArray[np.floating[Any]]
 
 _FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
 _STEPS = 100
+_IDLE_STEPS = 5
 _NEGLIGIBLE = 1e-6
 _VIOLATION = 1e-9
 _BISECTIONS = 60
@@ -260,12 +261,15 @@ class _Problem:
     def balance(self, residuals: Array, gamma: float) -> Array:
         """What to add to residuals so that the slopes of each function sum to zero."""
         shift = np.zeros(residuals.shape[1])
-        total = float(self.weights.sum())
+        total, least, idle = float(self.weights.sum()), np.inf, 0
         for _ in range(_STEPS):
             here = self.envelope(residuals + shift, gamma)
             gradient = here.slopes.sum(axis=0)
-            if np.abs(gradient).max() <= 4 * _EPS * total:
+            size = float(np.abs(gradient).max())
+            idle = 0 if size < least / 2 else idle + 1
+            if size <= 4 * _EPS * total or idle >= _IDLE_STEPS:  # as small as rounding lets it be
                 break
+            least = min(least, size)
             curvature = here.curvature()
             curvature.flat[:: len(curvature) + 1] += _RIDGE * total / gamma
             change = -np.linalg.solve(curvature, gradient)
@@ -292,10 +296,12 @@ class _View:
 
     def step(self, point: _Point) -> tuple[_Point, bool]:
         """One Newton step; True if it has led to the minimum."""
-        if self.problem.fit_intercept:  # Newton's method cannot move all of them
-            shift = self.problem.balance(self.at(point.residuals).residuals, self.gamma)
-            point = point.moved(point.intercept + shift)
         here = self.at(point.residuals)
+        if self.problem.fit_intercept and not here.free.any(axis=0).all():
+            # Newton's method cannot move the intercept of a function without free entries.
+            shift = self.problem.balance(here.residuals, self.gamma)
+            point = point.moved(point.intercept + shift)
+            here = self.at(point.residuals)
         new = self.landed(here, point.intercept, self.gamma)
         change, spread = new.residuals - point.residuals, new.spread - point.spread
         linear = float(np.sum(point.scaled * spread))
