@@ -225,6 +225,36 @@ def test_one_class_is_refused() -> None:
             model.fit(X, np.full(N, "yes"))
 
 
+def test_labels_without_an_order_are_refused() -> None:
+    with pytest.raises(DataError, match=r"labels that have no order.*drop the rows"):
+        mc.KernelLogisticRegression().fit(X, np.array(["a", None] * (N // 2), dtype=object))
+
+
+class Slopeless(mc.penalties.Penalty):
+    def value(self, t: Any) -> Any:
+        return t
+
+
+class Flat(mc.penalties.Penalty):
+    def value(self, t: Any) -> Any:
+        return 3.0
+
+    def derivative(self, t: Any) -> Any:
+        return 1.0
+
+
+@pytest.mark.parametrize(
+    ("penalty", "match"),
+    [
+        (Slopeless(), r"has no derivative\(t\); define it"),
+        (Flat(), r"a value\(t\) of shape \(\) .* a number for each"),
+    ],
+)
+def test_a_penalty_that_does_not_answer_is_refused(penalty: Any, match: str) -> None:
+    with pytest.raises(ParameterError, match=match):
+        mc.KernelMachineRegressor(RBF, penalty=penalty).fit(X, Y)
+
+
 # Probabilities ------------------------------------------------------------------------------------
 
 
@@ -236,6 +266,12 @@ def test_a_loss_without_probabilities_says_why(method: str) -> None:
         with pytest.raises(AttributeError, match=f"{method}: .* no probabilities.*logistic"):
             getattr(model, method)
     assert not hasattr(mc.KernelMachineClassifier(RBF, loss="nonsense"), method)
+
+
+def test_the_loss_that_was_fitted_decides_on_probabilities() -> None:
+    model = mc.KernelMachineClassifier(RBF, loss="hinge").fit(X, LABELS)
+    assert not hasattr(model.set_params(loss="logistic"), "predict_proba")
+    assert hasattr(model.fit(X, LABELS).set_params(loss="hinge"), "predict_proba")
 
 
 def extended(model: Any, f: Array) -> NDArray[np.longdouble]:

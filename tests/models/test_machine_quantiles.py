@@ -25,12 +25,13 @@ def noisy(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
     return x, np.sin(x[:, 0]) + (0.3 + 0.3 * np.abs(x[:, -1])) * rng.normal(size=n)
 
 
-def breach(model: Any, x: Array, y: Array, weights: Array) -> float:
+def breach(model: Any, x: Array, y: Array, weights: Array, sees: Array | None = None) -> float:
     """How far the coefficients are from the conditions of the joint optimum: a linear programme.
 
     With s in the subdifferential of the losses and multipliers l >= 0 of the order, zero where
     functions are apart, alpha a_k = -(s_k + l_k - l_(k-1)); the largest difference is minimised.
-    Of rows that repeat the sum counts, which is all that the kernel sees.
+    Of rows that repeat the sum counts, which is all that the kernel sees; `sees` holds the sums
+    that count if these are others.
     """
     order = np.argsort(model.loss_.levels)
     f, levels = model._function_values(x)[:, order], model.loss_.levels[order]
@@ -42,8 +43,10 @@ def breach(model: Any, x: Array, y: Array, weights: Array) -> float:
     unit = sp.eye_array(k).tocsc()
     signs = unit[:, :-1] - sp.eye_array(k, k=-1).tocsc()[:, :-1]
     both = sp.hstack([sp.kron(sp.eye_array(n), unit), sp.kron(sp.eye_array(n), signs)])
-    places = np.unique(x, axis=0, return_inverse=True)[1].ravel()
-    sums = sp.kron(sp.csc_array((np.ones(n), (places, np.arange(n)))), unit)
+    if sees is None:
+        places = np.unique(x, axis=0, return_inverse=True)[1].ravel()
+        sees = (places == np.arange(n)[:, None]).astype(float)
+    sums = sp.kron(sp.csc_array(sees), unit)
     both = sums @ both
     one = np.ones((both.shape[0], 1))
     right = sums @ (-model.alpha_ * model.dual_coef_[:, order].ravel())
@@ -95,6 +98,26 @@ def test_rows_that_repeat_cross_no_more_than_others() -> None:
     assert model.converged_
     assert np.all(np.diff(model._function_values(x), axis=1) >= 0)
     assert breach(model, x, y, np.ones(80)) < 1e-6
+
+
+def test_a_kernel_of_few_features() -> None:
+    """Rows depend on each other: of coefficients, what features and intercept see counts."""
+    x, y = noisy(40, 3, seed=6)
+    features = np.column_stack([x, x**2, x[:, 0] * x[:, 1]])
+    model = mc.KernelQuantileRegressor(mc.Linear(), quantile=LEVELS, alpha=1e-3).fit(features, y)
+    assert model.converged_
+    assert np.all(np.diff(model._function_values(features), axis=1) >= 0)
+    sees = np.vstack([features.T, np.ones(40)])
+    assert breach(model, features, y, np.ones(40), sees) < 1e-6
+
+
+def test_strings_have_quantiles() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(40, 3))[:, 0] + 0.3 * rng.normal(size=40)
+    x = ["".join(rng.choice(list("ACGT"), size=8)) for _ in range(40)]
+    model = mc.KernelQuantileRegressor(mc.Spectrum(2), quantile=LEVELS, alpha=0.1).fit(x, y)
+    assert model.converged_
+    assert np.all(np.diff(model.predict(x), axis=1) >= 0)
 
 
 def test_the_joint_solution_is_that_of_a_general_solver() -> None:

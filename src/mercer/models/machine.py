@@ -53,7 +53,8 @@ class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callbac
 class _Problem:
     """The Gram matrix of the rows that count, and what is to be fitted to them.
 
-    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution.
+    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
+    of the function are large or small beside `scale`.
     """
 
     gram: Array
@@ -63,6 +64,7 @@ class _Problem:
     n: int
     task: Task
     unit: float
+    scale: float
 
     def start(self) -> tuple[Array, Array]:
         return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
@@ -73,9 +75,9 @@ class _Problem:
         The solver sees a centred matrix, where they need not be.
         """
         dual = state.scaled / alpha
-        values = np.abs(self.gram @ dual + state.intercept).max(axis=0)
-        terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2))
-        return bool(np.any(_EPS * terms > _FEW_DIGITS * values))
+        values = float(np.abs(self.gram @ dual + state.intercept).max())
+        terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2).max())
+        return bool(_EPS * terms > _FEW_DIGITS * max(values, self.scale))
 
 
 class KernelMachine(IterativeEstimator, RepresenterModel):
@@ -189,7 +191,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
-        return _Problem(gram, diagonal, means, rows, n, task, unit)
+        return _Problem(gram, diagonal, means, rows, n, task, unit, self._scale(targets))
 
     def _weight_unit(self, weights: Array) -> float:
         """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
@@ -223,6 +225,10 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     @abstractmethod
     def _task(self, loss: Any, targets: Any, weights: Array) -> Task:
         """What is to be fitted to the rows that count."""
+
+    def _scale(self, targets: Any) -> float:
+        """What values of the function are compared with."""
+        return 1.0
 
     # What is learned ----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer.exceptions import DataError, ParameterError, as_data_errors
+from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss
 from mercer.models.base import require_two_classes
@@ -35,7 +35,7 @@ class _WithProbabilities:
         if model is None:
             return self._method
         try:
-            loss = model._checked_loss()
+            loss = model.__dict__.get("loss_") or model._checked_loss()
         except ParameterError as error:
             raise AttributeError(str(error)) from error
         if not (isinstance(loss, ClassificationLoss) and loss.has_probability):
@@ -226,10 +226,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise DataError(
                 f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
             )
-        with as_data_errors(type(self).__name__):
-            labels: NDArray[Any] = column_or_1d(y, warn=True)
-            assert_all_finite(labels, input_name="y")
-            check_classification_targets(labels)
+        try:
+            with as_data_errors(owner):
+                labels: NDArray[Any] = column_or_1d(y, warn=True)
+                assert_all_finite(labels, input_name="y")
+                check_classification_targets(labels)
+        except TypeError as error:  # from sorting
+            raise DataTypeError(
+                f"{owner}: y mixes labels that have no order ({error}); pass labels of one kind, "
+                "and drop the rows that have none."
+            ) from error
         if len(labels) != n:
             raise DataError(
                 f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."

@@ -212,6 +212,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return Quantiles(parts, loss.levels, targets, weights, constants)
         return Separate(loss, targets[:, None], weights, constants)
 
+    def _scale(self, targets: Array) -> float:
+        assert isinstance(self.loss_, RegressionLoss)
+        own = type(self.loss_).mean is not RegressionLoss.mean  # logarithms, for example
+        return 1.0 if own else float(np.abs(targets).max())
+
 
 def _rearranged(values: Array, levels: Array) -> Array:
     """The values of each row in the order of their levels."""

@@ -36,6 +36,7 @@ Array = NDArray[np.floating[Any]]
 
 _FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
 _STEPS = 100
+_IDLE_STEPS = 5
 _NEGLIGIBLE = 1e-6
 _VIOLATION = 1e-9
 _BISECTIONS = 60
@@ -227,12 +228,15 @@ class _Problem:
         slopes = np.where(point.residuals > 0, 1 - self.levels, -self.levels)
         loss = float(self.weights @ np.sum(slopes * point.residuals, axis=1))
         objective = loss + float(np.sum(point.scaled * point.spread)) / 2
+        # Where rows depend on each other, coefficients may be huge and their sums rounding alone.
+        sizes = self.gram.diagonal() @ np.sum(point.scaled**2, axis=1) / self.alpha
+        objective += _EPS * float(sizes)
         if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
             objective = np.inf
         return State(point.scaled, point.intercept, loss, np.inf, False), objective
 
-    def dual(self, scaled: Array) -> tuple[float, float]:
-        """A lower bound of the objective from coefficients near these, and what it adds up.
+    def dual(self, scaled: Array) -> tuple[Array, float, float]:
+        """Feasible coefficients near these, their lower bound of the objective, what it adds up.
 
         The projection on what is feasible is the derivative of the envelope of width 1 at y = 0.
         """
@@ -244,7 +248,7 @@ class _Problem:
         bound = float(self.targets @ scaled.sum(axis=1)) - energy / 2
         size = float(np.abs(self.targets) @ np.abs(scaled).sum(axis=1))
         total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
-        return -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
+        return scaled, -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
 
     def margin_cost(self, point: _Point | None = None) -> float:
         """What it may cost to keep functions apart, at a point also by its rounding."""
@@ -257,12 +261,15 @@ class _Problem:
     def balance(self, residuals: Array, gamma: float) -> Array:
         """What to add to residuals so that the slopes of each function sum to zero."""
         shift = np.zeros(residuals.shape[1])
-        total = float(self.weights.sum())
+        total, least, idle = float(self.weights.sum()), np.inf, 0
         for _ in range(_STEPS):
             here = self.envelope(residuals + shift, gamma)
             gradient = here.slopes.sum(axis=0)
-            if np.abs(gradient).max() <= 4 * _EPS * total:
+            size = float(np.abs(gradient).max())
+            idle = 0 if size < least / 2 else idle + 1
+            if size <= 4 * _EPS * total or idle >= _IDLE_STEPS:  # as small as rounding lets it be
                 break
+            least = min(least, size)
             curvature = here.curvature()
             curvature.flat[:: len(curvature) + 1] += _RIDGE * total / gamma
             change = -np.linalg.solve(curvature, gradient)
@@ -289,10 +296,12 @@ class _View:
 
     def step(self, point: _Point) -> tuple[_Point, bool]:
         """One Newton step; True if it has led to the minimum."""
-        if self.problem.fit_intercept:  # Newton's method cannot move all of them
-            shift = self.problem.balance(self.at(point.residuals).residuals, self.gamma)
-            point = point.moved(point.intercept + shift)
         here = self.at(point.residuals)
+        if self.problem.fit_intercept and not here.free.any(axis=0).all():
+            # Newton's method cannot move the intercept of a function without free entries.
+            shift = self.problem.balance(here.residuals, self.gamma)
+            point = point.moved(point.intercept + shift)
+            here = self.at(point.residuals)
         new = self.landed(here, point.intercept, self.gamma)
         change, spread = new.residuals - point.residuals, new.spread - point.spread
         linear = float(np.sum(point.scaled * spread))
@@ -346,11 +355,10 @@ class _Certificate:
         exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
         slack = self.problem.margin_cost()
         for candidate in (point, exact):
-            bound, size = self.problem.dual(candidate.scaled)
+            scaled, bound, size = self.problem.dual(candidate.scaled)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
-            state, objective = self.problem.primal(candidate)
-            if objective < self._objective:
-                self.best, self._objective = state, objective
+            self._consider(candidate)
+            self._consider(self.problem.at(scaled, candidate.intercept))
         if self.best is None:  # nothing is in order yet
             return State(point.scaled, point.intercept, np.inf, np.inf, False)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
@@ -360,6 +368,11 @@ class _Certificate:
         self.converged = bool(gap <= self.tol * self._objective + slack)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
+
+    def _consider(self, point: _Point) -> None:
+        state, objective = self.problem.primal(point)
+        if objective < self._objective:
+            self.best, self._objective = state, objective
 
 
 def _length(slope: Callable[[float], float]) -> float:
