@@ -50,7 +50,7 @@ class SearchSpace:
     >>> space.names
     ('scale', 'length_scale')
     >>> np.exp(space.bounds[1]).round(6).tolist()
-    [0.1, 400000.0]
+    [0.1, 4000.0]
     """
 
     names: tuple[str, ...]

@@ -23,10 +23,12 @@ from mercer.program.pairs import Pairs
 
 Array = NDArray[np.floating[Any]]
 
-# Below the least spacing a length-scale is white noise, far above the range a constant.
+# Below the least spacing a length-scale is white noise, far above the range a constant. One of
+# several columns is switched off there, which has to cost no likelihood, however small the noise.
 _SHORTEST = 0.1
 _SHORTEST_OF_RANGE = 1e-4
-_LONGEST = 1e5
+_LONGEST = 1e3
+_LONGEST_OF_SEVERAL = 1e5
 
 # Variances, as multiples of the variance of the targets.
 _LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-8, 1e8
@@ -183,11 +185,12 @@ def noise_range(variance: float) -> Range:
 def _length(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
     """From a fraction of the least spacing to a multiple of the range, in each column."""
     spacing, spread = extent(place.matrix)
+    longest = _LONGEST_OF_SEVERAL if np.size(entry.value) > 1 else _LONGEST
     if np.ndim(entry.value) == 0 or np.shape(entry.value)[-1] != len(spread):
         # One length for all columns: any of them may need the short one, and distances add up.
         spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.hypot.reduce(spread))
     shortest = np.maximum(_SHORTEST * spacing, _SHORTEST_OF_RANGE * spread)
-    bounds = np.stack([shortest, _LONGEST * spread], axis=-1)
+    bounds = np.stack([shortest, longest * spread], axis=-1)
     usual = np.stack([np.maximum(spacing, 0.02 * spread), 2 * spread], axis=-1)
     if np.ndim(entry.value) == 2 and bounds.ndim == 2:
         bounds, usual = (np.tile(ends, (len(entry.value), 1)) for ends in (bounds, usual))
