@@ -129,6 +129,16 @@ def test_local_regression_shares_targets(degree: Any, weights: Any) -> None:
     assert "s_i(x) y_i" in str(model.contributions(Z, output=0))
 
 
+def test_sums_are_explained_not_what_is_made_of_them() -> None:
+    for loss in ("poisson", "gamma"):
+        model = mc.KernelMachineRegressor(RBF, loss).fit(X, Y)
+        found = model.contributions(Z, top=30)
+        np.testing.assert_allclose(np.exp(sum_of(found)), model.predict(Z), rtol=1e-9)
+    quantiles = mc.KernelQuantileRegressor(RBF, [0.2, 0.5, 0.8]).fit(X, Y)
+    sums = [sum_of(quantiles.contributions(X, output=q)) for q in range(3)]
+    np.testing.assert_allclose(np.column_stack(sums), quantiles.predict(X), rtol=1e-7)
+
+
 def test_one_row_may_come_alone() -> None:
     model = mc.KernelRidge(RBF).fit(X, Y)
     whole = model.contributions(Z[:1], top=3)

@@ -232,3 +232,20 @@ class KernelEstimator(BaseEstimator):
         for name in waiting:
             shown.pop(name, None)
         return shown
+
+
+def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
+    """Refuse labels of a single class, which tell nothing from anything.
+
+    Parameters
+    ----------
+    owner : str
+        In whose name to refuse.
+    classes : ndarray
+        The classes of the rows that count, each once.
+    """
+    if len(classes) < 2:
+        raise DataError(
+            f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "
+            "weight; pass data with at least two classes."
+        )

@@ -59,7 +59,8 @@ class ExplainedModel(KernelEstimator):
         -------
         Contributions
             Terms, what is left out, the intercept, and f(x), which is their sum. For a classifier
-            f is the decision function, not the label.
+            f is the decision function, for Poisson and gamma losses the logarithm of the mean, and
+            of several quantiles each is explained before they are put in order.
         """
         check_is_fitted(self)
         number = self._checked_top(top)

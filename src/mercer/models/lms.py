@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import memory
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
@@ -374,10 +374,13 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         self._check_finite(bool(np.isfinite(curvature)))
         self.step_size_ = self._step_rule.for_batch(curvature)
         limit = self.max_iter or _STEPS
-        with self._iterations(X, y, limit) as report:
-            for trail in problem.descend(self.step_size_, self.tol, limit):
-                if report(partial(self._batch_fitted, lesson, trail)):
-                    break
+        try:
+            with self._iterations(X, y, limit) as report:
+                for trail in problem.descend(self.step_size_, self.tol, limit):
+                    if report(partial(self._batch_fitted, lesson, trail)):
+                        break
+        except ValidityError as error:
+            raise ValidityError(f"KernelLMS: {error}") from error
         self.__dict__.update(self._batch_fitted(lesson, trail))
         if self.n_iter_ == limit and self.tol and not self.converged_:
             warn(
