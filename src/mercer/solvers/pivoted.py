@@ -39,6 +39,8 @@ Entries = Callable[[Rows, Rows], Array]
 _NOISE = 32
 # A block of greedy pivots takes those whose residual is at least this part of the largest.
 _THRESHOLD = 0.5
+# Rows that are worked on at a time.
+_PANEL = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +50,7 @@ class LowRank:
     Attributes
     ----------
     factor : ndarray of shape (n, k)
-        F, in Fortran order. Its rows at the pivots are a lower triangle.
+        F, in C order. Its rows at the pivots are a lower triangle.
     pivots : ndarray of shape (k,)
         The columns of K that F is made of, in the order in which they were taken.
     history : ndarray of shape (k + 1,)
@@ -182,7 +184,7 @@ def nystrom(
     with blas_threads():
         whitening = whiten(cross[pivots], tol=tol)
         kept = whitening.kept
-        factor = np.asfortranarray(whitening.apply(cross[:, kept]))
+        factor = whitening.apply(cross[:, kept])
     squares = np.sum(np.square(factor, dtype=np.float64), axis=0)
     total = float(np.sum(np.maximum(diagonal, 0), dtype=np.float64))
     return LowRank(factor, pivots[kept], _relative(total, total - np.cumsum(squares)))
@@ -282,7 +284,7 @@ class _Elimination:
         self.dtype = self._floating_type()
         self.eps = float(np.finfo(self.dtype).eps)
         self.noise = _NOISE * self.eps * self.diagonal
-        self.factor: Array = np.empty((self.n, self.capacity), self.dtype, order="F")
+        self.factor: Array = np.empty((self.n, self.capacity), self.dtype)
         self.pivots = np.empty(self.capacity, np.intp)
         self.traces: list[float] = []
 
@@ -328,24 +330,30 @@ class _Elimination:
         return square
 
     def _add(self, pivots: Rows, lower: Array) -> None:
-        """Add the columns of K at the pivots, less what is known, by matrix products."""
+        """Add the columns of K at the pivots, less what is known of them, and divided by L'."""
         start, end = self.rank, self.rank + len(pivots)
-        block = np.require(self.columns(pivots), self.dtype, ["C", "W"]).T
-        if start:
-            known = self.factor[:, :start]
-            gemm = get_blas_funcs("gemm", (known,))
-            block = gemm(-1.0, known[pivots], known, 1.0, block, trans_b=True, overwrite_c=True)
-        lower = lower.astype(self.dtype)
+        block = np.require(self.columns(pivots), self.dtype, ["C", "W"])
+        known = self.factor[pivots, :start].T
+        lower = np.asfortranarray(lower, self.dtype)
         trsm = get_blas_funcs("trsm", (lower,))
-        self.factor[:, start:end] = trsm(1.0, lower, block, lower=True, overwrite_b=True).T
+        rows, explained = np.empty(self.n), np.zeros(end - start)
+        for first in range(0, self.n, _PANEL):  # what is computed is used while in cache
+            span = slice(first, first + _PANEL)
+            part = block[span]
+            if start:
+                part -= self.factor[span, :start] @ known
+            part = trsm(1.0, lower, part.T, lower=True, overwrite_b=True).T
+            self.factor[span, start:end] = part
+            squares = np.square(part, dtype=np.float64)
+            rows[span] = squares.sum(axis=1)
+            explained += squares.sum(axis=0)
         self.pivots[start:end], self.rank = pivots, end
-        self._reduce(self.factor[:, start:end], pivots)
+        self.traces.extend(self.trace - np.cumsum(explained))
+        self._reduce(rows, pivots)
 
-    def _reduce(self, added: Array, pivots: Rows) -> None:
-        """Take new columns off the residual diagonal; what is left at pivots is rounding."""
-        squares = np.square(added, dtype=np.float64)
-        self.traces.extend(self.trace - np.cumsum(squares.sum(axis=0)))
-        self.residual -= squares.sum(axis=1)
+    def _reduce(self, explained: Array, pivots: Rows) -> None:
+        """Lower the residual diagonal; what is left of it at pivots is rounding."""
+        self.residual -= explained
         self.residual[pivots] = 0.0
         self._require_definite()
         np.maximum(self.residual, 0.0, out=self.residual)
@@ -367,9 +375,7 @@ class _Elimination:
         """What was found."""
         if self.traces:
             self.traces[-1] = self.trace
-        factor = self.factor[:, : self.rank]
-        if self.rank < self.capacity:  # without the memory that was not used
-            factor = factor.copy(order="F")
+        factor = np.ascontiguousarray(self.factor[:, : self.rank])
         history = _relative(self.total, np.array(self.traces))
         return LowRank(factor, self.pivots[: self.rank].copy(), history)
 
