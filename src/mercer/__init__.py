@@ -12,7 +12,8 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, losses, penalties, plot, testing, validity
+from mercer import features, landmarks, losses, penalties, plot, testing, validity
+from mercer.features.nystrom import Nystrom
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -95,6 +96,7 @@ __all__ = [
     "Monomials",
     "NadarayaWatson",
     "NonNegative",
+    "Nystrom",
     "PairKernel",
     "Periodic",
     "Points",
@@ -114,6 +116,7 @@ __all__ = [
     "White",
     "budgets",
     "features",
+    "landmarks",
     "losses",
     "penalties",
     "plot",

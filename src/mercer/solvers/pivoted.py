@@ -133,7 +133,7 @@ def pivoted_cholesky(
             f'pivoted_cholesky: method = {method!r} is unknown; pass "random" or "greedy".'
         )
     state = _Elimination(columns, diagonal, rank, entries)
-    generator = np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
+    generator = generator_of(rng)
     size = block or (_default_block(state.capacity) if method == "random" else 1)
     with blas_threads():
         while state.unfinished(tol):
@@ -411,6 +411,22 @@ def _eliminate(square: Array, lower: Array, j: int, step: int) -> None:
     lower[:, step] = column
     square -= np.outer(column, column)
     square[j], square[:, j] = 0.0, 0.0
+
+
+def generator_of(rng: Any) -> Any:
+    """A generator from a seed; one that is given as it is.
+
+    Parameters
+    ----------
+    rng : int, Generator or RandomState, optional
+        The seed or the generator.
+
+    Returns
+    -------
+    Generator or RandomState
+        What has the methods `random`, `choice` and `permutation`.
+    """
+    return np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
 
 
 def _default_block(rank: int) -> int:
