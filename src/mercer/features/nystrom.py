@@ -159,7 +159,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
 
     def _factorise(self, landmarks: Points) -> NDArray[np.intp]:
         """Set the triangle; return the landmarks that it is made of."""
-        square = self.kernel_(landmarks)
+        # With two arguments, since the rows of a given matrix are not a square one by themselves.
+        square = self.kernel_(landmarks, landmarks)
         if not np.isfinite(square).all():
             raise DataError(
                 f"{type(self).__name__}: {self.kernel_!r} gives NaN or infinity; scale the data, "
@@ -239,7 +240,9 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
                 f"{type(self).__name__}: the features have {features.shape[1]} columns, but there "
                 f"are {len(self.factor_)}; pass features as transform returns them."
             )
-        return PreImages(self.kernel_, self.landmarks_, self.factor_, type(self).__name__)(features)
+        find = PreImages(self.kernel_, self.landmarks_, self.factor_, type(self).__name__)
+        with blas_threads(1):  # the matrices of each step are small
+            return find(features)
 
     @property
     def _n_features_out(self) -> int:

@@ -26,7 +26,7 @@ from mercer.solvers.factor import factorise
 from mercer.solvers.pivoted import Array, Columns, Entries, Rows, generator_of
 
 _FEW = 128
-_PANEL = 2**22  # kernel values that are held at a time: 32 MB
+_PANEL = 2**20  # kernel values that are held at a time: 8 MB
 _FAILURE = 0.01
 
 
