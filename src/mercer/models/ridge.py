@@ -182,7 +182,7 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
 
     # Fitting ------------------------------------------------------------------------------------
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -343,7 +343,7 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
         return self.length_scales is not None or isinstance(self.alpha, str)
 
     def _chosen_solver(self) -> Any:
-        if self.solver == "auto":
+        if isinstance(self.solver, str):
             return self._forecast().chosen
         if not isinstance(self.solver, Cholesky | Spectral) and self.kernel_.is_psd is False:
             raise ParameterError(
@@ -351,6 +351,12 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
                 " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
             )
         return self.solver
+
+    def _forecast_for(self, X: Any, y: ArrayLike) -> auto.Forecast:
+        """What each solver would cost."""
+        self._check_parameters()
+        self._prepare(X, y, None)
+        return self._forecast()
 
     def _forecast(self) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""
@@ -574,8 +580,9 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
         self._require_flags("fit_intercept")
-        if not (self.solver == "auto" or hasattr(self.solver, "ridge")) and not isinstance(
-            self.solver, Cholesky | Spectral
+        is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
+        if not (isinstance(self.solver, str) and self.solver == "auto") and (
+            not is_solver or isinstance(self.solver, type)
         ):
             raise ParameterError(
                 f"{owner}: solver = {self.solver!r} is unknown; pass "

@@ -26,8 +26,9 @@ nothing of kernels or estimators:
 - `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
-- `pivoted`: low-rank factors from a few columns;
 - `moments`: ridge regression on features, from sums over rows;
+- `seeding`: seeds that lie far apart;
+- `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.
 """
 

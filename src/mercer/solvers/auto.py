@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mercer import memory
-from mercer.exceptions import NoFeatureMapError
+from mercer.exceptions import MemoryForecastError, NoFeatureMapError
 from mercer.solvers.exact import Cholesky
 from mercer.solvers.explicit import Primal
 from mercer.solvers.iterative import ConjugateGradient
@@ -182,7 +182,7 @@ def _width(task: RidgeTask) -> int | None:
     """The number of features of one row, if the kernel has them."""
     try:
         return int(task.kernel.feature_map(task.points[:1]).shape[1])
-    except (NoFeatureMapError, memory.MemoryForecastError):
+    except (NoFeatureMapError, MemoryForecastError):
         return None
 
 

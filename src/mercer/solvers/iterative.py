@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from mercer.exceptions import ParameterError
-from mercer.landmarks import KernelColumns
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
+from mercer.solvers.selection import KernelColumns
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]

@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from mercer import landmarks as selection
 from mercer.kernels.points import Points
-from mercer.solvers import conjugate
+from mercer.solvers import conjugate, selection
 from mercer.solvers.moments import FeatureRidge, Moments, whitening
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
@@ -31,6 +30,8 @@ Array = NDArray[np.floating[Any]]
 # Passes that win back digits; the relative residual at which there is nothing left to win.
 _PASSES = 3
 _ENOUGH = 1e-12
+# Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
+_LEAST_JITTER = 1e-11
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,8 @@ class _FalkonSystem:
         self.gram = task.columns(points)
         self.penalty = task.kernel(points).astype(np.float64)
         m = len(points)
-        jitter = m * np.finfo(task.kernel.gram(points).dtype).eps * self.penalty.diagonal().mean()
+        eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
+        jitter = eps * self.penalty.diagonal().mean()
         self.root = cholesky(self.penalty + jitter * np.eye(m))  # M = R'R
         share = float(task.mass.sum()) / m
         inner = share * self.root @ self.root.T
@@ -254,7 +256,7 @@ class _FalkonSystem:
     def _normal(self, c: Array) -> Array:
         """C'WC c, about the mean if there is an intercept."""
         if self.task.weights is None:
-            found = np.asarray(self.gram.normal_matmat(c), dtype=np.float64)
+            found: Array = np.asarray(self.gram.normal_matmat(c), dtype=np.float64)
         else:
             found = self._transposed(self.mass[:, None] * np.asarray(self.gram @ c))
         if self.task.fit_intercept:

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from mercer.exceptions import ParameterError
 from mercer.parallel import blas_threads
 from mercer.solvers.factor import factorise
-from mercer.solvers.pivoted import Array, Columns, Entries, Rows
+from mercer.solvers.pivoted import Array, Columns, Entries, Rows, generator_of
 
 _FEW = 128
-_PANEL = 2**22  # kernel values that are held at a time: 32 MB
+_PANEL = 2**20  # kernel values that are held at a time: 8 MB
 _FAILURE = 0.01
 
 
@@ -74,7 +74,7 @@ def leverage_scores(
         raise ParameterError(
             f"leverage_scores: alpha = {alpha!r} is not a finite number > 0; pass for example 1.0."
         )
-    generator = np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
+    generator = generator_of(rng)
     get = entries or (lambda rows, cols: columns(cols)[rows])
     n = len(diagonal)
     order = generator.permutation(n)

@@ -276,7 +276,8 @@ class FeatureRidge:
         Returns
         -------
         ndarray of shape (a,)
-            (|y - f|^2 / n) / (1 - df / n)^2; infinite where as many degrees as rows are used up.
+            (sum of w r^2 / sum of w) / (1 - df / n)^2; infinite where as many degrees as rows are
+            used up.
         """
         n = self.moments.rows
         turned = self.basis.T @ self.moments.products
@@ -287,7 +288,7 @@ class FeatureRidge:
             explained = (gains * (2 - self.values * gains))[:, None] * turned**2
             loss = np.maximum(self.moments.energy - explained.sum(axis=0), 0.0).mean()
             free = 1 - self.effective_dof(alpha) / n
-            errors[i] = loss / n / free**2 if free > 0 else np.inf
+            errors[i] = loss / self.moments.weight / free**2 if free > 0 else np.inf
         return errors
 
     def loo(self, blocks: Iterable[Block], alphas: Array) -> Array:

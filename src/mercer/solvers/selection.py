@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from sklearn.utils import check_random_state
 
 from mercer import memory
-from mercer.exceptions import DataTypeError, MercerWarning, ParameterError, warn
+from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
@@ -108,7 +108,7 @@ def select(
     Examples
     --------
     >>> import mercer as mc
-    >>> from mercer import landmarks
+    >>> from mercer.solvers import selection as landmarks
     >>> words = ["karolin", "kathrin", "kerstin", "aaaa", "aaaaa"]
     >>> chosen = landmarks.select(mc.Spectrum(2).normalized(), words, "kmeans++", 2, random_state=0)
     >>> len(chosen)
@@ -167,7 +167,7 @@ class KernelColumns:
     Examples
     --------
     >>> import mercer as mc
-    >>> from mercer.landmarks import KernelColumns
+    >>> from mercer.solvers.selection import KernelColumns
     >>> K = KernelColumns(mc.Linear(), mc.Points([[1.0], [2.0]]))
     >>> K.columns([1]).tolist(), K.diagonal.tolist()
     ([[2.0], [4.0]], [1.0, 4.0])
@@ -184,6 +184,11 @@ class KernelColumns:
     def diagonal(self) -> Array:
         """The diagonal."""
         diagonal = self.kernel.diag(self.points)
+        if not np.isfinite(diagonal).all():
+            raise DataError(
+                f"{self.kernel!r} gives NaN or infinity; scale the data, or use a kernel that "
+                "grows less fast."
+            )
         return diagonal if self.root is None else diagonal * self.root**2
 
     def columns(self, cols: Any) -> Array:
