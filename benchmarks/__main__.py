@@ -20,6 +20,7 @@ from benchmarks import (
     gradients,
     grams,
     keops,
+    landmarks,
     machines,
     online,
     products,
@@ -40,6 +41,7 @@ GROUPS = {
     "classifier": classifier.races,
     "machine": machines.races,
     "online": online.races,
+    "landmarks": landmarks.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

@@ -41,8 +41,11 @@ def dense(weights: Array | None, alpha: float, *, fit_intercept: bool) -> tuple[
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("alpha", [1e-6, 1.0, 100.0])
-def test_coefficients(weights: Array | None, fit_intercept: bool, alpha: float) -> None:
-    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
+@pytest.mark.parametrize("shift", [None, PHI.mean(axis=0) + 0.1], ids=["zero", "shifted"])
+def test_coefficients(
+    weights: Array | None, fit_intercept: bool, alpha: float, shift: Array | None
+) -> None:
+    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T), shift)
     ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
     c, b = ridge.solve(alpha)
     wanted, constant = dense(weights, alpha, fit_intercept=fit_intercept)
@@ -104,7 +107,7 @@ def test_no_penalty_gives_the_least_norm() -> None:
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
     w = np.ones(N) if weights is None else weights
-    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T))
+    sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T), PHI[3])
     ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
     for alpha in (0.1, 10.0):
         total = 0.0

@@ -27,9 +27,9 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-# Passes that win back digits; the relative residual at which there is nothing left to win.
+# Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
 _PASSES = 3
-_ENOUGH = 1e-12
+_ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
 # Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
 _LEAST_JITTER = 1e-11
 
@@ -82,9 +82,9 @@ class Nystrom:
             Coefficients over the landmarks.
         """
         points = _select(self, task)
-        penalty = task.kernel(points)
-        basis = whitening(penalty)
-        sums = Moments.of(task.blocks(points), len(points), task.middle)
+        penalty = _penalty(task, points)
+        basis = whitening(penalty, float(np.finfo(task.columns(points).dtype).eps))
+        sums = Moments.of(task.blocks(points), len(points), task.middle, penalty.mean(axis=0))
         problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
         alpha, errors = task.choose(problem, lambda: task.blocks(points))
         coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
@@ -108,6 +108,14 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
     ).points
 
 
+def _penalty(task: RidgeTask, points: Points) -> Array:
+    """M in double precision: its small eigenvalues decide what the landmarks can say."""
+    data = points.data
+    if isinstance(data, np.ndarray) and data.dtype == np.float32:
+        return task.kernel(data.astype(np.float64))
+    return task.kernel(points).astype(np.float64, copy=False)
+
+
 def _refined(
     task: RidgeTask, problem: FeatureRidge, points: Points, penalty: Array, alpha: float
 ) -> tuple[Array, Array, float]:
@@ -127,7 +135,7 @@ def _refined(
         size = float(np.linalg.norm(gradient)) / scale
         if size < least:
             best, least = coefficients, size
-        if size <= _ENOUGH or size > least:
+        if size <= _ENOUGH[gram.dtype] or size > least:
             break
         step = problem.apply(gradient, alpha)
     return best, problem.intercept(best), least
@@ -136,7 +144,7 @@ def _refined(
 def _trace_error(task: RidgeTask, sums: Moments, basis: Array) -> float:
     """The share of the (weighted) trace of K that the landmarks do not carry."""
     whole = float(task.mass @ task.kernel.diag(task.points))
-    kept = float(np.einsum("ij,ij->", basis, sums.squares @ basis))
+    kept = float(np.einsum("ij,ij->", basis, sums.plain().squares @ basis))
     return max(0.0, 1 - kept / whole) if whole > 0 else 0.0
 
 
@@ -219,7 +227,7 @@ class _FalkonSystem:
     def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
         self.task, self.points, self.alpha = task, points, alpha
         self.gram = task.columns(points)
-        self.penalty = task.kernel(points).astype(np.float64)
+        self.penalty = _penalty(task, points)
         m = len(points)
         eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
         jitter = eps * self.penalty.diagonal().mean()

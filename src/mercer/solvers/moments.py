@@ -31,7 +31,10 @@ Block = tuple[Array, Array, Array | None]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, all weighted, about a fixed origin of the targets.
+    """Sums over rows, all weighted, of features and targets about fixed origins.
+
+    Origins near the means save digits: what is summed is small, and in single precision that is
+    the difference between a fit and noise.
 
     Attributes
     ----------
@@ -40,17 +43,19 @@ class Moments:
     weight : float
         Sum of w.
     features : ndarray of shape (m,)
-        Sum of w phi.
+        Sum of w (phi - shift).
     targets : ndarray of shape (t,)
         Sum of w (y - origin).
     squares : ndarray of shape (m, m)
-        Sum of w phi phi'.
+        Sum of w (phi - shift)(phi - shift)'.
     products : ndarray of shape (m, t)
-        Sum of w phi (y - origin)'.
+        Sum of w (phi - shift)(y - origin)'.
     energy : ndarray of shape (t,)
         Sum of w (y - origin)^2.
     origin : ndarray of shape (t,)
-        What targets are measured from; about their mean, so that no digits are lost.
+        What targets are measured from.
+    shift : ndarray of shape (m,)
+        What features are measured from.
     """
 
     rows: int
@@ -61,9 +66,12 @@ class Moments:
     products: Array
     energy: Array
     origin: Array
+    shift: Array
 
     @classmethod
-    def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
+    def of(
+        cls, blocks: Iterable[Block], n_features: int, origin: Array, shift: Array | None = None
+    ) -> Moments:
         """Add up blocks of rows.
 
         Parameters
@@ -75,6 +83,8 @@ class Moments:
             The number m.
         origin : ndarray of shape (t,)
             What targets are measured from.
+        shift : ndarray of shape (m,), optional
+            What features are measured from; zero when left out.
 
         Returns
         -------
@@ -98,6 +108,8 @@ class Moments:
         for phi, y, w in blocks:
             root = None if w is None else np.sqrt(w).astype(phi.dtype)
             shifted = np.asarray(y - origin, phi.dtype)
+            if shift is not None:
+                phi -= shift.astype(phi.dtype)
             if root is not None:
                 phi *= root[:, None]
                 shifted *= root[:, None]
@@ -111,10 +123,12 @@ class Moments:
             weight += len(phi) if w is None else float(w.sum(dtype=np.float64))
             rows += len(phi) if w is None else int(np.count_nonzero(w))
         mirror(squares)
-        return cls(rows, weight, features, targets, squares, products, energy, origin)
+        if shift is None:
+            shift = np.zeros(n_features)
+        return cls(rows, weight, features, targets, squares, products, energy, origin, shift)
 
     def __add__(self, other: Moments) -> Moments:
-        """The sums over the rows of both, which have one origin."""
+        """The sums over the rows of both, which have the same origins."""
         return Moments(
             self.rows + other.rows,
             self.weight + other.weight,
@@ -124,6 +138,7 @@ class Moments:
             self.products + other.products,
             self.energy + other.energy,
             self.origin,
+            self.shift,
         )
 
     def centred(self) -> Moments:
@@ -134,6 +149,19 @@ class Moments:
             squares=self.squares - np.outer(mean, self.features),
             products=self.products - np.outer(self.features, middle),
             energy=self.energy - self.targets * middle,
+        )
+
+    def plain(self) -> Moments:
+        """The same about zero, as far as the features are concerned."""
+        border = np.outer(self.shift, self.features)
+        return replace(
+            self,
+            features=self.features + self.weight * self.shift,
+            squares=self.squares
+            + (border + border.T)
+            + self.weight * np.outer(self.shift, self.shift),
+            products=self.products + np.outer(self.shift, self.targets),
+            shift=np.zeros_like(self.shift),
         )
 
 
@@ -186,7 +214,7 @@ class FeatureRidge:
         >>> c.round(6).item(), b.round(6).item()
         (3.0, 1.0)
         """
-        used = moments.centred() if fit_intercept else moments
+        used = moments.centred() if fit_intercept else moments.plain()
         squares = used.squares
         if whitening is not None:
             squares = whitening.T @ squares @ whitening
@@ -247,7 +275,8 @@ class FeatureRidge:
         sums = self.moments
         if not self.fit_intercept:
             return np.zeros_like(sums.origin)
-        found: Array = sums.origin + (sums.targets - sums.features @ coefficients) / sums.weight
+        left = sums.targets - (sums.features + sums.weight * sums.shift) @ coefficients
+        found: Array = sums.origin + left / sums.weight
         return found
 
     def effective_dof(self, alpha: float) -> float:
@@ -312,7 +341,7 @@ class FeatureRidge:
         """
         sums, total = self.moments, np.zeros(len(alphas))
         solved = [self.solve(alpha) for alpha in alphas]
-        mean = sums.features / sums.weight if self.fit_intercept else np.zeros_like(sums.features)
+        mean = sums.shift + sums.features / sums.weight if self.fit_intercept else sums.shift
         constant = 1 / sums.weight if self.fit_intercept else 0.0
         for phi, y, weights in blocks:
             mass = np.ones(len(phi)) if weights is None else weights
@@ -344,13 +373,15 @@ class FeatureRidge:
         return np.where(kept, 1 / np.where(kept, total, 1.0), 0.0)
 
 
-def whitening(penalty: Array) -> Array:
+def whitening(penalty: Array, eps: float = 0.0) -> Array:
     """T with T' M T = I on the directions of M that rounding leaves.
 
     Parameters
     ----------
     penalty : ndarray of shape (m, m)
-        The matrix M, symmetric and positive semi-definite.
+        The matrix M, symmetric and positive semi-definite, in float64.
+    eps : float
+        Relative rounding of the features that are to be whitened.
 
     Returns
     -------
@@ -365,9 +396,9 @@ def whitening(penalty: Array) -> Array:
     >>> T.shape, abs(T).round(3).ravel().tolist()
     ((2, 1), [0.25, 0.25])
     """
-    values, vectors = eigh(penalty.astype(np.float64), driver="evd")
-    eps = float(np.finfo(penalty.dtype).eps)
-    kept = values > len(values) * eps * float(values.max(initial=0.0))
+    values, vectors = eigh(penalty, driver="evd")
+    least = max(eps, len(values) * float(np.finfo(np.float64).eps))
+    kept = values > least * float(values.max(initial=0.0))
     found: Array = vectors[:, kept] / np.sqrt(values[kept])
     return found
 

@@ -1,0 +1,248 @@
+"""Many rows: landmarks, preconditioned iterations and Falkon's product."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_squared_error
+from sklearn.pipeline import make_pipeline
+
+import mercer as mc
+from benchmarks.harness import (
+    Contestant,
+    Outcome,
+    Settings,
+    at_least,
+    at_most,
+    limited,
+    peak_bytes,
+    race,
+    speedup,
+    touch_memory,
+)
+
+Array = NDArray[Any]
+
+N, D, M = 100_000, 20, 1_000
+ALPHA = 0.1
+DOUBLE, SINGLE = 2.5, 2.0
+MEMORY = 0.25
+WORSE = 0.5  # percent of test error: landmarks are the same, rounding is not
+
+PCG_N, PCG_D, PCG_ALPHA, PCG_TOL = 20_000, 10, 0.01, 1e-6
+PCG = 3.0
+
+FALKON_N, FALKON_M, FALKON_D = 200_000, 2_000, 10
+FALKON = 1.7
+
+MILLION, MILLION_D, MILLION_M, MILLION_NEW = 1_000_000, 18, 2_000, 100_000
+MILLION_BYTES = 2e9
+
+
+def races(settings: Settings) -> Iterator[Outcome]:
+    """All races of this group."""
+    touch_memory(settings.size(N) * M * 8 // 2)
+    for dtype, required in (("float64", DOUBLE), ("float32", SINGLE)):
+        yield from _fits(settings, dtype, required)
+    yield from _falkon(settings)
+    yield from _iterations(settings)
+    yield from _million(settings)
+
+
+def data(n: int, d: int, dtype: str, seed: int = 0) -> tuple[Array, Array]:
+    """A smooth function of all columns, and noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.sin(X @ np.linspace(0.2, 1.0, d) / math.sqrt(d)) + np.cos(X[:, 0]) * X[:, 1]
+    return X.astype(dtype), (y + 0.1 * rng.normal(size=n)).astype(dtype)
+
+
+# Landmarks ----------------------------------------------------------------------------------------
+
+
+def mercer_fit(n: int, d: int, m: int, dtype: str) -> Any:
+    """A fit on landmarks."""
+    X, y = data(n, d, dtype)
+    solver = mc.solvers.Nystrom(min(m, n), landmarks=_chosen(n, m))
+    model = mc.KernelRidge(mc.RBF(math.sqrt(d)), ALPHA, solver=solver)
+    return lambda: model.fit(X, y)
+
+
+def peer_fit(n: int, d: int, m: int, dtype: str) -> Any:
+    """The peer's, which chooses its landmarks at random too."""
+    X, y = data(n, d, dtype)
+    features = Nystroem(gamma=1 / (2 * d), n_components=min(m, n), random_state=0)
+    return lambda: make_pipeline(features, Ridge(ALPHA)).fit(X, y)
+
+
+def _chosen(n: int, m: int) -> Array:
+    """The rows that the peer takes with random state 0."""
+    return np.random.RandomState(0).permutation(n)[:m]
+
+
+def _fits(settings: Settings, dtype: str, required: float) -> Iterator[Outcome]:
+    n = settings.size(N)
+    parameters = f"{dtype} d={D} n={n}, {M} landmarks"
+    mine, peer = mercer_fit(n, D, M, dtype), peer_fit(n, D, M, dtype)
+    contestants = [
+        Contestant("mercer", _only(mine)),
+        Contestant("Nystroem + Ridge", _only(peer)),
+    ]
+    times = race(contestants, settings)
+    yield speedup(
+        "KernelRidge(solver=Nystrom)", parameters, times, "Nystroem + Ridge", at_least(required)
+    )
+    if dtype == "float64":
+        yield _memory(n)
+    yield _test_error(parameters, mine(), peer(), dtype)
+
+
+def _only(run: Any) -> Any:
+    """The call without its result: models are not compared by their arrays."""
+
+    def call() -> None:
+        run()
+
+    return call
+
+
+def _memory(n: int) -> Outcome:
+    sizes = {"n": n, "d": D, "m": M, "dtype": "float64"}
+    mine, peer = peak_bytes(mercer_fit, **sizes), peak_bytes(peer_fit, **sizes)
+    return Outcome(
+        "KernelRidge(solver=Nystrom), peak memory",
+        f"float64 d={D} n={n}, {M} landmarks",
+        mine / 1e6,
+        "Nystroem + Ridge",
+        peer / 1e6,
+        mine / peer,
+        at_most(MEMORY),
+        unit="MB",
+    )
+
+
+def _test_error(parameters: str, mine: Any, peer: Any, dtype: str) -> Outcome:
+    X, y = data(10_000, D, dtype, seed=1)
+    errors = [math.sqrt(mean_squared_error(y, model.predict(X))) for model in (mine, peer)]
+    return Outcome(
+        "KernelRidge(solver=Nystrom), test RMSE",
+        f"{parameters}, the same",
+        errors[0],
+        "Nystroem + Ridge",
+        errors[1],
+        100 * (errors[0] / errors[1] - 1),
+        at_most(WORSE),
+        unit="",
+        figure_unit="%",
+    )
+
+
+# Falkon's product ---------------------------------------------------------------------------------
+
+
+def _falkon(settings: Settings) -> Iterator[Outcome]:
+    n = settings.size(FALKON_N)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, FALKON_D)).astype(np.float32)
+    Z = rng.normal(size=(FALKON_M, FALKON_D)).astype(np.float32)
+    v = rng.normal(size=FALKON_M).astype(np.float32)
+    gram = mc.RBF(math.sqrt(FALKON_D)).gram(X, Z)
+    contestants = [
+        Contestant("mercer", lambda: gram.normal_matmat(v)),
+        Contestant("two products", lambda: gram.T @ (gram @ v)),
+    ]
+    times = race(contestants, settings)
+    parameters = f"float32 d={FALKON_D} n={n}, {FALKON_M} landmarks"
+    yield speedup("K.T @ (K @ v)", parameters, times, "two products", at_least(FALKON))
+
+
+# The whole matrix ---------------------------------------------------------------------------------
+
+
+def _iterations(settings: Settings) -> Iterator[Outcome]:
+    n = settings.size(PCG_N)
+    X = np.random.default_rng(0).normal(size=(n, PCG_D))
+    y = np.sin(X).sum(axis=1)
+    kernel = mc.RBF(math.sqrt(PCG_D))
+    with limited(1):
+        seconds, model = {}, {}
+        for name, preconditioner in (("with", "rpcholesky"), ("without", None)):
+            solver = mc.solvers.ConjugateGradient(
+                preconditioner, tol=PCG_TOL, max_iter=3000, random_state=0
+            )
+            start = time.perf_counter()
+            model[name] = mc.KernelRidge(kernel, PCG_ALPHA, False, solver=solver).fit(X, y)
+            seconds[name] = time.perf_counter() - start
+        start = time.perf_counter()
+        _dense(kernel, X, y)
+        seconds["Cholesky"] = time.perf_counter() - start
+    parameters = f"float64 d={PCG_D} n={n} alpha={PCG_ALPHA} to {PCG_TOL:g}"
+    counts = f"{model['with'].n_iter_} iterations, {model['without'].n_iter_} without"
+    times = {"mercer": seconds["with"], "Cholesky": seconds["Cholesky"]}
+    what = "conjugate gradients with RPCholesky"
+    yield speedup(what, parameters, times, "Cholesky", at_least(PCG), note=counts)
+    times = {"mercer": seconds["with"], "no preconditioner": seconds["without"]}
+    yield speedup(what, parameters, times, "no preconditioner", note=counts)
+
+
+def _dense(kernel: mc.Kernel, X: Array, y: Array) -> Array:
+    """The same system by LAPACK, in the memory of the matrix."""
+    K = kernel(X)
+    K[np.diag_indices(len(K))] += PCG_ALPHA
+    factor, _ = lapack.dpotrf(K.T, lower=True, overwrite_a=True, clean=False)
+    solved: Array = lapack.dpotrs(factor, y, lower=True)[0]
+    return solved
+
+
+# A million rows -----------------------------------------------------------------------------------
+
+
+def million_rows(n: int) -> Any:
+    """Fit and predict; the data are there before."""
+    X, y = data(n, MILLION_D, "float32")
+    new = X[: max(1, n // 10)]
+    solver = mc.solvers.Nystrom(min(n, MILLION_M), random_state=0)
+    model = mc.KernelRidge(mc.RBF(math.sqrt(MILLION_D)), ALPHA, solver=solver)
+    return lambda: model.fit(X, y).predict(new)
+
+
+def _million(settings: Settings) -> Iterator[Outcome]:
+    n = settings.size(MILLION)
+    run = million_rows(n)
+    with limited(2):
+        start = time.perf_counter()
+        run()
+        seconds = time.perf_counter() - start
+        peer = _peer_million(n)
+    parameters = f"float32 d={MILLION_D} n={n}, {MILLION_M} landmarks, predict {n // 10}"
+    times = {"mercer": seconds, "Nystroem + Ridge": peer}
+    yield speedup("KernelRidge, fit and predict", parameters, times, "Nystroem + Ridge", threads=2)
+    peak = peak_bytes(million_rows, threads=2, n=n)
+    yield Outcome(
+        "KernelRidge, fit and predict, peak memory above the data",
+        parameters,
+        peak / 1e6,
+        "",
+        None,
+        peak / 1e6,
+        at_most(MILLION_BYTES / 1e6),
+        unit="MB",
+        figure_unit="MB",
+        threads=2,
+    )
+
+
+def _peer_million(n: int) -> float:
+    X, y = data(n, MILLION_D, "float32")
+    features = Nystroem(gamma=1 / (2 * MILLION_D), n_components=min(n, MILLION_M), random_state=0)
+    start = time.perf_counter()
+    make_pipeline(features, Ridge(ALPHA)).fit(X, y).predict(X[: n // 10])
+    return time.perf_counter() - start
