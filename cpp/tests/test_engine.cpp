@@ -471,7 +471,7 @@ void test_bad_calls() {
   pairs.rows = pairs.cols = &points.side;
   std::vector<double> rows;
   const Output row_sums = make_output(OutputKind::row_sums, 0, rows, 5);
-  CHECK(throws<std::invalid_argument>([&] { check_output(pairs, row_sums, true); }));
+  CHECK(throws<std::invalid_argument>([&] { check_output(pairs, row_sums, Fold::sum); }));
   const std::int64_t falling[] = {0, 2, 1}, outside[] = {0, 1, 2}, columns[] = {0, 7};
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 9, falling, 3, columns, 1); }));
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 7, outside, 3, columns, 2); }));
