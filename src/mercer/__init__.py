@@ -13,6 +13,10 @@ except ImportError as error:
     ) from error
 
 from mercer import features, losses, penalties, plot, testing, validity
+from mercer.features.arc_cosine import ArcCosineFeatures
+from mercer.features.fourier import Fastfood, RandomFourier
+from mercer.features.positive import PositiveFeatures
+from mercer.features.sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -64,6 +68,7 @@ __all__ = [
     "AdditiveChi2",
     "Anova",
     "ArcCosine",
+    "ArcCosineFeatures",
     "Bounded",
     "Categorical",
     "Chi2",
@@ -72,6 +77,7 @@ __all__ = [
     "Coordinate",
     "Cosine",
     "DotProduct",
+    "Fastfood",
     "FeatureKernel",
     "Fixed",
     "FunctionKernel",
@@ -100,8 +106,10 @@ __all__ = [
     "Points",
     "Polynomial",
     "Positive",
+    "PositiveFeatures",
     "Precomputed",
     "Product",
+    "RandomFourier",
     "RationalQuadratic",
     "Real",
     "Sigmoid",
@@ -110,6 +118,7 @@ __all__ = [
     "Stationary",
     "Sum",
     "Tanimoto",
+    "TensorSketch",
     "Wendland",
     "White",
     "budgets",
