@@ -28,6 +28,7 @@ Array = NDArray[np.floating[Any]]
 # Blocks of rows: large enough for threads, small enough to stay in a shared cache.
 _BLOCK_BYTES = 2**23
 _FEWEST_ROWS = 16
+_WORTH_ASKING = 2**26
 
 
 class TermMap(Protocol):
@@ -230,11 +231,13 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         return np.empty((rows, width), dtype=dtype)
 
     def _require_memory(self, size: int, what: str) -> None:
-        memory.require(
-            size,
-            f"{type(self).__name__}: {self.n_components} {what}",
-            "pass fewer n_components, transform fewer rows at a time, or use float32",
-        )
+        # Asking the system takes longer than filling a small array.
+        if size > _WORTH_ASKING:
+            memory.require(
+                size,
+                f"{type(self).__name__}: {self.n_components} {what}",
+                "pass fewer n_components, transform fewer rows at a time, or use float32",
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
