@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks import (
     classifier,
     compositions,
+    features,
     fma,
     gaussian_process,
     gradients,
@@ -40,6 +41,7 @@ GROUPS = {
     "classifier": classifier.races,
     "machine": machines.races,
     "online": online.races,
+    "features": features.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

@@ -223,7 +223,7 @@ void test_adjoint(const Engine& engine, std::int64_t n, std::int64_t m, std::int
   output.param_regs = {1};
   output.scales = scales.data();
   output.params = params.data();
-  check_output(p.pairs, output, false);
+  check_output(p.pairs, output, Fold::none);
   engine.table<T>().contract({p.pairs, {output}});
 
   // The reduced value of a pair, with coordinate k of x and the parameter shifted.
