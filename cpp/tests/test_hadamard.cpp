@@ -122,18 +122,18 @@ void test_waves(const Engine& engine, std::int64_t n, std::int64_t angles, std::
 
 template <class T>
 void test_interrupts(const Engine& engine) {
-  Problem<T> p(4000, 1024, 1024, 1, 3, 1024, false);
+  Problem<T> p(1000, 256, 256, 1, 3, 256, false);
   int asked = 0;
   const Interrupt interrupt = {[](void* self) { return ++*static_cast<int*>(self) > 1; }, &asked};
   p.job.interrupt = interrupt;
   CHECK(throws<Interrupted>([&] {
-    for (int again = 0; again < 1000; ++again) engine.table<T>().hadamard(p.job);
+    for (int again = 0; again < 100'000; ++again) engine.table<T>().hadamard(p.job);
   }));
   asked = 0;
-  std::vector<T> values = draws<T>(40'000'000);
+  std::vector<T> values = draws<T>(1'000'000);
   CHECK(throws<Interrupted>([&] {
-    for (int again = 0; again < 1000; ++again)
-      engine.table<T>().waves({values.data(), 20'000, 2000, 1000, 1000, 1.0, 2, interrupt});
+    for (int again = 0; again < 100'000; ++again)
+      engine.table<T>().waves({values.data(), 1000, 1000, 500, 500, 1.0, 2, interrupt});
   }));
 }
 

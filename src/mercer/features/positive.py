@@ -29,7 +29,7 @@ _LARGEST_LOGARITHM = 700.0
 
 @dataclass(frozen=True, eq=False)
 class Exponentials:
-    r"""exp(+-w.x - \|x\|^2 / 2), times an amplitude.
+    r"""The exponentials exp(+-w.x - \|x\|^2 / 2), times an amplitude.
 
     Parameters
     ----------
