@@ -13,6 +13,7 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `smoothing`: losses with kinks, exactly, with a duality gap;
 - `quantiles`: several of these that must not cross;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
+- `refined`: ridge on features, in float32 first and then to the accuracy of float64;
 - `descent`: gradient descent, and the largest step that converges;
 - `local`: a constant or a line for each place, weighted by nearness.
 """
