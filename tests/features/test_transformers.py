@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import signal
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -171,6 +173,34 @@ def test_ridge_on_features_is_close_to_kernel_ridge() -> None:
     features = mc.RandomFourier(mc.RBF(), 4000, method="sobol", random_state=0).fit_transform(X)
     near = Ridge(0.1, fit_intercept=False).fit(features, y).predict(features)
     assert_allclose(near, exact, atol=0.02)
+
+
+def test_warped_data_and_the_order_of_factors() -> None:
+    X = np.exp(points(20, 2))
+    warped = mc.RandomFourier(mc.RBF().warp(np.log), 10, random_state=0).fit_transform(X)
+    plain = mc.RandomFourier(mc.RBF(), 10, random_state=0).fit_transform(np.log(X))
+    assert_allclose(warped, plain)
+
+
+def interrupted(signal_number: int, frame: Any) -> None:
+    raise InterruptedError
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers of signals")
+@pytest.mark.parametrize("name", ["RandomFourier", "structured"])
+def test_a_signal_stops_a_long_transform(name: str) -> None:
+    X = points(20_000, 64)
+    fitted = make(name).set_params(n_components=2000).fit(X)
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(InterruptedError):
+            # Minutes, if nothing stopped it.
+            deque((fitted.transform(X) for _ in range(1000)), maxlen=0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert np.isfinite(fitted.transform(X[:3])).all()
 
 
 def test_huge_and_tiny_scales() -> None:

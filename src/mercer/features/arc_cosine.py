@@ -140,5 +140,5 @@ class ArcCosineFeatures(FeatureTransformer):
         columns = points.columns(factor.view).width
         self._require_memory(8 * 4 * width * columns, "random vectors")
         normals, _ = normals_and_uniforms(self.method, width, columns, 0, rng)
-        amplitude = math.sqrt(2 * term.weight / width)
+        amplitude = math.sqrt(term.weight) * math.sqrt(2 / width)
         return Units(np.ascontiguousarray(normals.T), factor.kernel.order, amplitude)

@@ -95,7 +95,7 @@ class _WaveTransformer(FeatureTransformer):
         return Waves(
             self._projections(term.factors, measures, n_angles, points, rng),
             width,
-            math.sqrt(2 * term.weight / width),
+            math.sqrt(term.weight) * math.sqrt(2 / width),
             float(rng.uniform(0, 2 * math.pi)),
         )
 

@@ -7,8 +7,8 @@ stream of draws (independent, orthogonal, quasi-random) serves all of them.
 
 A kernel of your own, here 1 / (1 + r^2), gets random features by an entry in the table::
 
-    @spectral.spectral_measure.register
-    def _(kernel: Cauchy):
+    @spectral.spectral_measure.register(Cauchy)
+    def _(kernel):
         return spectral.GaussianMixture(kernel.length_scale, lambda u: np.sqrt(-2 * np.log(u)))
 """
 
@@ -147,8 +147,8 @@ class PointMass:
 class FourierSeries:
     r"""Whole multiples of 2 pi / period, independent in each column.
 
-    exp(-2 sin^2(pi t / period) / l^2) = sum_n e^(-a) I_n(a) cos(2 pi n t / period), a = 1 / l^2,
-    so that the multiple n has probability e^(-a) I_\|n\|(a).
+    exp(-2 sin^2(pi t / period) / l^2) = sum_n e^(-a) I(n, a) cos(2 pi n t / period), a = 1 / l^2,
+    with modified Bessel functions I, so that the multiple n has probability e^(-a) I(\|n\|, a).
 
     Parameters
     ----------
