@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,28 @@ from benchmarks.harness import Contestant, Outcome, Settings, race, speedup
 Array = NDArray[Any]
 
 N = 1_000
+N_CROSSING = 300  # what the general solver can take: its joint programme has 14 unknowns a row
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
-ALPHA = 0.1
-LENGTH_SCALE = 0.5
 ACCURACY = 1e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data, the kernel and the weight of the penalty."""
+
+    X: Array
+    y: Array
+    kernel: mc.Kernel
+    alpha: float
+
+    def model(self) -> mc.KernelQuantileRegressor:
+        """The contestant, not fitted."""
+        return mc.KernelQuantileRegressor(self.kernel, quantile=list(LEVELS), alpha=self.alpha)
+
+    def objective(self, dual: Array) -> float:
+        """The dual objective, which at the solution is the objective itself."""
+        values = self.kernel(self.X) @ dual
+        return self.alpha * float(self.y @ dual.sum(axis=1) - np.sum(dual * values) / 2)
 
 
 def available() -> bool:
@@ -29,86 +48,110 @@ def available() -> bool:
 
 def races(settings: Settings) -> Iterator[Outcome]:
     """All races of this group."""
-    n = settings.size(N)
-    X, y = _data(n)
+    yield _race("quantile regression", _apart(settings.size(N)), _programmes, settings)
+    crossing = _crossing(settings.size(N_CROSSING))
+    yield _race("quantile regression, crossing", crossing, _joint_programme, settings)
+    large = _crossing(settings.size(N))
+    yield _race("quantile regression, crossing", large, None, settings)
+
+
+def _race(
+    name: str, case: Case, programme: Callable[[Case], Array] | None, settings: Settings
+) -> Outcome:
     mine: list[Any] = []
     theirs: list[Array] = []
 
     def fit() -> None:
-        mine[:] = [_mercer().fit(X, y)]
+        mine[:] = [case.model().fit(case.X, case.y)]
 
     def solve() -> None:
-        theirs[:] = _programmes(X, y)
+        assert programme is not None
+        theirs[:] = [programme(case)]
 
-    contestants = [Contestant("mercer", fit)]
-    if available():
-        contestants.append(Contestant("OSQP", solve))
+    raced = programme is not None and available()
+    contestants = [Contestant("mercer", fit), *([Contestant("OSQP", solve)] if raced else [])]
     times = race(contestants, settings)
-    parameters = f"RBF n={n}, {len(LEVELS)} quantiles"
-    if not available():
-        yield Outcome(
-            "quantile regression", parameters, times["mercer"], "-", None, times["mercer"],
-            figure_unit="s", note=_note(mine[0]),
-        )  # fmt: skip
-        return
-    own, peer = _objective(mine[0].dual_coef_, X, y), _objective(np.column_stack(theirs), X, y)
-    note = f"{_note(mine[0])}; OSQP is {peer / own - 1:.0e} above mercer's objective"
-    yield speedup("quantile regression", parameters, times, "OSQP", note=note)
+    n, d = case.X.shape
+    parameters = f"RBF n={n} d={d}, {len(LEVELS)} quantiles"
+    note = f"duality gap {mine[0].dual_gap_:.0e}"
+    if not raced:
+        own = times["mercer"]
+        return Outcome(name, parameters, own, "-", None, own, figure_unit="s", note=note)
+    peer, own = case.objective(theirs[0]), case.objective(mine[0].dual_coef_)
+    note += f"; the objectives differ by {abs(peer / own - 1):.0e}"
+    return speedup(name, parameters, times, "OSQP", note=note)
 
 
-def _data(n: int) -> tuple[Array, Array]:
+def _apart(n: int) -> Case:
+    """Quantiles that do not cross, so that each alone is also the joint solution."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(n, 1))
     y = np.sin(2 * X[:, 0]) + (0.2 + 0.2 * np.abs(X[:, 0])) * rng.normal(size=n)
-    return X, y
+    return Case(X, y, mc.RBF(length_scale=0.5), alpha=0.1)
 
 
-def _kernel() -> mc.Kernel:
-    return mc.RBF(length_scale=LENGTH_SCALE)
+def _crossing(n: int) -> Case:
+    """Quantiles that cross at many of the points if they are fitted alone."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 6))
+    noise = (0.3 + 0.3 * np.abs(X[:, 2])) * rng.normal(size=n)
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + noise
+    return Case(X, y, mc.RBF(length_scale=np.sqrt(3)), alpha=0.01)
 
 
-def _mercer() -> mc.KernelQuantileRegressor:
-    return mc.KernelQuantileRegressor(_kernel(), quantile=list(LEVELS), alpha=ALPHA)
-
-
-def _note(model: mc.KernelQuantileRegressor) -> str:
-    return f"duality gap {model.dual_gap_:.0e}"
-
-
-def _programmes(X: Array, y: Array) -> list[Array]:
+def _programmes(case: Case) -> Array:
     """Coefficients by the dual programmes: min a'Ka / 2 - y'a in a box, with 1'a = 0.
 
-    One set-up serves all quantiles, which differ in their bounds alone. The quantiles of these data
-    do not cross, so that each alone is also the joint solution.
+    One set-up serves all quantiles, which differ in their bounds alone.
     """
+    n = len(case.y)
+    quadratic = sp.csc_matrix(np.triu(case.kernel(case.X)))
+    constraints = sp.vstack([sp.identity(n), np.ones((1, n))], format="csc")
+    solver, found = None, []
+    for level in LEVELS:
+        low = np.append(np.full(n, (level - 1) / case.alpha), 0.0)
+        high = np.append(np.full(n, level / case.alpha), 0.0)
+        if solver is None:
+            solver = _set_up(quadratic, -case.y, constraints, low, high)
+        else:
+            solver.update(l=low, u=high)
+        found.append(solver.solve().x)
+    return np.column_stack(found)
+
+
+def _joint_programme(case: Case) -> Array:
+    """Coefficients by the dual programme of all quantiles in order.
+
+    Unknowns are the coefficients a, slopes s in a box and multipliers m >= 0 of the order, with
+    alpha a_k + s_k + m_k - m_(k-1) = 0 at every point, and 1'a_k = 0.
+    """
+    n, k = len(case.y), len(LEVELS)
+    K = np.triu(case.kernel(case.X))
+    other = n * (2 * k - 1)
+    quadratic = sp.block_diag([*[case.alpha * K] * k, sp.csc_matrix((other, other))], format="csc")
+    unit = sp.identity(n)
+    order = sp.kron(np.eye(k)[:, :-1] - np.eye(k, k=-1)[:, :-1], unit)
+    balance = sp.hstack([case.alpha * sp.identity(n * k), sp.identity(n * k), order])
+    sums = sp.hstack([sp.kron(np.eye(k), np.ones((1, n))), sp.csc_matrix((k, other))])
+    boxes = sp.hstack([sp.csc_matrix((other, n * k)), sp.identity(other)])
+    levels, zeros = np.repeat(LEVELS, n), np.zeros(n * k + k)
+    none = np.zeros(n * (k - 1))
+    solver = _set_up(
+        quadratic,
+        np.concatenate([np.tile(-case.alpha * case.y, k), np.zeros(other)]),
+        sp.vstack([balance, sums, boxes], format="csc"),
+        np.concatenate([zeros, -levels, none]),
+        np.concatenate([zeros, 1 - levels, none + np.inf]),
+    )
+    return np.asarray(solver.solve().x[: n * k].reshape(k, n).T)
+
+
+def _set_up(quadratic: Any, linear: Array, constraints: Any, low: Array, high: Array) -> Any:
     import osqp  # type: ignore[import-untyped]
 
-    n = len(y)
-    quadratic = sp.csc_matrix(np.triu(_kernel()(X)))
-    constraints = sp.vstack([sp.identity(n), np.ones((1, n))], format="csc")
     solver = osqp.OSQP()
-    found = []
-    for position, level in enumerate(LEVELS):
-        low = np.append(np.full(n, (level - 1) / ALPHA), 0.0)
-        high = np.append(np.full(n, level / ALPHA), 0.0)
-        if position:
-            solver.update(l=low, u=high)
-        else:
-            solver.setup(
-                quadratic, -y, constraints, low, high, verbose=False, polishing=True,
-                eps_abs=ACCURACY, eps_rel=ACCURACY, max_iter=100_000,
-            )  # fmt: skip
-        found.append(solver.solve().x)
-    return found
-
-
-def _objective(dual: Array, X: Array, y: Array) -> float:
-    """The sum of all objectives, each with the best intercept for its coefficients."""
-    K, total = _kernel()(X), 0.0
-    for level, a in zip(LEVELS, dual.T, strict=True):
-        values = K @ a
-        # A quantile of the residuals is the best intercept.
-        intercept = np.quantile(y - values, level, method="inverted_cdf")
-        loss = mc.losses.Pinball(quantile=level).value(y, values + intercept)
-        total += float(loss.sum() + ALPHA / 2 * a @ values)
-    return total
+    solver.setup(
+        sp.csc_matrix(quadratic), linear, sp.csc_matrix(constraints), low, high,
+        verbose=False, polishing=True, eps_abs=ACCURACY, eps_rel=ACCURACY, max_iter=100_000,
+    )  # fmt: skip
+    return solver

@@ -74,7 +74,7 @@ def _co2_outcome(folder: Path) -> Outcome:
     theirs = gallery.log_marginal_likelihood_value_
     return Outcome(
         "CO2, log marginal likelihood",
-        f"{len(y)} months, from a neutral start",
+        f"{len(y)} months, best of ten starts",
         mine,
         "gallery",
         theirs,
@@ -199,14 +199,17 @@ def monthly_co2(folder: Path) -> tuple[Array, Array]:
 
 
 def co2_model() -> mc.GaussianProcessRegressor:
-    """Trend, season, irregularities and noise; every variance starts at that of the record."""
+    """Trend, season, irregularities and noise; every variance starts at that of the record.
+
+    The likelihood has several maxima: the best of ten searches counts.
+    """
     kernel = (
         1.0 * mc.RBF(length_scale=10.0)
         + 1.0 * mc.RBF(length_scale=10.0) * mc.Periodic(period=mc.Fixed(1.0))
         + 1.0 * mc.RationalQuadratic(length_scale=1.0)
         + 1.0 * mc.RBF(length_scale=0.1)
     )
-    return mc.GaussianProcessRegressor(kernel)
+    return mc.GaussianProcessRegressor(kernel, n_restarts=9, random_state=0)
 
 
 def gallery_kernel() -> Any:

@@ -12,9 +12,10 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, losses, penalties, plot, testing, validity
+from mercer import features, losses, penalties, plot, solvers, testing, validity
 from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
+from mercer.features.nystrom import Nystrom
 from mercer.features.positive import PositiveFeatures
 from mercer.features.sketch import TensorSketch
 from mercer.gram import Gram
@@ -47,6 +48,7 @@ from mercer.kernels.strings import Spectrum
 from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models import budgets
+from mercer.models.forecasts import forecast
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
 from mercer.models.lms import KernelLMS
@@ -60,6 +62,7 @@ from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
 from mercer.parallel import thread_count, threads
+from mercer.solvers import selection as landmarks
 
 __version__ = "0.1.0"
 
@@ -101,6 +104,7 @@ __all__ = [
     "Monomials",
     "NadarayaWatson",
     "NonNegative",
+    "Nystrom",
     "PairKernel",
     "Periodic",
     "Points",
@@ -123,9 +127,12 @@ __all__ = [
     "White",
     "budgets",
     "features",
+    "forecast",
+    "landmarks",
     "losses",
     "penalties",
     "plot",
+    "solvers",
     "testing",
     "thread_count",
     "threads",

@@ -160,9 +160,7 @@ def check_increasing(penalty: object, owner: str) -> None:
             f"{owner}: penalty = {penalty!r} is not a penalty; pass an object such as "
             "mercer.penalties.Norm(), or one of a class that derives from mercer.penalties.Penalty."
         )
-    with np.errstate(all="ignore"):
-        values = np.asarray(penalty.value(_TRIALS), float)
-        slopes = np.asarray(penalty.derivative(_TRIALS), float)
+    values, slopes = (_tried(penalty, name, owner) for name in ("value", "derivative"))
     # Values may stop to change by rounding where a penalty saturates; derivatives need not.
     bad = np.flatnonzero((np.diff(values) < 0) | ~(slopes[1:] > 0) | np.isnan(values[1:]))
     if bad.size:
@@ -173,3 +171,20 @@ def check_increasing(penalty: object, owner: str) -> None:
             f"derivative {slopes[at + 1]:.3g}; pass one such as mercer.penalties.Norm(): "
             "only where larger norms cost more is the best function a sum of kernels."
         )
+
+
+def _tried(penalty: Penalty, method: str, owner: str) -> Array:
+    """What a method says of many norms, if it says a number for each."""
+    try:
+        with np.errstate(all="ignore"):
+            numbers = np.asarray(getattr(penalty, method)(_TRIALS), dtype=np.float64)
+    except NotImplementedError as error:
+        raise ParameterError(
+            f"{owner}: penalty = {penalty!r} lacks a method: {error}; define it in the class."
+        ) from error
+    if numbers.shape != _TRIALS.shape:
+        raise ParameterError(
+            f"{owner}: penalty = {penalty!r} has a {method}(t) of shape {numbers.shape} for t of "
+            f"shape {_TRIALS.shape}; let it return a number for each element of t."
+        )
+    return numbers

@@ -200,6 +200,7 @@ def test_a_smaller_budget_takes_effect() -> None:
         assert len(model.points_) == 3
 
 
+@pytest.mark.filterwarnings("ignore:KernelLMS. the Gram:mercer.exceptions.NumericalWarning")
 def test_projection_needs_a_valid_kernel() -> None:
     indefinite = mc.Precomputed(np.array([[1.0, 2.0], [2.0, 1.0]]))
     with pytest.raises(ValidityError, match="not positive semi-definite"):

@@ -11,26 +11,29 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
-from mercer.models import Contributions, RepresenterModel, representer
+from mercer.models import Contributions, representer
+from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + 3
+BOTH = np.column_stack([Y, np.cos(X[:, 1])])
 Z = RNG.normal(size=(7, 2))
 RBF = mc.RBF(length_scale=1.5)
 
 
 def models() -> list[type[Any]]:
-    """Every public model of representer form."""
+    """Every public model."""
     public = (getattr(mc, name) for name in mc.__all__)
-    return [c for c in public if inspect.isclass(c) and issubclass(c, RepresenterModel)]
+    return [c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)]
 
 
 def sum_of(found: Contributions) -> Array:
@@ -62,6 +65,111 @@ def test_shown_rest_and_intercept_sum_to_the_function(model: type[Any], top: int
         np.testing.assert_allclose(sum_of(found), found.prediction, rtol=1e-12, atol=1e-14)
         if top >= n:
             assert np.all(found.rest == 0)
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_all_terms_are_those_of_the_formula(model: type[Any], n_classes: int) -> None:
+    # The numbers that users see, from those that users see: f = K a + b.
+    fitted = model(RBF)
+    labels = np.digitize(Y, [3.0] if n_classes == 2 else [2.7, 3.3])
+    if is_classifier(fitted):
+        fitted.fit(X, labels)
+        decide = getattr(fitted, "decision_function", None)
+        expected = np.atleast_2d(decide(Z).T).T if decide else None
+    else:
+        targets = Y if n_classes == 2 or not get_tags(fitted).target_tags.multi_output else BOTH
+        expected = np.atleast_2d(fitted.fit(X, targets).predict(Z).T).T
+    n_outputs = fitted._function_values(Z).reshape(len(Z), -1).shape[1]
+    decided = []
+    for output in range(n_outputs):
+        found = fitted.contributions(Z, top=len(X), output=output)
+        terms = np.zeros((len(Z), len(fitted.points_)))
+        np.put_along_axis(terms, found.indices, found.values, axis=1)
+        decided.append(terms.sum(axis=1) + found.intercept)
+        cross = matrix(rbf, Z, fitted.points_.data, length_scale=fitted.kernel_.length_scale)
+        shown = np.take_along_axis(cross, found.indices, axis=1)
+        np.testing.assert_allclose(found.kernel_values, shown, rtol=1e-9)
+        if hasattr(fitted, "dual_coef_"):
+            coef = fitted.dual_coef_.reshape(len(fitted.points_), -1)[:, output]
+            np.testing.assert_allclose(terms, cross * coef, rtol=1e-9, atol=1e-12)
+    sums = np.column_stack(decided)
+    if expected is not None:
+        np.testing.assert_allclose(sums, expected, rtol=1e-8, atol=1e-10)
+    else:  # a classifier that shows labels and probabilities alone
+        codes = sums[:, 0] > 0 if n_outputs == 1 else sums.argmax(axis=1)
+        assert fitted.predict(Z).tolist() == fitted.classes_[codes.astype(int)].tolist()
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("weights", [None, np.arange(30.0) % 4])
+def test_local_regression_shares_targets(degree: Any, weights: Any) -> None:
+    model = mc.NadarayaWatson(RBF, degree=degree, bandwidth=None).fit(X, BOTH, weights)
+    kept = np.arange(30) if weights is None else np.flatnonzero(weights)
+    w = np.ones(30) if weights is None else weights
+    for row in (Z[0], Z[3], np.array([50.0, 50.0])):  # the last sees its nearest point alone
+        # The weights of least squares in closed form: e' (D' V D)^-1 D' V.
+        near = np.exp(-((X[kept] - row) ** 2).sum(axis=1) / (2 * 1.5**2)) * w[kept]
+        columns = [np.ones(len(kept)), *(X[kept] - row).T] if degree else [np.ones(len(kept))]
+        design = np.column_stack(columns)
+        if near.sum() > 0:
+            shares = (np.linalg.pinv(np.sqrt(near)[:, None] * design) * np.sqrt(near))[0]
+        else:
+            nearest = ((X[kept] - row) ** 2).sum(axis=1).argmin()
+            shares = np.eye(len(kept))[nearest]
+        for output in (0, 1):
+            found = model.contributions(row, top=30, output=output)
+            terms = np.zeros(len(kept))
+            terms[found.indices[0]] = found.values[0]
+            expected = shares * BOTH[kept, output]
+            np.testing.assert_allclose(terms, expected, rtol=1e-7, atol=1e-9)
+            assert found.intercept == 0
+            total = model.predict(row[None])[0, output]
+            assert found.prediction[0] == pytest.approx(total, rel=1e-9)
+    assert "s_i(x) y_i" in str(model.contributions(Z, output=0))
+
+
+def test_sums_are_explained_not_what_is_made_of_them() -> None:
+    for loss in ("poisson", "gamma"):
+        model = mc.KernelMachineRegressor(RBF, loss).fit(X, Y)
+        found = model.contributions(Z, top=30)
+        np.testing.assert_allclose(np.exp(sum_of(found)), model.predict(Z), rtol=1e-9)
+    quantiles = mc.KernelQuantileRegressor(RBF, [0.2, 0.5, 0.8]).fit(X, Y)
+    sums = [sum_of(quantiles.contributions(X, output=q)) for q in range(3)]
+    np.testing.assert_allclose(np.column_stack(sums), quantiles.predict(X), rtol=1e-7)
+
+
+def test_one_row_may_come_alone() -> None:
+    model = mc.KernelRidge(RBF).fit(X, Y)
+    whole = model.contributions(Z[:1], top=3)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    by_name = mc.KernelRidge(RBF).fit(frame, Y)
+    rows: list[tuple[Any, Any]] = [
+        (model, Z[0]),
+        (model, Z[0].tolist()),
+        (model, tuple(Z[0])),
+        (mc.KernelRidge(RBF).fit(sp.csr_array(X), Y), sp.csr_array(Z)[0]),
+        (by_name, pd.DataFrame(Z, columns=["a", "b"]).iloc[0]),
+        (mc.KernelRidge(mc.Precomputed()).fit(RBF(X), Y), RBF(Z, X)[0]),
+    ]
+    for fitted, row in rows:
+        found = fitted.contributions(row, top=3)
+        assert len(found) == 1
+        assert found.indices.tolist() == whole.indices.tolist()
+        np.testing.assert_allclose(found.values, whole.values, rtol=1e-7)
+
+    words = ["abab", "abba", "baba", "aaaa"]
+    strings = mc.KernelRidge(mc.Spectrum(2)).fit(words, [1.0, 2.0, 1.0, 3.0])
+    np.testing.assert_array_equal(
+        strings.contributions("aaab").values, strings.contributions(["aaab"]).values
+    )
+    mixed = pd.DataFrame({"word": words, "x": [0.0, 1.0, 2.0, 3.0]})
+    both = mc.KernelRidge(mc.Spectrum(2).on("word") + mc.RBF().on("x")).fit(mixed, Y[:4])
+    np.testing.assert_array_equal(
+        both.contributions(mixed.iloc[2]).values, both.contributions(mixed.iloc[[2]]).values
+    )
+    with pytest.raises(DataError, match="3 features"):  # not three rows of one column
+        mc.KernelRidge(RBF).fit(X[:, :1], Y).contributions([1.0, 2.0, 3.0])
 
 
 def test_the_largest_terms_are_shown_in_order() -> None:

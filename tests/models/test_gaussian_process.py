@@ -361,6 +361,18 @@ def test_irrelevant_columns_and_noise_free_targets_are_no_reason_to_warn() -> No
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=1e-3)
 
 
+@pytest.mark.parametrize("kernel", [mc.RBF, mc.Matern])
+def test_bounds_cost_no_likelihood_where_columns_do_not_matter(kernel: type[Any]) -> None:
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=(150, 6))
+    y = np.sin(2 * data[:, 0]) + data[:, 1] * data[:, 2] + 0.1 * rng.normal(size=150)
+    model = GP(1.0 * kernel(np.full(6, 2.0))).fit(data, y)
+    assert model.converged_
+    # Without the columns: what infinite length-scales are.
+    without = GP(1.0 * kernel(np.full(3, 2.0))).fit(data[:, :3], y)
+    assert model.log_marginal_likelihood_ > without.log_marginal_likelihood_ - 0.01
+
+
 def test_weights_are_repeated_rows_in_posterior_and_likelihood() -> None:
     weights = np.random.default_rng(3).integers(0, 4, size=40).astype(float)
     rows = np.repeat(np.arange(40), weights.astype(int))
@@ -491,8 +503,46 @@ def test_updates_that_are_refused() -> None:
     np.testing.assert_array_equal(model.predict(Z), GP(RBF, noise=0.3, **HELD).fit(X, Y).predict(Z))
     with pytest.raises(ParameterError, match="needs noise="):
         GP(RBF, noise=VARIANCES, **HELD).fit(X, Y).update(Z, np.ones(9))
-    with pytest.raises(ValidityError, match="not positive definite"):
-        GP(RBF, noise=0, **HELD).fit(X[:9], Y[:9]).update(X[:3], Y[:3])
+    with (
+        pytest.warns(UserWarning, match="feature names"),
+        pytest.raises(
+            DataError, match=r"GaussianProcessRegressor\.update: .*same kind of container"
+        ),
+    ):
+        GP(RBF, noise=0.3, **HELD).fit(pd.DataFrame(X, columns=["a", "b", "c"]), Y).update(
+            Z, Z[:, 0]
+        )
+
+
+@pytest.mark.parametrize(
+    "new", [X[:3], X[:3] + 1e-9, np.vstack([Z, Z])], ids=["old", "almost", "twice"]
+)
+@pytest.mark.parametrize("singular", [False, True])
+@pytest.mark.filterwarnings("ignore:.*numerically singular:mercer.exceptions.NumericalWarning")
+def test_an_update_that_needs_jitter_is_a_fit_of_all_rows(new: Array, singular: bool) -> None:
+    old = np.vstack([X, X[:2]]) if singular else X
+    y, further = np.sin(old @ [1.0, 2, 3]), np.sin(new @ [1.0, 2, 3])
+    # The mean diagonal, of which jitter is a fraction, changes with the rows.
+    kernel = RBF + 0.3 * mc.Linear()
+    model = GP(kernel, noise=0, **HELD).fit(old, y).update(new, further)
+    whole = GP(kernel, noise=0, **HELD).fit(np.vstack([old, new]), np.append(y, further))
+    assert model.jitter_ == whole.jitter_ > 0
+    assert model.log_marginal_likelihood_ == pytest.approx(
+        whole.log_marginal_likelihood_, rel=1e-12
+    )
+    for a, b in zip(
+        model.predict(Z, return_std=True), whole.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+def test_an_update_with_copies_warns_once_and_keeps_interpolating() -> None:
+    model = GP(RBF, noise=0, **HELD).fit(X, Y)
+    with pytest.warns(NumericalWarning, match=r"\.update: .*rows are duplicated") as found:
+        model.update(X[:3], Y[:3])
+    assert len(found) == 1
+    np.testing.assert_allclose(model.predict(X), Y, atol=1e-3)
+    model.update(Z, Z[:, 0])
 
 
 # Data and kernels of every kind ------------------------------------------------------------------
@@ -510,7 +560,7 @@ def test_strings_frames_compositions_and_given_matrices() -> None:
     expected = GP(RBF, noise=0.2, **HELD).fit(X, Y)
     given = GP(mc.Precomputed(), noise=0.2, **HELD).fit(K[:40, :40], Y)
     np.testing.assert_allclose(given.predict(K[40:, :40]), expected.predict(Z), rtol=1e-9)
-    with pytest.raises(DataError, match=r"Precomputed\(K\) with row numbers"):
+    with pytest.raises(DataError, match=r"k\(x, x\).*Precomputed\(K\)"):
         given.predict(K[40:, :40], return_std=True)
     rows = GP(mc.Precomputed(K), noise=0.2, **HELD).fit(np.arange(40)[:, None], Y)
     for a, b in zip(
@@ -531,14 +581,27 @@ def test_single_precision_data_are_learned_from_in_double_precision() -> None:
     np.testing.assert_allclose(single.predict(Z.astype(np.float32)), double.predict(Z), rtol=1e-2)
 
 
-def test_one_row_duplicates_and_constants() -> None:
-    one = GP().fit([[1.0]], [5.0])
-    assert one.predict([[1.0], [9.0]]) == pytest.approx([5.0, 5.0], abs=1e-6)
+def test_constant_targets_leave_variances_where_they_start() -> None:
+    for rows, y in (([[1.0]], [5.0]), (X, np.full(40, 5.0)), (X, np.full((40, 2), 5.0))):
+        with pytest.warns(NumericalWarning, match="y is constant") as found:
+            model = GP(2.0 * mc.RBF(), noise=0.3).fit(rows, y)
+        assert len(found) == 1
+        assert model.kernel_ == 2.0 * mc.RBF()
+        np.testing.assert_allclose(model.y_scale_, 1.0)
+        np.testing.assert_allclose(model.noise_, 0.3)
+        far = np.full((1, np.shape(rows)[1]), 99.0)
+        mean, std = model.predict(far, return_std=True)
+        np.testing.assert_allclose(mean, 5.0)
+        np.testing.assert_allclose(std, np.sqrt(2.0))
+    # Nothing is learned, so nothing is lost; and a constant other than the mean says something.
+    GP(mc.RBF(), noise=0.3, learn=False).fit([[1.0]], [5.0])
+    assert GP(1.0 * mc.RBF(), normalize_y=False).fit(X, np.full(40, 5.0)).converged_
+
+
+def test_duplicates_and_constant_columns() -> None:
     twice = GP(RBF, noise=0.2, **HELD).fit(np.vstack([X, X]), np.append(Y, Y))
     half = GP(RBF, noise=0.1, **HELD).fit(X, Y)
     np.testing.assert_allclose(twice.predict(Z), half.predict(Z), rtol=1e-8)
-    constant = GP().fit(X, np.full(40, 3.0))
-    np.testing.assert_allclose(constant.predict(Z), 3.0, rtol=1e-12)
     flat = GP(RBF).fit(np.column_stack([X[:, :2], np.ones(40)]), Y)
     assert np.isfinite(flat.predict(Z)).all()
 
@@ -595,6 +658,33 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
     start = GP(RBF, noise=0.1 * Y.var(), learn=False).fit(X, Y)
     assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
     assert model.predict(Z, return_std=True)[1].shape == (9,)
+    assert model.n_evaluations_ == 8
+    assert model.at_bounds_ == ()
+    _, gradient = model.log_marginal_likelihood_gradient()
+    assert model.gradient_norm_ == pytest.approx(np.abs(gradient).max(), rel=1e-6)
+
+
+def test_an_interrupt_of_the_second_evaluation_keeps_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from mercer.models.likelihood import GaussianEvidence
+
+    whole, calls = GaussianEvidence.log_likelihood_with_gradient, 0
+
+    def interrupted(self: Any, theta: Array) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise KeyboardInterrupt
+        return whole(self, theta)
+
+    model = GP(RBF, noise=0.1)
+    monkeypatch.setattr(GaussianEvidence, "log_likelihood_with_gradient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert (model.converged_, model.n_iter_, model.n_evaluations_) == (False, 0, 1)
+    held = GP(RBF, noise=0.1, learn=False).fit(X, Y)
+    np.testing.assert_allclose(model.predict(Z), held.predict(Z), rtol=1e-9)
 
 
 def test_callbacks_see_every_iteration_and_can_stop() -> None:
@@ -653,6 +743,9 @@ def test_many_rows_are_sketched_first(
         ({"noise": None}, "noise = None is not a variance"),
         ({"noise": [[1.0]]}, "is not a variance"),
         ({"noise": []}, "is not a variance"),
+        ({"noise": np.ones((40, 2))}, "noise = ndarray of length 40 is not a variance"),
+        ({"noise": [[1.0], [1.0, 2.0]]}, "noise = list of length 2 is not a variance"),
+        ({"noise": [1.0] * 39 + [-2.0]}, r"noise\[39\] = -2.0 is not a variance"),
         ({"noise": [1.0, 2.0]}, "noise holds 2 variances but there are 40 rows"),
         ({"criterion": "aic"}, "criterion = 'aic' is unknown"),
         ({"n_restarts": -1}, "n_restarts = -1"),
@@ -679,6 +772,8 @@ def test_data_that_are_refused() -> None:
         GP().fit(X, Y, np.zeros(40))
     with pytest.raises(ParameterError, match="no meaning without noise"):
         GP(noise=mc.Fixed(0.0)).fit(X, Y, np.full(40, 2.0))
+    with pytest.raises(DataError, match="GaussianProcessRegressor: sample_weight is as large as"):
+        GP().fit(X, Y, np.full(40, 1e300))
     with pytest.raises(ParameterError, match="several targets"):
         GP(noise=mc.Fixed(0.1)).fit(X, BOTH)
     with pytest.raises(NotFittedError):
@@ -688,8 +783,42 @@ def test_data_that_are_refused() -> None:
         model.predict(X, return_std=True, return_cov=True)
     with pytest.raises(ParameterError, match="known at the training rows only"):
         GP(RBF, noise=VARIANCES).fit(X, Y).predict(X, return_std=True, include_noise=True)
-    with pytest.raises(ParameterError, match=r"theta has shape \(2,\)"):
-        model.log_marginal_likelihood([0.0, 1.0])
+    for theta in ([0.0, 1.0], [np.nan] * 5, "abc"):
+        with pytest.raises(ParameterError, match="is not a vector of 5 finite numbers"):
+            model.log_marginal_likelihood(theta)
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 1.5, True, None, "3"])
+def test_numbers_of_draws_that_are_refused(n_samples: Any) -> None:
+    for model in (GP(RBF), GP(RBF, noise=0.1, **HELD).fit(X, Y)):
+        with pytest.raises(ParameterError, match=f"n_samples = {n_samples!r} is not a whole"):
+            model.sample_y(Z, n_samples)
+    assert GP(RBF).sample_y(Z, np.int64(2)).shape == (9, 2)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1.7e308])
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_targets_whose_squares_are_no_numbers_are_refused(scale: float, normalize_y: bool) -> None:
+    y = scale * (Y / np.abs(Y).max())
+    with pytest.raises(DataError, match=r"y is of the order of \de[+-]\d+.*divide y by"):
+        GP(RBF, normalize_y=normalize_y).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+@pytest.mark.parametrize("kernel", [None, 1.0 * mc.RBF([1.0, 1.0, 1.0])])
+def test_huge_and_tiny_data(scale: float, kernel: Any) -> None:
+    found, expected = GP(kernel).fit(scale * X, Y), GP(kernel).fit(X, Y)
+    np.testing.assert_allclose(found.predict(scale * Z), expected.predict(Z), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e130])
+def test_huge_and_tiny_targets(scale: float) -> None:
+    model, usual = GP(RBF).fit(X, scale * Y), GP(RBF).fit(X, Y)
+    for found, expected in zip(
+        model.predict(Z, return_std=True), usual.predict(Z, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(found / scale, expected, rtol=1e-3)
+    assert model.noise_ / scale / scale == pytest.approx(usual.noise_, rel=1e-2)
 
 
 def test_an_indefinite_kernel_is_refused_with_a_witness() -> None:

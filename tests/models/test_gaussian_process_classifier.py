@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from mercer.exceptions import (
     ValidityError,
 )
 from mercer.models.classification_evidence import ClassificationEvidence
+from mercer.solvers import laplace
 
 Array = NDArray[np.floating[Any]]
 GPC = mc.GaussianProcessClassifier
@@ -270,11 +273,51 @@ def test_a_search_that_stops_short_says_so() -> None:
     assert model.n_iter_ == 1
 
 
-def test_a_mode_that_is_not_reached_is_said_so() -> None:
-    kernel = 1e12 * mc.RBF(length_scale=20.0)
-    with pytest.warns(NumericalWarning, match="without reaching the mode"):
-        model = GPC(kernel, learn=False).fit(X, THREE)
+@BOTH
+def test_a_mode_that_is_not_reached_is_said_so(y: Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laplace, "fit", partial(laplace.fit, max_iter=2))
+    with pytest.warns(NumericalWarning, match="after 2 steps without reaching the mode"):
+        model = GPC(1e3 * mc.RBF(), learn=False).fit(X, y)
     assert not model.converged_
+    monkeypatch.undo()
+    with pytest.raises(ValidityError, match=r"GaussianProcessClassifier: .*lower the kernel"):
+        GPC(1e20 * mc.RBF(), learn=False).fit(np.tile(X, (3, 1)), np.tile(y, 3))
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 1e3, 1e6, 1e7, 1e9])
+def test_wrong_labels_at_large_amplitudes_are_said_so(amplitude: float) -> None:
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model = GPC(amplitude * mc.RBF(), learn=False).fit(X, labels)
+    assert model.converged_ == (not found)
+    right = np.mean(model.predict(X) == labels)
+    if model.converged_:
+        assert right > 0.85
+    else:
+        assert amplitude > 1e3
+        assert "Laplace's approximation fails" in str(found[0].message)
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("start", [1e-2, 1.0, 1e4, 1e7, 1e12])
+@pytest.mark.parametrize("edges", [[0.0], [-0.5, 0.5]], ids=["two", "three"])
+def test_a_search_ends_well_from_any_amplitude(start: float, edges: list[float]) -> None:
+    labels = np.digitize(X[:, 0], edges)
+    model = GPC(start * mc.RBF()).fit(X, labels)
+    assert model.converged_
+    assert model.score(X, labels) > 0.95
+    assert np.exp(model.theta_[0]) <= 1e5 * (1 + 1e-9)
+    peer = GPC(1.0 * mc.RBF()).fit(X, labels)
+    assert model.log_marginal_likelihood_ == pytest.approx(peer.log_marginal_likelihood_, abs=0.01)
+
+
+@BOTH
+def test_logarithms_of_probabilities(y: Array) -> None:
+    model = GPC(KERNEL, learn=False).fit(X, y)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(Z)), model.predict_proba(Z))
+    steep = GPC(1e4 * mc.RBF(3.0), learn=False).fit([[-1.0], [1.0]] * 40, [0, 1] * 40)
+    assert (steep.predict_log_proba([[-1.0], [1.0]]) < 0).all()
 
 
 def test_callbacks_see_every_iteration_and_can_stop() -> None:
@@ -432,6 +475,11 @@ def test_data_that_are_refused() -> None:
         GPC().predict_proba(X)
     with pytest.raises(DataError, match="NaN or infinity"):
         GPC(mc.Linear()).fit(np.array([[1e200], [-1e200]]), [0, 1])
+    with pytest.raises(DataError, match="GaussianProcessClassifier: sample_weight is as large as"):
+        GPC().fit(X, TWO, np.full(60, 1e300))
+    for theta in ([0.0], [np.nan, 0.0], "ab"):
+        with pytest.raises(ParameterError, match="is not a vector of 2 finite numbers"):
+            GPC(KERNEL, learn=False).fit(X, TWO).log_marginal_likelihood(theta)
     with pytest.raises(ValidityError, match=r"Precomputed\(\) is not valid"):
         GPC(mc.Precomputed()).fit(np.array([[1.0, 2.0], [2.0, 1.0]]), [0, 1])
 

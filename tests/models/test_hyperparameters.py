@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import mercer as mc
 from mercer.exceptions import NumericalWarning
 from mercer.models.hyperparameters import SearchSpace, warn_of
-from mercer.models.ranges import extent
+from mercer.models.ranges import Variance, extent
 from mercer.solvers import evidence
 
 Array = NDArray[np.floating[Any]]
@@ -21,7 +21,7 @@ X = np.column_stack([np.arange(5.0), [0.0, 10.0, 30.0, 70.0, 150.0]])
 
 
 def space_of(kernel: mc.Kernel, data: Any = X, variance: float = 1.0) -> SearchSpace:
-    return SearchSpace.of(kernel, kernel.prepare(data), variance)
+    return SearchSpace.of(kernel, kernel.prepare(data), Variance(variance))
 
 
 def bounds_of(kernel: mc.Kernel, data: Any = X, variance: float = 1.0) -> dict[str, list[float]]:
@@ -52,8 +52,8 @@ def test_names_and_starts_are_those_of_theta() -> None:
 
 def test_length_scales_lie_between_spacing_and_range_of_what_their_kernel_sees() -> None:
     assert bounds_of(mc.RBF([1.0, 20.0])) == {
-        "length_scale[0]": [0.1, 4e3],
-        "length_scale[1]": [1.0, 1.5e5],
+        "length_scale[0]": [0.1, 4e5],
+        "length_scale[1]": [1.0, 1.5e7],
     }
     assert bounds_of(mc.RBF().on(1)) == {"length_scale": [1.0, 1.5e5]}
     both = bounds_of(mc.RBF())

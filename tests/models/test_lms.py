@@ -12,9 +12,13 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -39,6 +43,8 @@ def exceptions_of_principle(estimator: mc.KernelLMS) -> dict[str, str]:
     """Checks that contradict what a configuration promises."""
     if estimator.method == "batch":
         return {}
+    if isinstance(estimator.kernel, mc.Precomputed):
+        return {"check_positive_only_tag_during_fit": "a Gram matrix minus its mean is not one"}
     reason = "a weight is a factor of one step; a row repeated takes a second step of its own"
     return {
         f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
@@ -207,8 +213,82 @@ def test_a_batch_can_be_continued_by_rows() -> None:
 
 def test_negative_eigenvalues_are_found() -> None:
     indefinite = mc.Precomputed(np.array([[1.0, 2.0], [2.0, 1.0]]))
-    with pytest.raises(ValidityError, match="negative eigenvalues"):
+    with pytest.raises(ValidityError, match=r"KernelLMS: gradient.*negative eigenvalues"):
         mc.KernelLMS(indefinite, method="batch", max_iter=1000).fit([[0], [1]], [1.0, -1.0])
+
+
+def indefinite(n: int) -> mc.Kernel:
+    """A similarity with k(x, x) = 1 and large negative eigenvalues."""
+    entries = np.random.default_rng(1).choice([-0.9, 0.9], size=(n, n))
+    symmetric = np.triu(entries, 1) + np.triu(entries, 1).T + np.eye(n)
+    return mc.Precomputed(symmetric)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"alpha": 0.01},
+        {"step_size": 1.5},
+        {"budget": mc.budgets.Remove(150)},
+        {"budget": mc.budgets.Remove(150, "smallest")},
+        {"budget": mc.budgets.Quantize(0.1)},
+    ],
+)
+def test_errors_that_grow_are_refused(settings: Any) -> None:
+    rows, y = np.arange(200)[:, None], np.random.default_rng(2).normal(size=200)
+    model = mc.KernelLMS(indefinite(200), max_iter=50, **settings)
+    with (
+        pytest.warns(NumericalWarning, match=r"has the eigenvalue -.*use a kernel"),
+        pytest.raises(ValidityError, match=r"errors grow, to .*Precomp.*use a kernel"),
+    ):
+        model.fit(rows, y)
+    assert not hasattr(model, "dual_coef_")
+
+
+def test_growing_errors_are_found_across_partial_fits_which_then_change_nothing() -> None:
+    y = np.random.default_rng(2).normal(size=200)
+    model = mc.KernelLMS(indefinite(200))
+    states: list[dict[str, Any]] = []
+
+    def stream() -> None:
+        for i in range(200):  # the Gram matrix of the first call, one row, is valid
+            states.append(dict(vars(model)))
+            model.partial_fit([[i]], y[i : i + 1])
+
+    with pytest.raises(ValidityError, match="errors grow") as found:
+        stream()
+    assert len(str(found.value)) < 500  # not the matrix
+    assert vars(model) == states[-1]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+@pytest.mark.parametrize("step_size", [1.999, "auto"])
+def test_a_valid_kernel_is_never_suspected(step_size: Any, scale: float) -> None:
+    # The largest steps, targets that change their sign, rows of very different lengths and
+    # weights: nothing drives errors further.
+    generator = np.random.default_rng(3)
+    lengths = 10.0 ** generator.uniform(-3, 3, size=(300, 1))
+    points = lengths * generator.normal(size=(300, 2))
+    y = scale * generator.choice([-1.0, 1.0], size=300)
+    weights = 1 / (points**2).sum(axis=1)
+    given = mc.FunctionKernel(lambda a, b: a @ b.T)  # of which mercer knows nothing
+    model = mc.KernelLMS(given, step_size, max_iter=3).fit(points[:150], y[:150], weights[:150])
+    model.partial_fit(points[150:], y[150:], weights[150:])
+    assert np.isfinite(model.dual_coef_).all()
+
+
+def test_a_small_budget_and_a_large_step_diverge_and_say_so() -> None:
+    model = mc.KernelLMS(RBF, 1.9, budget=mc.budgets.Remove(1))
+    with pytest.raises(ParameterError, match=r"errors grow.*step_size smaller than 1.9.*Remove"):
+        model.fit(np.zeros((50, 3)), np.ones(50))
+
+
+def test_a_negative_square_is_refused() -> None:
+    matrix_ = mc.Precomputed(np.diag([1.0, -1.0]))
+    with pytest.raises(ValidityError, match=r"k\(x, x\) = -1 at a row"):
+        mc.KernelLMS(matrix_).fit([[0], [1]], [1.0, 2.0])
 
 
 # Explicit features -------------------------------------------------------------------------------
@@ -222,8 +302,10 @@ FEATURE_MAPS: list[tuple[Any, mc.Kernel]] = [
     (squares, mc.Linear().warp(squares)),
     (mc.Polynomial(degree=2), mc.Polynomial(degree=2)),
 ]
-SAMPLER = RBFSampler(n_components=40, random_state=0).fit(X)
-FEATURE_MAPS.append((SAMPLER, mc.Linear().warp(SAMPLER.transform)))
+SAMPLER = RBFSampler(n_components=40, random_state=0)
+FITTED = clone(SAMPLER).fit(X)
+FEATURE_MAPS.append((SAMPLER, mc.Linear().warp(FITTED.transform)))
+FEATURE_MAPS.append((FrozenEstimator(FITTED), mc.Linear().warp(FITTED.transform)))
 
 
 @pytest.mark.parametrize(("feature_map", "kernel"), FEATURE_MAPS)
@@ -242,6 +324,52 @@ def test_features_and_kernel_agree(feature_map: Any, kernel: Any, method: Any, y
         primal.partial_fit(Z, y[:9])
         dual.partial_fit(Z, y[:9])
         np.testing.assert_allclose(primal.predict(X), dual.predict(X), rtol=1e-8, atol=1e-12)
+
+
+def test_a_transformer_is_cloned_and_fitted() -> None:
+    model = mc.KernelLMS(feature_map=StandardScaler(), step_size=0.01)
+    copy = clone(model)
+    model.fit(3 * X + 5, Y)
+    np.testing.assert_allclose(copy.fit(3 * X + 5, Y).predict(Z), model.predict(Z))
+    assert not hasattr(model.feature_map, "mean_")
+    np.testing.assert_allclose(model.feature_map_.mean_, (3 * X + 5).mean(axis=0))
+    scaled = (3 * X + 5 - (3 * X + 5).mean(axis=0)) / (3 * X).std(axis=0)
+    by_hand = mc.KernelLMS(mc.Linear(), step_size=0.01).fit(scaled, Y)
+    expected = by_hand.predict((Z - (3 * X + 5).mean(axis=0)) / (3 * X).std(axis=0))
+    np.testing.assert_allclose(model.predict(Z), expected, rtol=1e-9)
+    # Later rows do not refit it, rows of weight zero are not shown to it.
+    model.partial_fit(Z, np.zeros(9))
+    np.testing.assert_allclose(model.feature_map_.mean_, (3 * X + 5).mean(axis=0))
+    kept = np.arange(N) % 3 > 0
+    weighted = mc.KernelLMS(feature_map=StandardScaler()).fit(X, Y, kept.astype(float))
+    np.testing.assert_allclose(weighted.feature_map_.mean_, X[kept].mean(axis=0))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(Z), model.predict(Z))
+
+
+def test_parameters_of_a_transformer_are_searched() -> None:
+    search = GridSearchCV(
+        mc.KernelLMS(feature_map=RBFSampler(random_state=0)),
+        {"feature_map__n_components": [2, 60]},
+        cv=3,
+    )
+    search.fit(X, Y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] != scores[1]
+    assert len(search.best_estimator_.coef_) == search.best_params_["feature_map__n_components"]
+
+
+def test_features_keep_no_points_to_explain_by() -> None:
+    model = mc.KernelLMS(feature_map=squares).fit(X, Y)
+    with pytest.raises(ParameterError, match=r"none is kept with feature_map; read coef_"):
+        model.contributions(Z)
+
+
+def test_what_a_transformer_refuses_is_a_data_error() -> None:
+    with pytest.raises(DataError, match=r"(?s)KernelLMS: .*StandardScaler"):
+        mc.KernelLMS(feature_map=StandardScaler()).fit(np.full((5, 2), np.nan) * 1j, Y[:5])
+    with pytest.raises(ParameterError, match="is not a map"):
+        mc.KernelLMS(feature_map=StandardScaler).fit(X, Y)
 
 
 def test_sparse_features() -> None:
@@ -394,12 +522,30 @@ def test_units_of_the_targets_do_not_matter(method: Any, scale: float) -> None:
         ({"batch_size": 0}, "batch_size = 0"),
         ({"max_iter": 1.5}, "max_iter = 1.5"),
         ({"budget": 10}, "budget = 10"),
+        ({"step_size": np.array([0.1, 0.2])}, "step_size = array"),
+        ({"method": np.array(["batch", "batch"])}, "method = array"),
+        ({"random_state": "seed", "shuffle": True}, "random_state = 'seed'"),
+        ({"random_state": -1}, "random_state = -1"),
         ({"budget": mc.budgets.Remove(3), "method": "batch"}, 'no meaning with method="batch"'),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         mc.KernelLMS(**parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("y", [1.0, np.array(1.0), "one"])
+def test_a_target_alone_is_refused(y: Any) -> None:
+    for model in (mc.KernelLMS(), mc.KernelRidge(), mc.NadarayaWatson()):
+        with pytest.raises(DataError, match="is a single value; pass a list"):
+            model.fit(X[:1], y)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_later_rows_in_another_container_are_refused_by_name() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(DataError, match=r"KernelLMS\.partial_fit: rows cannot be joined"):
+        mc.KernelLMS().fit(X, Y).partial_fit(frame, Y)
 
 
 def test_later_rows_of_another_kind_are_refused_and_change_nothing() -> None:
@@ -429,6 +575,17 @@ def test_kernels_that_overflow_are_refused(method: Any) -> None:
         mc.KernelLMS(feature_map=mc.Linear(), method=method).fit(huge, [1.0, 2.0])
 
 
+@pytest.mark.parametrize("settings", [{"step_size": 0.1}, {"method": "batch", "tol": 1e-6}])
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_a_unit_of_weights_is_that_of_step_and_alpha(settings: Any, scale: float) -> None:
+    plain = mc.KernelLMS(RBF, alpha=0.5, **settings).fit(X, Y, WEIGHTS)
+    changed = {"alpha": 0.5 * scale} | settings
+    if "step_size" in settings:
+        changed["step_size"] = 0.1 / scale
+    scaled = mc.KernelLMS(RBF, **changed).fit(X, Y, WEIGHTS * scale)
+    np.testing.assert_allclose(scaled.predict(Z), plain.predict(Z), rtol=1e-9)
+
+
 @pytest.mark.parametrize("method", ["stochastic", "batch"])
 def test_one_row(method: Any) -> None:
     model = mc.KernelLMS(RBF, 1.0, method=method).fit([[1.0]], [2.0])
@@ -439,6 +596,8 @@ def test_an_unfitted_model() -> None:
     with pytest.raises(NotFittedError):
         mc.KernelLMS().predict(X)
     assert not hasattr(mc.KernelLMS(method="batch"), "partial_fit")
+    with pytest.raises(AttributeError, match=r'no partial_fit: with method="batch".*set_params'):
+        _ = mc.KernelLMS(method="batch").partial_fit
 
 
 # Interrupts and callbacks ------------------------------------------------------------------------

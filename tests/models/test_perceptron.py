@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Perceptron
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -23,8 +25,17 @@ X = RNG.normal(size=(N, 2))
 TWO = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
 THREE = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=N), [-0.5, 0.5])
 Z = RNG.normal(size=(11, 2))
+WEIGHTS = np.where(np.arange(N) % 5 == 2, 0.0, RNG.uniform(0.2, 3.0, size=N))
 RBF = mc.RBF(length_scale=0.7)
 K = matrix(rbf, X, length_scale=0.7)
+
+
+def exceptions_of_principle(estimator: mc.KernelPerceptron) -> dict[str, str]:
+    """Checks that contradict what a weight means."""
+    reason = "a weight is a factor of one step; a row repeated takes a second step of its own"
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
+    }
 
 
 @parametrize_with_checks(
@@ -32,7 +43,8 @@ K = matrix(rbf, X, length_scale=0.7)
         mc.KernelPerceptron(max_iter=30),
         mc.KernelPerceptron(averaged=True, max_iter=5),
         mc.KernelPerceptron(budget=mc.budgets.Remove(60), max_iter=5),
-    ]
+    ],
+    expected_failed_checks=exceptions_of_principle,
 )
 @pytest.mark.filterwarnings("ignore:KernelPerceptron. still:mercer.exceptions.NumericalWarning")
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
@@ -40,29 +52,39 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def naive_two(gram: Array, y: Array, passes: int) -> tuple[Array, Array, list[int]]:
+def naive_two(
+    gram: Array, y: Array, passes: int, weights: Any = None
+) -> tuple[Array, Array, list[int]]:
     """The last and the mean coefficients, and the mistakes, of a loop over single rows."""
+    w = np.ones(len(y)) if weights is None else weights
     coef, total, mistakes = np.zeros(len(y)), np.zeros(len(y)), []
     for _ in range(passes):
         for i in range(len(y)):
+            if w[i] == 0:
+                continue
             wrong = y[i] * sum(gram[i, j] * coef[j] for j in range(len(y))) <= 0
-            coef[i] += y[i] if wrong else 0
+            coef[i] += w[i] * y[i] if wrong else 0
             total += coef
             mistakes.append(int(wrong))
     return coef, total / len(mistakes), mistakes
 
 
-def naive_many(gram: Array, y: Any, classes: int, passes: int) -> tuple[Array, Array, list[int]]:
+def naive_many(
+    gram: Array, y: Any, classes: int, passes: int, weights: Any = None
+) -> tuple[Array, Array, list[int]]:
+    w = np.ones(len(y)) if weights is None else weights
     coef, total, mistakes = np.zeros((len(y), classes)), np.zeros((len(y), classes)), []
     for _ in range(passes):
         for i in range(len(y)):
+            if w[i] == 0:
+                continue
             scores = [sum(gram[i, j] * coef[j, c] for j in range(len(y))) for c in range(classes)]
             others = [c for c in range(classes) if c != y[i]]
             rival = max(others, key=lambda c: scores[c])
             wrong = scores[y[i]] <= scores[rival]
             if wrong:
-                coef[i, y[i]] += 1
-                coef[i, rival] -= 1
+                coef[i, y[i]] += w[i]
+                coef[i, rival] -= w[i]
             total += coef
             mistakes.append(int(wrong))
     return coef, total / len(mistakes), mistakes
@@ -72,14 +94,17 @@ def naive_many(gram: Array, y: Any, classes: int, passes: int) -> tuple[Array, A
 @pytest.mark.parametrize("averaged", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 7, 256])
 @pytest.mark.parametrize("passes", [1, 3])
-def test_mini_batches_are_the_loop(averaged: bool, batch_size: int, passes: int) -> None:
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_mini_batches_are_the_loop(
+    averaged: bool, batch_size: int, passes: int, weights: Any
+) -> None:
     signs = np.where(TWO == "same", 1.0, -1.0)
     settings: Any = {"averaged": averaged, "batch_size": batch_size, "max_iter": passes}
-    two = mc.KernelPerceptron(RBF, **settings).fit(X, TWO)
-    three = mc.KernelPerceptron(RBF, **settings).fit(X, THREE)
+    two = mc.KernelPerceptron(RBF, **settings).fit(X, TWO, weights)
+    three = mc.KernelPerceptron(RBF, **settings).fit(X, THREE, weights)
     for model, found in (
-        (two, naive_two(K, signs, passes)),
-        (three, naive_many(K, THREE, 3, passes)),
+        (two, naive_two(K, signs, passes, weights)),
+        (three, naive_many(K, THREE, 3, passes, weights)),
     ):
         last, mean, mistakes = found
         coef = mean if averaged else last
@@ -95,13 +120,50 @@ def test_mini_batches_are_the_loop(averaged: bool, batch_size: int, passes: int)
 @pytest.mark.parametrize("y", [TWO, THREE])
 def test_partial_fits_are_one_pass(averaged: bool, y: Any) -> None:
     whole = mc.KernelPerceptron(RBF, averaged=averaged)
-    whole.partial_fit(X, y, classes=np.unique(y))
+    whole.partial_fit(X, y, np.unique(y), WEIGHTS)
     parts = mc.KernelPerceptron(RBF, averaged=averaged)
     for rows in (slice(0, 1), slice(1, 20), slice(20, N)):
-        parts.partial_fit(X[rows], y[rows], classes=np.unique(y))
+        parts.partial_fit(X[rows], y[rows], np.unique(y), sample_weight=WEIGHTS[rows])
     np.testing.assert_allclose(parts.dual_coef_, whole.dual_coef_, rtol=1e-12)
     np.testing.assert_array_equal(parts.learning_curve_, whole.learning_curve_)
     np.testing.assert_array_equal(parts.predict(Z), whole.predict(Z))
+
+
+def test_weights_are_those_of_a_linear_perceptron() -> None:
+    kept = WEIGHTS > 0
+    peer = Perceptron(fit_intercept=False, shuffle=False, max_iter=4, tol=None)
+    peer.fit(X[kept], TWO[kept], sample_weight=WEIGHTS[kept])
+    with pytest.warns(NumericalWarning, match="still mistakes"):
+        model = mc.KernelPerceptron(mc.Linear(), max_iter=4).fit(X, TWO, WEIGHTS)
+    np.testing.assert_allclose(model.decision_function(Z), peer.decision_function(Z), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:KernelPerceptron. still:mercer.exceptions.NumericalWarning")
+@pytest.mark.parametrize("budget", [None, mc.budgets.Remove(7), mc.budgets.Quantize(0.3)])
+def test_a_row_of_weight_zero_is_absent(budget: Any) -> None:
+    settings: Any = {"budget": budget, "max_iter": 3, "shuffle": True, "random_state": 0}
+    kept = WEIGHTS > 0
+    default = mc.RBF(length_scale="scale")
+    model = mc.KernelPerceptron(default, **settings).fit(X, THREE, WEIGHTS)
+    fewer = mc.KernelPerceptron(default, **settings).fit(X[kept], THREE[kept], WEIGHTS[kept])
+    np.testing.assert_allclose(model.dual_coef_, fewer.dual_coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.points_.data, fewer.points_.data)
+    np.testing.assert_array_equal(model.learning_curve_, fewer.learning_curve_)
+    # A class that only such rows have is absent too.
+    labels = np.where(kept, TWO, "never")
+    only = mc.KernelPerceptron(RBF, **settings).fit(X, labels, WEIGHTS)
+    assert only.classes_.tolist() == ["other", "same"]
+    only.partial_fit(X, labels, sample_weight=WEIGHTS)
+    with pytest.raises(DataError, match=r"one class only.*positive weight"):
+        mc.KernelPerceptron(RBF).fit(X, TWO, TWO == "same")
+    with pytest.raises(DataError, match="never"):
+        only.partial_fit(X, labels)
+    for labels_ in (X[:, 0], np.full(N, np.nan)):
+        with pytest.raises(DataError, match="Pass one label for each row"):
+            mc.KernelPerceptron(RBF).fit(X, labels_)
+    for weights in (-WEIGHTS, np.zeros(N), WEIGHTS[:5], np.full(N, np.nan)):
+        with pytest.raises(DataError, match="one finite weight >= 0"):
+            mc.KernelPerceptron(RBF).fit(X, TWO, weights)
 
 
 @pytest.mark.parametrize("margin", [0.05, 0.2])
@@ -220,3 +282,11 @@ def test_an_interrupted_fit_keeps_the_rows_it_saw(monkeypatch: pytest.MonkeyPatc
     expected = mc.KernelPerceptron(RBF).partial_fit(X[:20], TWO[:20], classes=np.unique(TWO))
     np.testing.assert_array_equal(model.predict(Z), expected.predict(Z))
     assert model.learning_curve_.shape == (20,)
+
+
+def test_what_is_missing_says_why() -> None:
+    model = mc.KernelPerceptron(mc.Precomputed())
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match=r"no partial_fit: rows of a given matrix.*use Prec"):
+        _ = model.partial_fit
+    assert "classes" in inspect.signature(mc.KernelPerceptron.partial_fit).parameters

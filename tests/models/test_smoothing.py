@@ -178,6 +178,14 @@ def test_far_from_the_data_is_the_nearest_target(degree: Any, dtype: Any) -> Non
     np.testing.assert_allclose(model.predict(far), Y[nearest], rtol=1e-6)
 
 
+def test_lines_far_from_all_data_are_constants() -> None:
+    # Seen from there all points are equally near, and a line through them would go on for ever.
+    model = mc.NadarayaWatson(RBF, degree=1, bandwidth=None).fit(X, Y)
+    far = [[1e300, 0.0], [-1e200, 1e200]]
+    assert (np.abs(model.predict(far)) <= np.abs(Y).max()).all()
+    np.testing.assert_allclose(model.contributions(far).prediction, model.predict(far))
+
+
 def test_strings_that_share_nothing_get_the_mean() -> None:
     words = ["abab", "baba", "cccc"]
     model = mc.NadarayaWatson(mc.Spectrum(2), bandwidth=None).fit(words, [1.0, 2.0, 6.0])
@@ -233,6 +241,10 @@ def test_bad_parameters_and_data() -> None:
         mc.NadarayaWatson(degree=2).fit(X, Y)  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="length_scale"):
         mc.NadarayaWatson(bandwidth=0.5).fit(X, Y)  # type: ignore[arg-type]
+    several: Any = np.array([0.5, 1.0])
+    for settings in ({"degree": several}, {"bandwidth": several}):
+        with pytest.raises(ParameterError, match="array"):
+            mc.NadarayaWatson(**settings).fit(X, Y)
     with pytest.raises(ParameterError, match="coordinates"):
         mc.NadarayaWatson(mc.Precomputed(), degree=1).fit(np.eye(3), [1.0, 2.0, 3.0])
     with pytest.raises(DataError, match="at least two rows"):

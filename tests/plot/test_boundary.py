@@ -152,3 +152,10 @@ def test_bad_input_is_refused() -> None:
 def test_other_models_are_refused() -> None:
     with pytest.raises(ParameterError, match="KMeans is neither a classifier nor a"):
         draw(KMeans(3, n_init=1, random_state=0).fit(X), X)
+
+
+def test_a_constant_is_drawn_without_its_rounding() -> None:
+    for level in (0.0, 3.0, 1e12):
+        flat = mc.KernelRidge(mc.RBF()).fit(X, np.full(40, level))
+        low, high = draw(flat, X).surface.surface_.get_clim()
+        assert high - low > 0.1 * level

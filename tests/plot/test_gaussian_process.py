@@ -110,7 +110,11 @@ def test_a_model_without_standard_deviations_is_refused() -> None:
         draw(mc.KernelRidge(mc.RBF()).fit(X, Y), X)
 
 
-@pytest.mark.parametrize("data", [X.ravel(), np.zeros((4, 2)), np.zeros((2, 1, 1))])
+def test_one_column_may_be_a_vector() -> None:
+    np.testing.assert_array_equal(draw(MODEL, X.ravel()).mean, draw(MODEL, X).mean)
+
+
+@pytest.mark.parametrize("data", [np.zeros((4, 2)), np.zeros((2, 1, 1))])
 def test_one_input_is_needed(data: Any) -> None:
     with pytest.raises(DataError, match=r"1 column\(s\) can be drawn; pass data of shape \(n, 1\)"):
         draw(MODEL, data)

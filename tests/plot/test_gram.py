@@ -114,3 +114,8 @@ def test_bad_input_is_refused() -> None:
         draw(mc.Linear(), np.full((3, 1), 1e300))
     with pytest.raises(DataTypeError, match="y cannot be sorted"):
         draw(RBF, LINE[:4], [None, "a", None, "b"])
+
+
+def test_one_point_is_not_several() -> None:
+    display = mc.plot.GramDisplay.from_kernel(mc.RBF(), [[0.0]])
+    assert display.ax_.get_xlabel() == "1 point, similar ones together"

@@ -87,3 +87,17 @@ def test_errors_are_finite_numbers(errors: Any) -> None:
 
 def test_one_row() -> None:
     assert draw(Regressor(ERRORS[:1]).fit()).recent.shape == (1,)
+
+
+def test_a_model_that_had_nothing_to_learn_is_refused_with_the_reason() -> None:
+    model = mc.KernelLMS(method="batch", alpha=1.0).fit([[0.0], [1.0]], [0.0, 0.0])
+    with pytest.raises(DataError, match="KernelLMS took no step"):
+        draw(model)
+
+
+def test_few_decades_are_labelled_by_plain_numbers() -> None:
+    display = mc.plot.LearningCurveDisplay.from_errors([1.0] * 50 + [0.1] * 150, window=10)
+    display.figure_.draw_without_rendering()
+    shown = [tick.get_text() for tick in display.ax_.get_yticklabels()]
+    assert {"0.1", "0.2", "0.5", "1"} <= set(shown)
+    assert not any(tick.get_text() for tick in display.ax_.get_yticklabels(minor=True))

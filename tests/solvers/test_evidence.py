@@ -89,9 +89,14 @@ def test_reports_and_stops() -> None:
         gradient = [2 * (x - 1) + 400 * x * (x * x - y), 200 * (y - x * x)]
         return -((1 - x) ** 2) - 100 * (y - x * x) ** 2, -np.array(gradient)
 
-    def report(theta: Array, value: float) -> bool:
-        seen.append(value)
-        assert rosenbrock(theta)[0] == value
+    def report(found: evidence.Optimum) -> bool:
+        assert found.n_iter == len(seen)  # the first report is that of the start
+        seen.append(found.value)
+        value, gradient = rosenbrock(found.theta)
+        assert found.value == value
+        assert found.gradient_norm == pytest.approx(
+            np.abs(np.clip(found.theta + gradient, -5, 5) - found.theta).max()
+        )
         return len(seen) == 5
 
     bounds = np.tile([-5.0, 5.0], (2, 1))
@@ -100,6 +105,9 @@ def test_reports_and_stops() -> None:
     assert seen == sorted(seen)
     assert not stopped.converged
     assert stopped.value == seen[-1]
+    assert stopped.n_iter == 4
+    start = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, report=lambda found: True)
+    assert (start.n_iter, start.n_evaluations, start.converged) == (0, 1, False)
     short = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, max_iter=3)
     assert not short.converged
     assert short.n_iter == 3

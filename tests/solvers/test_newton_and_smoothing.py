@@ -113,12 +113,11 @@ def test_a_matrix_that_is_far_from_positive_is_refused() -> None:
 def pinball(y: Array, level: float) -> Terms:
     n = len(y)
     one = np.ones(n)
-    return Terms(np.arange(n), np.ones((n, 1)), y, -level * one, (1 - level) * one, one)
+    return Terms(np.arange(n), y, -level * one, (1 - level) * one, one)
 
 
 def solved(G: Array, terms: Terms, alpha: float, fit_intercept: bool) -> State:
-    k = terms.mix.shape[1]
-    start = (np.zeros((len(G), k)), np.zeros(k))
+    start = (np.zeros((len(G), 1)), np.zeros(1))
     *_, last = smoothing.minimise(
         G, terms, alpha, start, fit_intercept=fit_intercept, tol=1e-10, max_iter=500
     )
@@ -166,7 +165,6 @@ def test_weights_are_repetitions_of_terms() -> None:
     weighted = pinball(y, 0.4)
     weighted = Terms(
         weighted.rows,
-        weighted.mix,
         y,
         weights * weighted.low,
         weights * weighted.high,
@@ -174,7 +172,7 @@ def test_weights_are_repetitions_of_terms() -> None:
     )
     rows = np.repeat(np.arange(N), weights)
     many = pinball(y[rows], 0.4)
-    repeated = Terms(rows, many.mix, many.location, many.low, many.high, many.weight)
+    repeated = Terms(rows, many.location, many.low, many.high, many.weight)
     found = [solved(G, terms, 0.1, True) for terms in (weighted, repeated)]
     np.testing.assert_allclose(found[0].scaled, found[1].scaled, atol=1e-9)
     np.testing.assert_allclose(found[0].intercept, found[1].intercept, atol=1e-9)
@@ -198,8 +196,6 @@ def test_outputs_in_order_are_left_alone() -> None:
         0.0,
         True,
     )
-    terms = pinball(np.tile(y, 2), 0.5)
     options = {"fit_intercept": True, "tol": 1e-8, "max_iter": 100}
-    assert not list(
-        quantiles.minimise_in_order(G, terms, 1.0, both, np.array([0.2, 0.8]), **options)
-    )
+    levels = np.array([0.2, 0.8])
+    assert not list(quantiles.minimise_in_order(G, y, np.ones(N), levels, 1.0, both, **options))

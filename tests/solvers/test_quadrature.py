@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
+from scipy.stats import multivariate_normal
 
 from mercer.solvers import quadrature
 
@@ -84,6 +85,67 @@ def test_the_softmax_mean(n_classes: int, deviation: float, nodes: int, toleranc
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
 
 
+@pytest.mark.parametrize("deviation", [3.0, 30.0])
+def test_three_classes_under_wide_gaussians_against_a_fine_grid(deviation: float) -> None:
+    mean, covariance = gaussians(3, deviation)
+    step = 0.5 / (2 * deviation)  # the softmax varies over lengths of one
+    axis = np.arange(-6.5, 6.5, step)
+    weights = np.exp(-(axis**2) / 2)
+    weights /= weights.sum()
+    found = quadrature.softmax_mean(mean, covariance)
+    for m, c, shares in zip(mean[:3], covariance[:3], found, strict=False):
+        to_last = np.array([[1.0, 0, -1], [0, 1, -1]])
+        root = np.linalg.cholesky(to_last @ c @ to_last.T)
+        u, v = np.meshgrid(axis, axis, indexing="ij")
+        first, second = (to_last @ m)[:, None, None] + np.tensordot(root, [u, v], axes=1)
+        peak = np.maximum(np.maximum(first, second), 0)
+        parts = np.exp(np.array([first, second, np.zeros_like(first)]) - peak)
+        expected = np.einsum("cij,i,j->c", parts / parts.sum(axis=0), weights, weights)
+        np.testing.assert_allclose(shares, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("deviation", [1e4, 1e8])
+def test_three_classes_under_very_wide_gaussians_are_normal_probabilities(deviation: float) -> None:
+    """The softmax is then the largest argument: a probability of two signs."""
+    mean, covariance = gaussians(3, deviation, seed=1)
+    mean[0] = 0.0
+    found = quadrature.softmax_mean(mean, covariance)
+    for m, c, shares in zip(mean, covariance, found, strict=True):
+        for k in range(3):
+            over = np.array([np.eye(3)[k] - np.eye(3)[j] for j in range(3) if j != k])
+            law = multivariate_normal(np.zeros(2), over @ c @ over.T / deviation**2)
+            assert shares[k] == pytest.approx(law.cdf(over @ m / deviation), abs=1e-5)
+
+
+def test_three_classes_where_one_or_both_dimensions_have_no_variance() -> None:
+    mean = np.array([[3.0, -1.0, 0.5], [900.0, 0.0, 1000.0]])
+    np.testing.assert_allclose(
+        quadrature.softmax_mean(mean, np.zeros((2, 3, 3))), softmax(mean, axis=1), atol=1e-5
+    )
+    along = np.array([1.0, 0.0, -2.0])
+    for deviation in (0.3, 5.0, 500.0):
+        covariance = deviation**2 * np.outer(along, along)
+        nodes = np.linspace(-8, 8, 400_001)
+        density = np.exp(-(nodes**2) / 2)
+        values = softmax(mean[0] + deviation * nodes[:, None] * along, axis=1)
+        expected = density @ values / density.sum()
+        found = quadrature.softmax_mean(mean[:1], covariance[None])[0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [4, 10])
+def test_more_classes_under_wide_gaussians(n_classes: int) -> None:
+    """Against random draws: five standard errors, of at most 60 shares: one alarm in 10,000."""
+    mean, covariance = gaussians(n_classes, 100.0)
+    found = quadrature.softmax_mean(mean, covariance)
+    rng = np.random.default_rng(2)
+    draws = rng.normal(size=(100_000, n_classes))
+    for m, c, shares in zip(mean, covariance, found, strict=True):
+        expected = softmax(m + draws @ np.linalg.cholesky(c).T, axis=1).mean(axis=0)
+        error = 5 * np.sqrt(0.25 / len(draws))
+        np.testing.assert_allclose(shares, expected, atol=0.01 + error)
+
+
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_the_softmax_mean_does_not_see_common_shifts(n_classes: int) -> None:
     mean, covariance = gaussians(n_classes, 1.0)
@@ -97,7 +159,7 @@ def test_two_classes_of_a_softmax_are_a_logistic_function_of_the_difference() ->
     difference = np.array([1.0, -1.0])
     expected = quadrature.logistic_mean(mean @ difference, covariance @ difference @ difference)
     found = quadrature.softmax_mean(mean, covariance)[:, 0]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n_classes", [3, 6])

@@ -9,8 +9,8 @@ from mercer.losses.base import (
     Loss,
     PiecewiseLinear,
     RegressionLoss,
-    check_convex,
 )
+from mercer.losses.checks import check_convex
 from mercer.losses.classification import Exponential, Hinge, Logistic, Multinomial, SquaredHinge
 from mercer.losses.regression import (
     Absolute,

@@ -6,18 +6,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError
 from mercer.kernels.tree import Parameterised
 
 Array = NDArray[np.floating[Any]]
 
 #: Largest exponent: beyond it a step of a solver is refused anyway, and products do not overflow.
 _LARGEST_EXPONENT = 300.0
-
-#: Numbers between which a user's loss is tried, together with the targets and their scale.
-_TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
-_TRIED_TARGETS = 25
 
 
 class Kink(NamedTuple):
@@ -54,6 +51,9 @@ class Loss(Parameterised):
 
     smooth: ClassVar[bool] = True
     is_convex: ClassVar[bool] = True
+
+    #: What to do instead of using a loss that is not convex.
+    remedy: ClassVar[str] = "pass a loss that is convex in f, such as mercer.losses.Huber()"
 
     def value(self, y: Any, f: Any) -> Array:
         """The loss of predicting f where y is true, element by element.
@@ -188,13 +188,13 @@ class RegressionLoss(Loss):
         float
             By default the weighted median.
         """
-        order = np.argsort(y)
-        mass = np.cumsum(weights[order])
-        return float(y[order][np.searchsorted(mass, mass[-1] / 2)])
+        return weighted_quantile(y, weights, 0.5)
 
 
 class ClassificationLoss(Loss):
     """Base of losses with targets -1 and +1; more classes are told apart one against the rest."""
+
+    remedy: ClassVar[str] = "pass a loss that is convex in f, such as mercer.losses.Logistic()"
 
     def probability(self, f: Array) -> Array:
         """The probability of +1 where the function has value f, for losses that estimate one.
@@ -210,6 +210,21 @@ class ClassificationLoss(Loss):
             Numbers between 0 and 1, increasing in f.
         """
         raise NotImplementedError(f"{type(self).__name__} estimates no probabilities")
+
+    def log_odds(self, f: Array) -> Array:
+        """The logarithm of the odds of +1, which stays exact where a probability is all but 1.
+
+        Parameters
+        ----------
+        f : ndarray
+            Values of the fitted function.
+
+        Returns
+        -------
+        ndarray
+            By default the logit of the probability.
+        """
+        return np.asarray(logit(self.probability(f)))
 
     @property
     def has_probability(self) -> bool:
@@ -273,6 +288,28 @@ class PiecewiseLinear(Loss):
         return np.where(outside | (rest > 1e-12), np.inf, total)
 
 
+def weighted_quantile(y: Array, weights: Array, level: float) -> float:
+    """The smallest target below or at which there is this part of the weights.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Targets.
+    weights : ndarray of shape (n,)
+        Their weights, positive.
+    level : float
+        A number between 0 and 1.
+
+    Returns
+    -------
+    float
+        One of the targets.
+    """
+    order = np.argsort(y)
+    mass = np.cumsum(weights[order])
+    return float(y[order][np.searchsorted(mass, level * mass[-1])])
+
+
 def exponential(f: Any) -> Array:
     """The exponential function with a cap on the exponent.
 
@@ -287,74 +324,6 @@ def exponential(f: Any) -> Array:
         exp(min(f, 300)).
     """
     return np.asarray(np.exp(np.minimum(f, _LARGEST_EXPONENT)))
-
-
-def check_convex(loss: Loss, y: Array, owner: str) -> None:
-    """Refuse a loss that is seen not to be convex, or whose derivative is not its own.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss, usually a user's.
-    y : ndarray of shape (n,)
-        Targets it will meet.
-    owner : str
-        In whose name to refuse.
-
-    Raises
-    ------
-    ParameterError
-        With two predictions between which the loss lies above its chord, or where the derivative
-        and the differences of the value disagree.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> mc.losses.check_convex(mc.losses.Squared(), np.array([0.0, 1.0]), "Example")
-    """
-    targets = np.unique(y)
-    targets = targets[np.linspace(0, len(targets) - 1, _TRIED_TARGETS).astype(int)]
-    spread = float(np.ptp(y)) or 1.0
-    grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + spread * _TRIALS / 10]))
-    first, second = (axis.ravel() for axis in np.meshgrid(grid, grid))
-    for target in targets:
-        same = np.full_like(first, target)
-        with np.errstate(all="ignore"):
-            ends = [np.asarray(loss.value(same, f), float) for f in (first, second)]
-            excess = np.asarray(loss.value(same, (first + second) / 2), float) - sum(ends) / 2
-        size = 1e-10 * (np.abs(ends[0]) + np.abs(ends[1]) + 1e-300)
-        bad = np.flatnonzero(np.isfinite(excess) & (excess > size))
-        if bad.size or not loss.is_convex:
-            worst = bad[np.argmax(excess[bad])] if bad.size else 0
-            raise ParameterError(
-                f"{owner}: loss = {loss!r} is not convex: for y = {target:g} its value half-way "
-                f"between f = {first[worst]:g} and f = {second[worst]:g} exceeds the mean of its "
-                f"values there by {excess[worst]:.3g}; pass a loss that is convex in f, such as "
-                "mercer.losses.Huber()."
-            )
-        _check_derivative(loss, float(target), grid, owner)
-
-
-def _check_derivative(loss: Loss, target: float, grid: Array, owner: str) -> None:
-    """For a convex function, secants lie between the derivatives at their ends."""
-    left, right = grid[:-1], grid[1:]
-    same = np.full_like(left, target)
-    with np.errstate(all="ignore"):
-        low, high = (np.asarray(loss.derivative(same, f), float) for f in (left, right))
-        ends = [np.asarray(loss.value(same, f), float) for f in (left, right)]
-        secant = (ends[1] - ends[0]) / (right - left)
-        rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1])) / (right - left)
-    slack = rounding + 1e-6 * (np.abs(low) + np.abs(high)) + 1e-12
-    bad = np.flatnonzero((secant < low - slack) | (secant > high + slack))
-    if bad.size:
-        at = bad[0]
-        raise ParameterError(
-            f"{owner}: loss = {loss!r} has a derivative that is not that of its value: for "
-            f"y = {target:g} the value rises by {secant[at]:.4g} per unit between "
-            f"f = {left[at]:g} and f = {right[at]:g}, where the derivative is {low[at]:.4g} and "
-            f"{high[at]:.4g}; correct derivative(y, f)."
-        )
 
 
 def refuse_targets(owner: str, loss: Loss, bad: NDArray[np.bool_], y: Array, rule: str) -> None:

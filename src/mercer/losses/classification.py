@@ -52,6 +52,10 @@ class Logistic(ClassificationLoss):
         """The logistic function of f."""
         return np.asarray(expit(f))
 
+    def log_odds(self, f: Array) -> Array:
+        """The value f itself."""
+        return f
+
 
 class Multinomial(Loss):
     """The negative log-likelihood of several classes, log sum_c exp(f_c) - f_y.
@@ -169,3 +173,7 @@ class Exponential(ClassificationLoss):
     def probability(self, f: Array) -> Array:
         """The logistic function of 2 f."""
         return np.asarray(expit(2 * f))
+
+    def log_odds(self, f: Array) -> Array:
+        """The double of f."""
+        return 2 * f

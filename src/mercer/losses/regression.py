@@ -17,7 +17,10 @@ from mercer.losses.base import (
     RegressionLoss,
     exponential,
     refuse_targets,
+    weighted_quantile,
 )
+
+_LOGARITHM_OF_LARGEST = float(np.log(np.finfo(np.float64).max))
 
 
 class Squared(RegressionLoss):
@@ -192,6 +195,10 @@ class Pinball(RegressionLoss, PiecewiseLinear):
         level = np.broadcast_to(self.quantile, np.broadcast_shapes(target.shape, self._shape))
         return [Kink(np.broadcast_to(target, level.shape), -level, 1 - level)]
 
+    def start(self, y: Array, weights: Array) -> float:
+        """The weighted quantile, the middle one of several."""
+        return weighted_quantile(y, weights, float(np.median(self.levels)))
+
     @property
     def _shape(self) -> tuple[int, ...]:
         return np.shape(self.quantile)
@@ -201,8 +208,8 @@ class _LogLink(RegressionLoss):
     """Losses of a positive mean, exp(f)."""
 
     def mean(self, f: Array) -> Array:
-        """The mean, exp(f)."""
-        return exponential(f)
+        """The mean, exp(f), at most the largest number there is."""
+        return np.asarray(np.exp(np.minimum(f, _LOGARITHM_OF_LARGEST)))
 
     def start(self, y: Array, weights: Array) -> float:
         """The logarithm of the weighted mean."""
@@ -265,18 +272,23 @@ class Gamma(_LogLink):
 
     def value(self, y: Any, f: Any) -> Array:
         """The loss, y exp(-f) + f."""
-        return np.asarray(y * exponential(-np.asarray(f)) + f)
+        return np.asarray(_ratio(y, f) + f)
 
     def derivative(self, y: Any, f: Any) -> Array:
         """One minus the ratio of target and mean."""
-        return np.asarray(1 - y * exponential(-np.asarray(f)))
+        return np.asarray(1 - _ratio(y, f))
 
     def curvature(self, y: Any, f: Any) -> Array:
         """The ratio of target and mean."""
-        return np.asarray(y * exponential(-np.asarray(f)))
+        return _ratio(y, f)
 
     def conjugate(self, y: Any, s: Any) -> Array:
         """The conjugate, -(1 - s) (1 + log(y / (1 - s))) for s <= 1."""
         rest = np.maximum(1 - np.asarray(s), 0.0)
         inside = np.asarray(s) <= 1
         return np.where(inside, xlogy(rest, rest) - rest - xlogy(rest, y), np.inf)
+
+
+def _ratio(y: Any, f: Any) -> Array:
+    """The ratio of target and mean, y exp(-f), with a cap on its logarithm, not on that of f."""
+    return exponential(np.log(y) - f)

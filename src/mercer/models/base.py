@@ -21,6 +21,24 @@ from mercer.kernels.stationary import RBF
 Array = NDArray[np.floating[Any]]
 
 _PREFIX = "kernel__"
+_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """The repr of a value for a message; that of a matrix would fill pages.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    str
+        At most about 100 characters.
+    """
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 class KernelEstimator(BaseEstimator):
@@ -168,6 +186,11 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "call fit(X, y)."
             )
+        if np.isscalar(y) or (isinstance(y, np.ndarray) and not y.ndim):
+            raise DataError(
+                f"{type(self).__name__}: y = {y!r} is a single value; pass a list or an array, "
+                "with one target for each row of X."
+            )
         remedy = "Pass finite numbers as y; drop the rows that have no target."
         with as_data_errors(type(self).__name__, remedy):
             targets: Array = check_array(
@@ -177,7 +200,7 @@ class KernelEstimator(BaseEstimator):
                 input_name="y",
                 estimator=self,
             )
-        if targets.ndim == 0 or len(targets) != n:
+        if len(targets) != n:
             raise DataError(
                 f"{type(self).__name__}: y has shape {targets.shape} but X has {n} rows; "
                 "pass one target, or one row of targets, for each row of X."
@@ -209,3 +232,20 @@ class KernelEstimator(BaseEstimator):
         for name in waiting:
             shown.pop(name, None)
         return shown
+
+
+def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
+    """Refuse labels of a single class, which tell nothing from anything.
+
+    Parameters
+    ----------
+    owner : str
+        In whose name to refuse.
+    classes : ndarray
+        The classes of the rows that count, each once.
+    """
+    if len(classes) < 2:
+        raise DataError(
+            f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "
+            "weight; pass data with at least two classes."
+        )

@@ -25,35 +25,16 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.exceptions import ParameterError, ValidityError
+from mercer.models.expansion import Batch, Plan
 
 if TYPE_CHECKING:
-    from mercer.models.expansion import Batch, BudgetedSweep
+    from mercer.models.expansion import BudgetedSweep
 
 __all__ = ["Budget", "Project", "Quantize", "Remove"]
 
 Array = NDArray[np.floating[Any]]
-Places = NDArray[np.intp]
 
 _RIDGE = 1e-10
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What a budget will do in a mini-batch, known before the errors are.
-
-    Attributes
-    ----------
-    target : ndarray of shape (b,)
-        The column that receives the term of each row.
-    gone : ndarray of shape (m + b,)
-        The step in which each column leaves, after the error of that step; b if it stays.
-    members : ndarray
-        The columns in the dictionary at the end, oldest first.
-    """
-
-    target: Places
-    gone: Places
-    members: Places
 
 
 class Budget(ABC):
@@ -132,18 +113,7 @@ class Remove(Budget):
             )
 
     def plan(self, batch: Batch) -> Plan | None:
-        """Say when the oldest points leave.
-
-        Parameters
-        ----------
-        batch : Batch
-            The rows, each of which adds a term.
-
-        Returns
-        -------
-        Plan or None
-            None if the smallest terms leave.
-        """
+        """Say when the oldest points leave."""
         if self.which == "smallest":
             return None
         b, m = len(batch.known), len(batch.columns) - len(batch.known)
@@ -158,19 +128,7 @@ class Remove(Budget):
         return Plan(target, gone, np.array(members, dtype=np.intp))
 
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
-        """Drop a point if the dictionary is full, then add the term.
-
-        Parameters
-        ----------
-        sweep : BudgetedSweep
-            The mini-batch, with its dictionary.
-        row : int
-            The row of x in the mini-batch.
-        column : int
-            The column that x has, or would have, in the dictionary.
-        increment : ndarray of shape (n_outputs,)
-            The coefficient.
-        """
+        """Drop a point if the dictionary is full, then add the term."""
         if column not in sweep.members:
             while len(sweep.members) >= self.size:
                 sweep.drop(self._victim(sweep))
@@ -219,19 +177,7 @@ class Project(Budget):
         _check_size(self)
 
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
-        """Add the term; if the dictionary is full, project one term on the others.
-
-        Parameters
-        ----------
-        sweep : BudgetedSweep
-            The mini-batch, with its dictionary.
-        row : int
-            The row of x in the mini-batch.
-        column : int
-            The column that x has, or would have, in the dictionary.
-        increment : ndarray of shape (n_outputs,)
-            The coefficient.
-        """
+        """Add the term; if the dictionary is full, project one term on the others."""
         if column not in sweep.members:
             while len(sweep.members) > self.size:  # a dictionary from before a smaller budget
                 self._replace(sweep, sweep.members, np.zeros_like(increment), None)
@@ -302,18 +248,7 @@ class Quantize(Budget):
             )
 
     def plan(self, batch: Batch) -> Plan:
-        """Say which centre receives the term of each row.
-
-        Parameters
-        ----------
-        batch : Batch
-            The rows, each of which adds a term.
-
-        Returns
-        -------
-        Plan
-            No centre leaves.
-        """
+        """Say which centre receives the term of each row."""
         b, m = len(batch.known), len(batch.columns) - len(batch.known)
         own = batch.diagonal[m:, None]
         squares = own + batch.diagonal - 2 * batch.block
@@ -334,19 +269,7 @@ class Quantize(Budget):
         return Plan(target, np.full(m + b, b), np.array(centres, dtype=np.intp))
 
     def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
-        """Add the term at the nearest centre, or at a new one.
-
-        Parameters
-        ----------
-        sweep : BudgetedSweep
-            The mini-batch, with its dictionary.
-        row : int
-            The row of x in the mini-batch.
-        column : int
-            The column that x has, or would have, in the dictionary.
-        increment : ndarray of shape (n_outputs,)
-            The coefficient.
-        """
+        """Add the term at the nearest centre, or at a new one."""
         centres = sweep.members
         if column not in centres:
             similar, own = sweep.block[row, centres], sweep.diagonal[column]

@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.hyperparameters import SearchSpace
+from mercer.models.ranges import Variance
 from mercer.solvers import laplace
 from mercer.solvers.laplace import Posterior
 
 Array = NDArray[np.floating[Any]]
+
+# Classes that can be separated are the likelier the steeper the functions, without end. With
+# deviations of 300, probabilities at the mode are 0 or 1, and Laplace's Gaussian is none any more.
+_LOGITS = Variance(usual=1.0, largest=1e5, open_above=True)
 
 
 class ClassificationEvidence:
@@ -53,10 +58,15 @@ class ClassificationEvidence:
         self.kernel, self.points, self.targets, self.weights = kernel, points, targets, weights
         self._latent: Array | None = None
 
+    @property
+    def theta(self) -> Array:
+        """The parameters to start from."""
+        return self.kernel.theta
+
     @cached_property
     def space(self) -> SearchSpace:
         """The free parameters; latent functions are on the scale of logits, about one."""
-        return SearchSpace.of(self.kernel, self.points, variance=1.0)
+        return SearchSpace.of(self.kernel, self.points, _LOGITS)
 
     def gram(self, kernel: Kernel) -> Array:
         """The matrix in float64: differences of likelihoods are too small for float32.

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
-    from mercer.models.budgets import Budget, Plan
+    from mercer.models.budgets import Budget
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -142,6 +142,25 @@ def _span(rows: Rows) -> slice | Rows:
     first, last = int(rows[0]), int(rows[-1]) + 1
     follow = last - first == len(rows) and (np.diff(rows) == 1).all()
     return slice(first, last) if follow else rows
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a budget will do in a mini-batch, known before the errors are.
+
+    Attributes
+    ----------
+    target : ndarray of shape (b,)
+        The column that receives the term of each row.
+    gone : ndarray of shape (m + b,)
+        The step in which each column leaves, after the error of that step; b if it stays.
+    members : ndarray
+        The columns in the dictionary at the end, oldest first.
+    """
+
+    target: Rows
+    gone: Rows
+    members: Rows
 
 
 class Batch:

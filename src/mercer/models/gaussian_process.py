@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from functools import cached_property
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,22 +13,20 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
-from mercer.kernels.stationary import RBF
+from mercer.kernels.points import Points
+from mercer.models.gaussian_process_base import GaussianProcess, blas_for
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
-from mercer.models.iterative import IterativeEstimator
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
-from mercer.models.posterior import Posterior, Scaling, prior_draws, require_covariance
-from mercer.models.representer import RepresenterModel
+from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.results import NormalPredictions
-from mercer.parallel import blas_threads
+from mercer.models.targets import Scaling, require_range
 from mercer.solvers.evidence import Optimum
 from mercer.solvers.gaussian import NOISE
-from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 
@@ -42,9 +40,7 @@ _CRITERIA = {
 _MATRICES = 2.1
 
 
-class GaussianProcessRegressor(
-    MultiOutputMixin, RegressorMixin, IterativeEstimator, RepresenterModel
-):
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess):
     r"""Gaussian process regression: a distribution over functions, conditioned on data.
 
     A priori f is a Gaussian process of mean zero and covariance k, and targets are
@@ -72,7 +68,9 @@ class GaussianProcessRegressor(
         out together with its copies, if it has a weight.
     normalize_y : bool, default=True
         Whether to work with (y - mean) / scale, where scale is the standard deviation of a target.
-        The kernel then describes these: a variance of 1 is the variance of y.
+        The kernel then describes these: a variance of 1 is the variance of y. A constant target
+        has the scale 1, and says nothing about variances: if all are constant (as a single row
+        is), kernel and noise stay where they start, and a warning says so.
     learn : bool, default=True
         Whether to learn hyper-parameters; otherwise kernel and noise are used as they are.
     n_restarts : int, default=0
@@ -162,10 +160,7 @@ class GaussianProcessRegressor(
 
     _posterior: Posterior
     _scaling: Scaling
-    _single: bool
     _log_volume: float
-    theta_: Array
-    theta_names_: tuple[str, ...]
 
     def __init__(
         self,
@@ -179,17 +174,16 @@ class GaussianProcessRegressor(
         max_iter: int = 200,
         random_state: Any = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            learn=learn,
+            n_restarts=n_restarts,
+            max_iter=max_iter,
+            random_state=random_state,
+        )
         self.noise = noise
         self.criterion = criterion
         self.normalize_y = normalize_y
-        self.learn = learn
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def _default_kernel(self) -> Kernel:
-        return 1.0 * RBF(length_scale="scale")
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -214,24 +208,22 @@ class GaussianProcessRegressor(
         with self._fitting():
             self._check_parameters()
             evidence, scaling = self._prepare(X, y, sample_weight)
-            with _blas(len(evidence.points)):
-                optimum = self._search(X, y, evidence, scaling)
+            with self._computing(len(evidence.points)):
+                optimum, doubt = self._optimum(X, y, evidence, scaling)
                 posterior = Posterior.at(evidence, optimum.theta)
-            self.__dict__.update(self._attributes(posterior, scaling))
+            self.__dict__.update(posterior.attributes(scaling))
             if self.kernel_.is_psd is not True:
                 self._check_validity(self.kernel_)
-            self.converged_, self.gradient_norm_ = optimum.converged, optimum.gradient_norm
-            self.n_iter_, self.n_evaluations_ = optimum.n_iter, optimum.n_evaluations
-            self.at_bounds_ = tuple(evidence.space.names_at(optimum, harmless=True))
-        doubt = posterior.gaussian.factor.complaint()
-        warn_of(type(self).__name__, evidence.space, optimum, doubt)
+            self._store_search(evidence.space, optimum)
+        complaint = posterior.gaussian.factor.complaint()
+        warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
         return self
 
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
         """Add rows at the hyper-parameters learned before, in O(n^2) for each.
 
         Kernel, noise, and the mean and scale of the targets stay what they are; the rest is what
-        a fit of all rows would give.
+        a fit of all rows would give. Where that needs jitter, all rows are factorised again.
 
         Parameters
         ----------
@@ -256,14 +248,27 @@ class GaussianProcessRegressor(
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
                 f"{self._posterior.gaussian.n_targets} target(s); pass as many."
             )
-        standard = self._scaling.apply(targets.reshape(len(points), -1))
-        factors = self._noise_of_new_rows(noise, len(points))
-        with _blas(len(self.points_)):
-            posterior = self._posterior.extended(points, standard, factors)
+        require_range(self, targets)
+        known = self._posterior.evidence.noise
+        factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
+        everything = self._with_further(points)
+        with self._computing(len(everything)):
+            standard = self._scaling.standardised(targets)
+            posterior = self._posterior.extended(everything, standard, factors)
         for name in ("loo_predictions_", "loo_log_density_"):
             self.__dict__.pop(name, None)
-        self.__dict__.update(self._attributes(posterior, self._scaling))
+        before = self.jitter_
+        self.__dict__.update(posterior.attributes(self._scaling))
+        if self.jitter_ > before:
+            complaint = posterior.gaussian.factor.complaint()
+            warn(f"{type(self).__name__}.update: {complaint}.", NumericalWarning)
         return self
+
+    def _with_further(self, points: Points) -> Points:
+        try:
+            return Points.concatenate([self.points_, points])
+        except DataError as error:
+            raise DataError(f"{type(self).__name__}.update: {error}") from None
 
     # Prediction ---------------------------------------------------------------------------------
 
@@ -308,16 +313,17 @@ class GaussianProcessRegressor(
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
-        noise = self._noise_of_predictions() if include_noise else 0.0
+        known = self._posterior.evidence.noise
+        noise = known.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
-            with _blas(len(self.points_)):
+            with blas_for(len(self.points_)):
                 covariance = self._posterior.covariance(points)
             covariance[np.diag_indices_from(covariance)] += noise
-            return mean, self._in_units_of_y(covariance, 2)
-        with _blas(len(self.points_)):
+            return mean, self._scaling.spread(covariance, 2)
+        with blas_for(len(self.points_)):
             variance = self._posterior.variance(points) + noise
-        return mean, self._in_units_of_y(np.sqrt(variance), 1)
+        return mean, self._scaling.spread(np.sqrt(variance), 1)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
@@ -340,62 +346,34 @@ class GaussianProcessRegressor(
         ndarray of shape (m, n_samples) or (m, n_targets, n_samples)
             One function in each column, without noise.
         """
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
+            raise ParameterError(
+                f"{type(self).__name__}.sample_y: n_samples = {n_samples!r} is not a whole number "
+                ">= 1; pass how many functions to draw, for example 5."
+            )
         rng = check_random_state(random_state)
         if not hasattr(self, "dual_coef_"):
             kernel = self._kernel_or_default(self.kernel)
             points = kernel.validate(X, owner=self)
             require_covariance(self, len(points))
-            with _blas(len(points)):
+            with blas_for(len(points)):
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
         require_covariance(self, len(points) + len(self.points_))
-        with _blas(len(self.points_)):
+        with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
-        return paths[:, 0] if self._single else paths
+        return self._scaling.shaped(paths)
 
     # Evidence -----------------------------------------------------------------------------------
 
-    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
-        """The log marginal likelihood of the fitted data at other hyper-parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
-
-        Returns
-        -------
-        float
-            Of y as it was given.
-        """
-        check_is_fitted(self)
-        with _blas(len(self.points_)):
-            posterior = Posterior.at(self._posterior.evidence, self._theta(theta))
+    def _evidence_at(self, theta: Array) -> float:
+        posterior = Posterior.at(self._posterior.evidence, theta)
         return posterior.log_likelihood() - self._log_volume
 
-    def log_marginal_likelihood_gradient(
-        self, theta: ArrayLike | None = None
-    ) -> tuple[float, Array]:
-        """The log marginal likelihood and its gradient in the hyper-parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
-
-        Returns
-        -------
-        value : float
-            The log marginal likelihood of y as it was given.
-        gradient : ndarray of shape (p,)
-            Its derivatives in theta.
-        """
-        check_is_fitted(self)
-        evidence = self._posterior.evidence
-        with _blas(len(self.points_)):
-            value, gradient = evidence.log_likelihood_with_gradient(self._theta(theta))
+    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
+        value, gradient = self._posterior.evidence.log_likelihood_with_gradient(theta)
         return value - self._log_volume, gradient
 
     @cached_property
@@ -403,19 +381,18 @@ class GaussianProcessRegressor(
         """Mean and variance of each target given all others."""
         check_is_fitted(self)
         gaussian = self._posterior.gaussian
-        with _blas(len(self.points_)):
+        with blas_for(len(self.points_)):
             residuals, variances = gaussian.leave_one_out()
-        standard = gaussian.targets - residuals
-        mean = standard * self._scaling.scale + self._scaling.mean
-        return NormalPredictions(self._shaped(mean), self._in_units_of_y(variances, 2))
+        mean = self._scaling.in_units_of_y(gaussian.targets - residuals)
+        return NormalPredictions(mean, self._scaling.spread(variances, 2))
 
     @cached_property
     def loo_log_density_(self) -> float:
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
-        volume = len(self.points_) * float(np.log(self._scaling.scale).sum())
-        with _blas(len(self.points_)):
-            return self._posterior.gaussian.loo_density() - volume
+        with blas_for(len(self.points_)):
+            density = self._posterior.gaussian.loo_density()
+        return density - self._scaling.log_volume(len(self.points_))
 
     # The search ---------------------------------------------------------------------------------
 
@@ -426,120 +403,40 @@ class GaussianProcessRegressor(
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
-        weights = self._validate_weights(sample_weight, targets)
-        self._single = targets.ndim == 1
-        targets = targets.reshape(len(targets), -1)
+        weights = self._validate_copies(sample_weight, targets)
+        require_range(self, targets)
         scaling = Scaling.of(targets, weights, self.normalize_y)
-        noise = Noise.read(self, self.noise, len(points), float(np.mean(scaling.squares)))
-        self._check_units(noise, scaling)
+        noise = Noise.read(self, self.noise, len(points), scaling.squares)
         if weights is not None:
             rows = np.flatnonzero(weights)
-            self._check_weights(noise)
+            noise.require_some(self)
             if len(rows) < len(points):
                 points, targets = points[rows], targets[rows]
             noise = noise.of_subset(rows, weights[rows])
         kernel = kernel.resolve(points, noise.weights)
         self.points_ = points
         self._check_validity(kernel)
-        return GaussianEvidence(kernel, points, scaling.apply(targets), noise), scaling
+        return GaussianEvidence(kernel, points, scaling.standardised(targets), noise), scaling
 
-    def _search(self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling) -> Optimum:
-        if not self.learn or not len(evidence.theta):
-            return Optimum.held(evidence.theta)
-        steps = 0
-        with self._iterations(X, y, None) as report:
-
-            def tell(theta: Array, value: float) -> bool:
-                nonlocal steps
-                taken, steps = steps, steps + 1  # the start is none
-                return report(
-                    lambda: (
-                        self._attributes(Posterior.at(evidence, theta), scaling)
-                        | {"n_iter_": taken}
-                    )
-                )
-
-            measure = _CRITERIA[self.criterion]
-            return evidence.space.maximise(
-                getattr(evidence, measure),
-                sketch=evidence.sketch(measure),
-                n_restarts=self.n_restarts,
-                random_state=self.random_state,
-                max_iter=self.max_iter,
-                report=tell,
+    def _optimum(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling
+    ) -> tuple[Optimum, str]:
+        """The best hyper-parameters, and what is doubtful about them."""
+        if self.learn and len(evidence.theta) and not evidence.targets.any():
+            return Optimum.held(evidence.theta), (
+                "y is constant, which says nothing about variances, so kernel and noise stay where "
+                "they start (pass the kernel that you expect, with learn=False and a noise)"
             )
-
-    def _attributes(self, posterior: Posterior, scaling: Scaling) -> dict[str, Any]:
-        """What a fit stores."""
-        evidence, gaussian = posterior.evidence, posterior.gaussian
-        noise = evidence.noise
-        rows = len(gaussian.targets) if noise.weights is None else float(noise.weights.sum())
-        volume = rows * float(np.log(scaling.scale).sum())
-        squares = scaling.squares
-        return {
-            "kernel_": evidence.kernel,
-            "noise_": _number(
-                noise.variance * squares if noise.factors is None else noise.factors * squares[0],
-                self._single and noise.factors is None,
-            ),
-            "points_": evidence.points,
-            "dual_coef_": self._shaped(gaussian.dual * scaling.scale),
-            "intercept_": _number(scaling.mean, self._single),
-            "y_scale_": _number(scaling.scale, self._single),
-            "log_marginal_likelihood_": posterior.log_likelihood() - volume,
-            "theta_": evidence.theta,
-            "theta_names_": evidence.names,
-            "jitter_": gaussian.factor.jitter,
-            "_posterior": posterior,
-            "_scaling": scaling,
-            "_log_volume": volume,
-            "_single": self._single,
-        }
-
-    # Shapes and units ---------------------------------------------------------------------------
-
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._single else values
-
-    def _in_units_of_y(self, values: Array, power: int) -> Array:
-        """What holds for standardised targets, for each target."""
-        scaled = values[..., None] * self._scaling.scale**power
-        return scaled[..., 0] if self._single else scaled
-
-    def _theta(self, theta: ArrayLike | None) -> Array:
-        if theta is None:
-            return self.theta_
-        vector = np.asarray(theta, dtype=np.float64)
-        if vector.shape != self.theta_.shape:
-            raise ParameterError(
-                f"{type(self).__name__}: theta has shape {vector.shape} and not "
-                f"{self.theta_.shape}; pass one number for each of "
-                f"{', '.join(self.theta_names_) or 'none'}."
-            )
-        return vector
-
-    def _noise_of_predictions(self) -> float:
-        if self._posterior.evidence.noise.factors is not None:
-            raise ParameterError(
-                f"{type(self).__name__}: include_noise=True, but the noise is known at the "
-                "training rows only; add the variances of the new rows yourself."
-            )
-        return self._posterior.evidence.noise.variance
-
-    def _noise_of_new_rows(self, noise: ArrayLike | None, number: int) -> Array | None:
-        known = self._posterior.evidence.noise.factors is not None
-        if known != (noise is not None):
-            need = "needs noise= with their variances" if known else "takes no noise="
-            raise ParameterError(
-                f"{type(self).__name__}.update {need}: the noise of the fitted rows is "
-                f"{'known row by row' if known else 'one number'}, so that of new rows must be too."
-            )
-        if noise is None:
-            return None
-        unit = float(np.mean(self._scaling.squares))
-        values = np.broadcast_to(np.asarray(noise, dtype=np.float64), (number,))
-        return Noise.read(self, values, number, unit).factors
+        measure = _CRITERIA[self.criterion]
+        optimum = self._search(
+            X,
+            y,
+            evidence,
+            getattr(evidence, measure),
+            lambda theta: Posterior.at(evidence, theta).attributes(scaling),
+            sketch=evidence.sketch(measure),
+        )
+        return optimum, ""
 
     # Checks -------------------------------------------------------------------------------------
 
@@ -550,48 +447,13 @@ class GaussianProcessRegressor(
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _CRITERIA))}."
             )
-        self._require_flags("normalize_y", "learn")
-        self._require_whole("n_restarts", 0, 5)
-        self._require_whole("max_iter", 1, 200)
+        self._require_flags("normalize_y")
+        self._check_learning()
         if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
             raise ParameterError(
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )
 
-    def _check_units(self, noise: Noise, scaling: Scaling) -> None:
-        """Variances in units of y squared mean different things for targets of different scale."""
-        held = not noise.learned or noise.bounds != (0.0, np.inf)
-        if held and not noise.is_none and scaling.differ:
-            raise ParameterError(
-                f"{type(self).__name__}: noise = {self.noise!r} is held in units of y squared, but "
-                "there are several targets, each with a scale of its own; standardise them and "
-                'pass normalize_y=False, or let noise="learn".'
-            )
-
-    def _check_weights(self, noise: Noise) -> None:
-        if noise.is_none:
-            raise ParameterError(
-                f"{type(self).__name__}: sample_weight has no meaning without noise, because a row "
-                "repeated says nothing new; pass a positive noise, or no weights."
-            )
-
     def _check_validity(self, kernel: Kernel) -> None:
         gram = gram_matrix(self, kernel, self.points_, _MATRICES)
         require_positive(self, kernel, gram, NOISE)
-
-    def _require_vectors(self, action: str) -> None:
-        """Refuse what needs k(x, x) of new rows, which a given matrix does not hold."""
-        if self.kernel_.input_tags()["pairwise"]:
-            raise DataError(
-                f"{type(self).__name__}.{action} needs the kernel of new rows with themselves, "
-                "which Precomputed() does not hold; use Precomputed(K) with row numbers as X."
-            )
-
-
-def _blas(n: int) -> AbstractContextManager[None]:
-    """As many BLAS threads as matrices of this order are worth."""
-    return blas_threads(1 if n < FEW_ROWS else None)
-
-
-def _number(values: Array, single: bool) -> Any:
-    return float(values[0]) if single else values

@@ -14,20 +14,14 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer import memory
 from mercer.exceptions import DataError, as_data_errors
-from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.kernels.stationary import RBF
 from mercer.models.classification_evidence import ClassificationEvidence
+from mercer.models.gaussian_process_base import GaussianProcess
 from mercer.models.grams import require_positive
 from mercer.models.hyperparameters import warn_of
-from mercer.models.iterative import IterativeEstimator
-from mercer.models.representer import RepresenterModel
-from mercer.parallel import blas_threads
 from mercer.solvers import quadrature
-from mercer.solvers.evidence import Optimum
 from mercer.solvers.gaussian import NOISE
 from mercer.solvers.laplace import Posterior
-from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
@@ -38,9 +32,11 @@ _BINARY_MATRICES = 3.2
 _SOFTMAX_MATRICES = 5.2
 # Numbers of a block of kernel values between training and new points.
 _BLOCK = 2**22
+# The share of training rows whose label may be another at the mode than on average.
+_DISAGREEMENT = 0.1
 
 
-class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEstimator):
+class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian-process classification, binary and multi-class, by Laplace's approximation.
 
     Latent functions are Gaussian processes with mean zero and the given kernel. Two classes share
@@ -96,8 +92,9 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     n_evaluations_ : int
         Evaluations of the marginal likelihood, of all starts together.
     converged_ : bool
-        Whether the search ended at a maximum and Newton's method at a mode; False after an
-        interrupt.
+        Whether the search ended at a maximum, Newton's method at a mode, and the Gaussian there
+        can stand for the posterior: averages over it give nearly all training rows the labels that
+        they have at the mode. False after an interrupt.
     gradient_norm_ : float
         Largest entry of the gradient of the marginal likelihood at ``theta_``, within the bounds.
     n_features_in_ : int
@@ -142,27 +139,8 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
     """
 
     classes_: Labels
-    theta_: Array
     _evidence: ClassificationEvidence
     _posterior: Posterior
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        *,
-        learn: bool = True,
-        n_restarts: int = 0,
-        max_iter: int = 200,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(kernel)
-        self.learn = learn
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.random_state = random_state
-
-    def _default_kernel(self) -> Kernel:
-        return 1.0 * RBF(length_scale="scale")
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -185,13 +163,21 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             The fitted estimator.
         """
         with self._fitting():
-            self._check_parameters()
+            self._check_learning()
             evidence = self._prepare(X, y, sample_weight)
-            with blas_threads(1 if len(evidence.targets) < FEW_ROWS else None):
-                found = self._search(X, y, evidence)
+            with self._computing(len(evidence.points)):
+                found = self._search(
+                    X,
+                    y,
+                    evidence,
+                    evidence.with_gradient,
+                    lambda theta: self._posterior_at(evidence, theta),
+                )
                 self.__dict__.update(self._posterior_at(evidence, found.theta))
-            self._store_search(evidence, found)
-        self._warn(evidence, found)
+                doubt = self._doubt()
+            self._store_search(evidence.space, found)
+            self.converged_ = found.converged and not doubt
+        warn_of(type(self).__name__, evidence.space, found, doubt)
         return self
 
     def _prepare(
@@ -201,7 +187,7 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
-        weights = self._validate_weights(sample_weight, labels)
+        weights = self._validate_copies(sample_weight, labels)
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)
             points, labels, weights = points[rows], labels[rows], weights[rows]
@@ -216,25 +202,6 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         evidence = ClassificationEvidence(kernel, points, targets, own)
         self._check_gram(evidence)
         return evidence
-
-    def _search(self, X: Any, y: Any, evidence: ClassificationEvidence) -> Optimum:
-        if not self.learn or not len(evidence.kernel.theta):
-            return Optimum.held(evidence.kernel.theta)
-        steps = 0
-        with self._iterations(X, y, None) as report:
-
-            def tell(theta: Array, value: float) -> bool:
-                nonlocal steps
-                taken, steps = steps, steps + 1  # the start is none
-                return report(lambda: self._posterior_at(evidence, theta) | {"n_iter_": taken})
-
-            return evidence.space.maximise(
-                evidence.with_gradient,
-                n_restarts=self.n_restarts,
-                random_state=self.random_state,
-                max_iter=self.max_iter,
-                report=tell,
-            )
 
     def _posterior_at(self, evidence: ClassificationEvidence, theta: Array) -> dict[str, Any]:
         """The fitted attributes at these parameters of the kernel."""
@@ -254,20 +221,27 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
             "_posterior": posterior,
         }
 
-    def _store_search(self, evidence: ClassificationEvidence, found: Optimum) -> None:
-        self.n_iter_, self.n_evaluations_ = found.n_iter, found.n_evaluations
-        self.gradient_norm_ = found.gradient_norm
-        self.converged_ = self._posterior.converged and found.converged
-        self.at_bounds_ = tuple(evidence.space.names_at(found, harmless=True))
-
-    def _warn(self, evidence: ClassificationEvidence, found: Optimum) -> None:
-        doubt = (
-            f"Newton's method stopped after {self._posterior.n_iter} steps without reaching the "
-            "mode of the latent functions (scale the data, or bound the kernel's amplitude with "
-            "Bounded(value, low, high))"
+    def _doubt(self) -> str:
+        """Why the approximation cannot be trusted; empty if it can."""
+        remedy = "scale the data, or bound the kernel's amplitude with Bounded(value, low, high)"
+        if not self._posterior.converged:
+            return (
+                f"Newton's method stopped after {self._posterior.n_iter} steps without reaching "
+                f"the mode of the latent functions ({remedy})"
+            )
+        if len(self.classes_) == 2 or self.kernel_.input_tags()["pairwise"]:
+            return ""
+        shares = quadrature.softmax_mean(
+            self._posterior.latent, np.concatenate(list(self._covariances(self.points_)))
         )
-        reached = self._posterior.converged
-        warn_of(type(self).__name__, evidence.space, found, "" if reached else doubt)
+        differ = self._posterior.latent.argmax(axis=1) != shares.argmax(axis=1)
+        if differ.mean() <= _DISAGREEMENT:
+            return ""
+        return (
+            f"Laplace's approximation fails: for {np.count_nonzero(differ)} of {len(differ)} "
+            "training rows the class that is likeliest on average is not that at the mode, because "
+            f"the latent functions vary too much ({remedy})"
+        )
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -309,13 +283,30 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         ndarray of shape (m, n_classes)
             Probabilities in the order of `classes_`; rows sum to 1.
         """
-        mean, covariance = self._latent(X)
+        mean, covariance = self._latent(X, "predict_proba")
         if mean.ndim > 1:
             return quadrature.softmax_mean(mean, covariance)
         variance = covariance[:, 0, 0]
         return np.column_stack(
             [quadrature.logistic_mean(sign * mean, variance) for sign in (-1, 1)]
         )
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Predict the logarithms of probabilities.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Logarithms of `predict_proba`.
+        """
+        with np.errstate(divide="ignore"):
+            logarithms: Array = np.log(self.predict_proba(X))
+        return logarithms
 
     def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
         """Mean and variance of the latent functions under the approximate posterior.
@@ -332,16 +323,16 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         variance : ndarray of shape (m,) or (m, n_classes)
             The variances.
         """
-        mean, covariance = self._latent(X)
+        mean, covariance = self._latent(X, "latent_mean_and_variance")
         variance = np.einsum("mcc->mc", covariance)
         return mean, variance.reshape(mean.shape)
 
-    def _latent(self, X: Any) -> tuple[Array, Array]:
+    def _latent(self, X: Any, action: str) -> tuple[Array, Array]:
         """Means, and covariances of shape (m, C, C)."""
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
         mean = np.asarray(self._function_values(points), dtype=np.float64)
-        self._check_diagonal()
+        self._require_vectors(action)
         return mean, np.concatenate(list(self._covariances(points)))
 
     def _covariances(self, points: Points) -> Iterator[Array]:
@@ -349,49 +340,19 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
         step = max(1, _BLOCK // self.dual_coef_.size)
         for start in range(0, len(points), step):
             part = points[start : start + step]
-            cross = np.asarray(self.kernel_(self.points_, part), dtype=np.float64)
+            cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
-            yield self._posterior.covariance(cross, prior)
+            # Transposed, it is in the order that LAPACK takes without a copy.
+            yield self._posterior.covariance(cross.T, prior)
 
     # Evidence -------------------------------------------------------------------------------------
 
-    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
-        """The approximate log marginal likelihood of the fitted data at other hyper-parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
-
-        Returns
-        -------
-        float
-            Laplace's approximation.
-        """
-        check_is_fitted(self)
-        kernel = self.kernel_ if theta is None else self.kernel_.with_theta(theta)
+    def _evidence_at(self, theta: Array) -> float:
+        kernel = self.kernel_.with_theta(theta)
         return self._evidence.posterior(self._evidence.gram(kernel)).log_evidence
 
-    def log_marginal_likelihood_gradient(
-        self, theta: ArrayLike | None = None
-    ) -> tuple[float, Array]:
-        """The approximate log marginal likelihood and its gradient in the hyper-parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,), optional
-            Hyper-parameters as in ``theta_``, which is what they are by default.
-
-        Returns
-        -------
-        value : float
-            Laplace's approximation.
-        gradient : ndarray of shape (p,)
-            Its derivatives in theta.
-        """
-        check_is_fitted(self)
-        at = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
-        return self._evidence.with_gradient(at)
+    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
+        return self._evidence.with_gradient(theta)
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -438,16 +399,3 @@ class GaussianProcessClassifier(ClassifierMixin, RepresenterModel, IterativeEsti
                 "infinity; scale the data, or use a kernel that grows less fast."
             )
         require_positive(self, evidence.kernel, gram, NOISE)
-
-    def _check_diagonal(self) -> None:
-        if self.kernel_.input_tags()["pairwise"]:
-            raise DataError(
-                f"{type(self).__name__}: probabilities need k(x, x) of the new points, which the "
-                "data of Precomputed() do not hold; use Precomputed(K), with K over training and "
-                "new points and row numbers as data."
-            )
-
-    def _check_parameters(self) -> None:
-        self._require_flags("learn")
-        self._require_whole("n_restarts", 0, 5)
-        self._require_whole("max_iter", 1, 200)

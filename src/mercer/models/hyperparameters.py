@@ -12,11 +12,13 @@ from sklearn.utils import check_random_state
 from mercer.exceptions import NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.ranges import Range, natural_range, noise_range, places
+from mercer.models.ranges import Range, Variance, natural_range, noise_range, places
 from mercer.solvers import evidence
 from mercer.solvers.evidence import Optimum
 
 Array = NDArray[np.floating[Any]]
+
+_UNIT = Variance()
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class SearchSpace:
     >>> import numpy as np
     >>> from mercer.models.hyperparameters import SearchSpace
     >>> k = 2.0 * mc.RBF(length_scale=0.5)
-    >>> space = SearchSpace.of(k, k.prepare([[0.0], [1.0], [4.0]]), variance=1.0)
+    >>> space = SearchSpace.of(k, k.prepare([[0.0], [1.0], [4.0]]))
     >>> space.names
     ('scale', 'length_scale')
     >>> np.exp(space.bounds[1]).round(6).tolist()
@@ -58,7 +60,7 @@ class SearchSpace:
     harmless: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, kernel: Kernel, points: Points, variance: float = 1.0) -> SearchSpace:
+    def of(cls, kernel: Kernel, points: Points, variance: Variance = _UNIT) -> SearchSpace:
         """The free parameters of a resolved kernel.
 
         Parameters
@@ -67,8 +69,8 @@ class SearchSpace:
             The kernel.
         points : Points
             The training points.
-        variance : float
-            The variance of the targets, or of the latent function: the scale of variances.
+        variance : Variance
+            The scale of variances, those of the targets or of latent functions.
 
         Returns
         -------

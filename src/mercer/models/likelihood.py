@@ -14,6 +14,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.hyperparameters import SearchSpace
 from mercer.models.noise import Noise
+from mercer.models.ranges import Variance
 from mercer.solvers.evidence import Sketch
 from mercer.solvers.gaussian import Gaussian
 from mercer.symmetry import LowerTriangle
@@ -55,7 +56,7 @@ class GaussianEvidence:
         """The free hyper-parameters, their bounds and where they start."""
         squares = (self.targets**2).mean(axis=1)
         variance = float(np.average(squares, weights=self.noise.weights)) or 1.0
-        space = SearchSpace.of(self.kernel, self.points, variance)
+        space = SearchSpace.of(self.kernel, self.points, Variance(variance))
         if not self.noise.learned:
             return space
         return space.with_variance("noise", self.noise.variance, variance, self.noise.bounds)

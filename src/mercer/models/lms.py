@@ -2,55 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import islice
 from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
+from mercer.models.availability import offered_unless
+from mercer.models.base import shown
+from mercer.models.batch_descent import LeastSquares, Trail
 from mercer.models.budgets import Budget
-from mercer.models.expansion import FeatureExpansion, KernelExpansion, Rows
+from mercer.models.expansion import FeatureExpansion, Rows
+from mercer.models.feature_maps import FeatureMapModel
 from mercer.models.iterative import Report
-from mercer.models.online import OnlineModel, Progress, can_see_more, silent
+from mercer.models.online import Lesson, Progress, silent, why_not_more
+from mercer.models.regression import KernelRegressor
+from mercer.models.stability import (
+    StepRule,
+    check_diagonal,
+    check_growth,
+    error_bounds,
+    warn_of_negative_directions,
+)
 from mercer.models.steps import Steps
-from mercer.solvers.descent import Descent, dual_descent, largest_eigenvalue, primal_descent
 
 Array = NDArray[np.floating[Any]]
 
 _METHODS = ("stochastic", "batch")
 _PASSES, _STEPS = 1, 1000
+_SAMPLE = 500  # rows on which a kernel that is not known to be valid is looked at
 
 
-@dataclass(frozen=True, eq=False)
-class _Lesson:
-    """Rows to learn from: in the pool they stand from `first` on."""
-
-    points: Points
-    targets: Array
-    weights: Array
-    is_vector: bool
-    first: int = 0
-
-    @property
-    def rows(self) -> Rows:
-        """The rows of the pool that count."""
-        return np.asarray(self.first + np.flatnonzero(self.weights > 0), dtype=np.intp)
+def _why_no_partial_fit(model: KernelLMS) -> str | None:
+    if model.method == "batch":
+        return (
+            'with method="batch" a step needs all rows; set_params(method="stochastic") goes on '
+            "from a batch by single rows"
+        )
+    return why_not_more(model)
 
 
-class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
+class KernelLMS(FeatureMapModel, KernelRegressor):
     r"""Kernel least mean squares: steps of gradient descent on squared errors.
 
     A step goes down the gradient of half the squared errors of the rows that it sees, plus
@@ -83,9 +82,10 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         does. For single rows only.
     feature_map : callable, transformer or Kernel, optional
         Explicit features phi, in place of `kernel`: a function of the data that returns an array
-        with a row for each, an object whose ``transform`` does, or a kernel with finitely many
-        features. The same steps are taken on coefficients of features, for the kernel
-        <phi(x), phi(z)>, and no point is kept.
+        with a row for each, a transformer, or a kernel with finitely many features. A transformer
+        is cloned, and fitted to the rows of the first call; wrap one that is fitted already in
+        `sklearn.frozen.FrozenEstimator` to keep it. The same steps are taken on coefficients of
+        features, for the kernel <phi(x), phi(z)>, and no point is kept.
     batch_size : int, optional
         Rows computed together when steps see one row each, by default 512, with a budget 128. It
         changes the time, not the result.
@@ -108,6 +108,8 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
         The points that carry coefficients, oldest first. Not with `feature_map`.
     coef_ : ndarray of shape (p,) or (p, n_targets)
         The coefficients of the features. Only with `feature_map`.
+    feature_map_ : callable, transformer or Kernel
+        The map used, a transformer being fitted. Only with `feature_map`.
     intercept_ : float
         Always 0.0; add a ``Constant`` to the kernel for an offset.
     kernel_ : Kernel
@@ -169,7 +171,6 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 
     step_size_: float
     learning_curve_: Array
-    coef_: Array
 
     def __init__(
         self,
@@ -232,12 +233,7 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
                     self._fit_rows(lesson, passes, report)
         return self
 
-    def _takes_single_rows(self) -> bool:
-        if self.method == "batch":
-            raise AttributeError('partial_fit needs method="stochastic"')
-        return can_see_more(self)
-
-    @available_if(_takes_single_rows)  # type: ignore[untyped-decorator]
+    @offered_unless(_why_no_partial_fit)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once each; the function so far is where it begins.
 
@@ -264,159 +260,98 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             self._fit_rows(lesson, 1, silent)
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict targets, in chunks: no m x n matrix is stored.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_targets)
-            The predictions.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "coef_"):
-            return self._function_values(X)
-        points = self._validate_points(self.kernel_, X, reset=False)
-        return np.asarray(self._features(points) @ self.coef_)
-
     # Data -----------------------------------------------------------------------------------------
 
-    def _first_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Lesson:
-        kernel = self._kernel_of_model()
+    def _first_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        kernel = self._kernel_of_model(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
         lesson = self._lesson(points, y, sample_weight)
         given = None if sample_weight is None else lesson.weights
         self.kernel_ = kernel.resolve(points, given)
         self.intercept_ = 0.0
-        self._is_vector = lesson.is_vector
         return lesson
 
-    def _next_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Lesson:
+    def _next_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
         if (self.feature_map is not None) != hasattr(self, "coef_"):
             raise ParameterError(
                 "KernelLMS.partial_fit: feature_map was changed after the first call; keep it, or "
                 "fit anew."
             )
         points = self._validate_points(self.kernel_, X, reset=False)
-        lesson = self._lesson(points, y, sample_weight)
         known = self.coef_ if self.feature_map is not None else self.dual_coef_
-        width = known.shape[1] if known.ndim == 2 else 1
-        if lesson.targets.shape[1] != width or lesson.is_vector != self._is_vector:
+        was_vector, width = known.ndim == 1, known.shape[1] if known.ndim == 2 else 1
+        lesson = self._lesson(points, y, sample_weight)
+        if lesson.targets.shape[1] != width or self._is_vector != was_vector:
             raise DataError(
                 f"KernelLMS: y has shape {np.asarray(y).shape}, but the targets seen before have "
-                f"{'one dimension' if self._is_vector else f'{width} columns'}; pass the same kind."
+                f"{'one dimension' if was_vector else f'{width} columns'}; pass the same kind."
             )
         return lesson
 
-    def _lesson(self, points: Points, y: ArrayLike, sample_weight: ArrayLike | None) -> _Lesson:
-        n = len(points)
-        targets = self._validate_targets(y, n)
+    def _lesson(self, points: Points, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
-        if weights is None:
-            weights = np.ones(n)
-        columns = targets.reshape(n, -1).astype(float)
-        return _Lesson(points, columns, weights, targets.ndim == 1)
-
-    def _kernel_of_model(self) -> Kernel:
-        """The kernel, or that of the feature map."""
-        if self.feature_map is None:
-            return self._kernel_or_default(self.kernel)
-        if isinstance(self.feature_map, Kernel):
-            return self.feature_map
-        return Linear().warp(getattr(self.feature_map, "transform", self.feature_map))
-
-    def _features(self, points: Points) -> Any:
-        features = self.kernel_.feature_map(points)
-        known = getattr(self, "coef_", None)
-        if known is not None and features.shape[1] != len(known):
-            raise DataError(
-                f"KernelLMS: the feature map returned {features.shape[1]} columns, but "
-                f"{len(known)} before; it must return the same features for all data."
-            )
-        return features
+        return Lesson(points, targets, np.ones(len(points)) if weights is None else weights)
 
     # Single rows ----------------------------------------------------------------------------------
-
-    def _fit_rows(self, lesson: _Lesson, passes: int, report: Report) -> None:
-        progress, lesson = self._start(lesson, passes)
-        self.step_size_ = self._row_step(progress.expansion, lesson)
-        advance = partial(self._advance, lesson=lesson)
-        progress = self._learn(progress, lesson.rows, passes, advance, report)
-        self.__dict__.update(self._fitted(progress))
-        self.__dict__.pop("residual_", None)  # of a batch before
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return progress.n_iter == passes
 
-    def _start(self, lesson: _Lesson, passes: int) -> tuple[Progress, _Lesson]:
-        """The function so far, over a pool that ends with the rows of the lesson."""
+    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[Array, ...]]:
         outputs = lesson.targets.shape[1]
         curve: tuple[Array, ...] = ()
         if hasattr(self, "learning_curve_") and not hasattr(self, "residual_"):
             curve = (self.learning_curve_.reshape(-1, outputs),)
-        if self.feature_map is not None:
-            features = self._features(lesson.points)
-            zero = np.zeros((features.shape[1], outputs))
-            weights = getattr(self, "coef_", zero).reshape(-1, outputs)
-            return Progress(FeatureExpansion(features, weights), curve), lesson
-        pool, first = self._pooled(lesson.points)
-        coef = self.dual_coef_.reshape(-1, outputs) if first else np.zeros((0, outputs))
-        expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
-        if passes > 1:
-            expansion = expansion.keeping_matrix()
-        return Progress(expansion, curve), replace(lesson, points=pool, first=first)
+        known = getattr(self, "coef_", getattr(self, "dual_coef_", np.zeros((0, outputs))))
+        return known.reshape(-1, outputs), curve
 
-    def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:
+    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
+        progress, lesson = super()._start(lesson, passes)
+        is_first = not hasattr(self, "learning_curve_")
+        self.step_size_ = self._row_step(progress, lesson, is_first)
+        return replace(progress, reach=0.0 if is_first else self._reach), lesson
+
+    def _row_step(self, progress: Progress, lesson: Lesson, is_first: bool) -> float:
+        f, rows = progress.expansion, lesson.rows
+        _, weights = lesson.of(rows)
+        diagonal = f.diagonal(rows)
+        self._check_finite(bool(np.isfinite(diagonal).all()))
+        check_diagonal(self.kernel_, diagonal)
+        if is_first and self.kernel_.is_psd is not True:
+            warn_of_negative_directions(self.kernel_, f.gram(rows[:_SAMPLE], rows[:_SAMPLE]))
+        before = np.inf if is_first else self.step_size_
+        curvature = float((weights * diagonal).max())
+        return self._step_rule.for_rows(curvature, bool((weights != 1).any()), before)
+
+    @property
+    def _step_rule(self) -> StepRule:
+        return StepRule(self.step_size, float(self.alpha))
+
+    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
         """One mini-batch."""
-        targets, weights = lesson.targets[rows - lesson.first], lesson.weights[rows - lesson.first]
+        targets, weights = lesson.of(rows)
         steps = Steps(self.step_size_, float(self.alpha), self.budget)
         expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
-        if not np.isfinite(errors).all():
-            raise ParameterError(
-                f"KernelLMS: the errors overflow with step_size = {self.step_size_:.6g} and "
-                f"targets up to {np.abs(lesson.targets).max():.3g}; pass a smaller step_size, or "
-                "scale the targets."
-            )
-        return progress.after(expansion, errors)
+        bounds, reach = error_bounds(
+            targets, steps.size * weights, progress.expansion.diagonal(rows), progress.reach
+        )
+        advice = f"pass a step_size smaller than {self.step_size_:.6g}"
+        if self.budget is not None:
+            advice += f", or another budget than {self.budget!r}"
+        check_growth(self.kernel_, errors, bounds, advice)
+        return replace(progress.after(expansion, errors), reach=reach)
 
-    def _row_step(self, f: KernelExpansion | FeatureExpansion, lesson: _Lesson) -> float:
-        rows = lesson.rows
-        curvature = float((lesson.weights[rows - lesson.first] * f.diagonal(rows)).max())
-        self._check_finite(curvature)
-        if self.step_size != "auto":
-            name = "the largest k(x, x)" + ("" if (lesson.weights == 1).all() else " times weight")
-            step = self._checked_step(curvature, name)
-            if step * self.alpha >= 1:
-                raise ParameterError(
-                    f"KernelLMS: step_size = {step:.6g} times alpha = {self.alpha:.6g} is not "
-                    "below 1, so that a step would forget everything; make one of them smaller."
-                )
-            return step
-        total = curvature + self.alpha
-        return min(getattr(self, "step_size_", np.inf), 0.5 / total if total > 0 else 1.0)
-
-    def _check_finite(self, value: float) -> None:
-        if not np.isfinite(value):
+    def _check_finite(self, is_finite: bool) -> None:
+        if not is_finite:
             raise DataError(
-                f"KernelLMS: {self.kernel_!r} gives values with NaN or infinity; scale the data, "
-                "or use a kernel that grows less fast."
+                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the "
+                "data, or use a kernel that grows less fast."
             )
 
-    def _checked_step(self, curvature: float, name: str) -> float:
-        """The step size given, if steps of this size come to rest."""
-        step, total = float(self.step_size), curvature + float(self.alpha)
-        if total > 0 and step >= 2 / total:
-            alpha = f" plus alpha = {self.alpha:.6g}" if self.alpha else ""
-            raise ParameterError(
-                f"KernelLMS: step_size = {step:.6g} would make the errors grow, because it is not "
-                f"below {2 / total:.6g}, which is 2 / ({name} = {curvature:.6g}{alpha}); pass a "
-                f'smaller one, such as {1 / total:.3g}, or "auto".'
-            )
-        return step
+    def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:
+        super()._fit_rows(lesson, passes, report)
+        self.__dict__.pop("residual_", None)  # of a batch before
 
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         f = progress.expansion
@@ -424,33 +359,29 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
             "learning_curve_": self._shaped(progress.whole_curve),
             "n_iter_": progress.n_iter,
             "converged_": progress.converged,
+            "_reach": progress.reach,
         }
         if isinstance(f, FeatureExpansion):
             return found | {"coef_": self._shaped(f.weights)}
         return found | {"points_": f.points, "dual_coef_": self._shaped(f.coef)}
 
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._is_vector else values
-
     # All rows at once -----------------------------------------------------------------------------
 
-    def _fit_batch(self, lesson: _Lesson, X: Any, y: Any) -> None:
-        scale = float(np.abs(lesson.targets).max()) or 1.0
-        descent = self._descent(lesson, lesson.targets / scale)
+    def _fit_batch(self, lesson: Lesson, X: Any, y: Any) -> None:
+        problem = self._problem(lesson)
+        self._check_finite(problem.is_finite)
+        curvature = problem.curvature()
+        self._check_finite(bool(np.isfinite(curvature)))
+        self.step_size_ = self._step_rule.for_batch(curvature)
         limit = self.max_iter or _STEPS
-        curve: list[float] = []
-        with self._iterations(X, y, limit) as report:
-            state = start = next(descent)
-            for following in islice(descent, limit):
-                if state.gradient <= self.tol * start.gradient:
-                    break
-                curve.append(scale * _root_mean_square(state.errors, lesson.weights))
-                state = following
-                fitted = partial(self._batch_fitted, lesson, state, start, scale, tuple(curve))
-                if report(fitted):
-                    break
-        self.__dict__.update(self._batch_fitted(lesson, state, start, scale, tuple(curve)))
+        try:
+            with self._iterations(X, y, limit) as report:
+                for trail in problem.descend(self.step_size_, self.tol, limit):
+                    if report(partial(self._batch_fitted, lesson, trail)):
+                        break
+        except ValidityError as error:
+            raise ValidityError(f"KernelLMS: {error}") from error
+        self.__dict__.update(self._batch_fitted(lesson, trail))
         if self.n_iter_ == limit and self.tol and not self.converged_:
             warn(
                 f"KernelLMS: after {limit} steps the gradient is {self.residual_:.2g} of that at "
@@ -459,49 +390,25 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
                 NumericalWarning,
             )
 
-    def _descent(self, lesson: _Lesson, targets: Array) -> Iterator[Descent]:
-        n = len(lesson.points)
+    def _problem(self, lesson: Lesson) -> LeastSquares:
+        n, has_features = len(lesson.points), self.feature_map is not None
+        if has_features:
+            matrix = self._features(lesson.points)
+        else:
+            what = f"KernelLMS on {n} rows"
+            memory.require(int(1.1 * n * n * 8), what, 'use method="stochastic"')
+            matrix = self.kernel_(lesson.points)
         weights = lesson.weights[:, None]
-        if self.feature_map is not None:
-            features = self._features(lesson.points)
-            with np.errstate(over="ignore"):
-                self._check_finite(float((features * features).sum()))
-            curvature = largest_eigenvalue(
-                features.shape[1], lambda v: features.T @ (_columns(weights, v) * (features @ v))
-            )
-            self.step_size_ = self._batch_step(curvature)
-            return primal_descent(features, targets, weights, self.step_size_, self.alpha)
-        memory.require(int(1.1 * n * n * 8), f"KernelLMS on {n} rows", 'use method="stochastic"')
-        gram = self.kernel_(lesson.points)
-        self._check_finite(float(gram.sum()))
-        root = np.sqrt(weights)
-        curvature = largest_eigenvalue(
-            n, lambda v: _columns(root, v) * (gram @ (_columns(root, v) * v))
-        )
-        self.step_size_ = self._batch_step(curvature)
-        return dual_descent(gram, targets, weights, self.step_size_, self.alpha)
+        return LeastSquares(matrix, lesson.targets, weights, float(self.alpha), has_features)
 
-    def _batch_step(self, curvature: float) -> float:
-        if self.step_size != "auto":
-            return self._checked_step(curvature, "the largest eigenvalue of K")
-        total = curvature + self.alpha
-        return 1 / total if total > 0 else 1.0
-
-    def _batch_fitted(
-        self,
-        lesson: _Lesson,
-        state: Descent,
-        start: Descent,
-        scale: float,
-        curve: tuple[float, ...],
-    ) -> dict[str, Any]:
-        residual = state.gradient / (start.gradient or 1.0)
-        coef = self._shaped(scale * state.coef)
+    def _batch_fitted(self, lesson: Lesson, trail: Trail) -> dict[str, Any]:
+        coef = self._shaped(trail.coef)
         found = {
-            "learning_curve_": np.array(curve),
-            "n_iter_": max(len(curve), 1),
-            "residual_": residual,
-            "converged_": residual <= self.tol or self.tol == 0,
+            "learning_curve_": np.array(trail.curve),
+            "n_iter_": max(len(trail.curve), 1),
+            "residual_": trail.residual,
+            "converged_": trail.residual <= self.tol or self.tol == 0,
+            "_reach": np.inf,  # of the norm nothing is known
         }
         if self.feature_map is not None:
             return found | {"coef_": coef}
@@ -511,7 +418,11 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
-        if self.step_size != "auto" and not (_is_number(self.step_size) and self.step_size > 0):
+        self._check_feature_map()
+        step: Any = self.step_size
+        method: Any = self.method
+        automatic = isinstance(step, str) and step == "auto"
+        if not automatic and not (_is_number(step) and float(step) > 0):
             raise ParameterError(
                 f'KernelLMS: step_size = {self.step_size!r} is neither "auto" nor a positive '
                 'number; pass "auto" or for example 0.5.'
@@ -523,49 +434,18 @@ class KernelLMS(MultiOutputMixin, RegressorMixin, OnlineModel):
                     f"KernelLMS: {name} = {value!r} is not a finite number >= 0; pass for example "
                     "0.01, or 0."
                 )
-        if self.method not in _METHODS:
+        if not (isinstance(method, str) and method in _METHODS):
             raise ParameterError(
                 f"KernelLMS: method = {self.method!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _METHODS))}."
             )
-        if self.budget is not None and (self.method == "batch" or self.feature_map is not None):
-            other = "feature_map" if self.feature_map is not None else 'method="batch"'
+        if self.budget is not None and method == "batch":
             raise ParameterError(
-                f"KernelLMS: budget = {self.budget!r} has no meaning with {other}; leave one of "
-                "them out."
-            )
-        if self.feature_map is not None:
-            self._check_feature_map()
-
-    def _check_feature_map(self) -> None:
-        given = self.feature_map
-        if self.kernel is not None:
-            raise ParameterError(
-                "KernelLMS: kernel and feature_map are both given; pass one, because features "
-                "define the kernel <phi(x), phi(z)>."
-            )
-        if isinstance(given, Kernel):
-            if not given.input_tags()["two_d"]:
-                raise ParameterError(
-                    f"KernelLMS: the features of {given!r} depend on the data at hand, so that "
-                    "coefficients would not fit later rows; pass it as kernel."
-                )
-        elif not callable(getattr(given, "transform", given)):
-            raise ParameterError(
-                f"KernelLMS: feature_map = {given!r} is not a map; pass a function of the data, an "
-                "object with a method transform, or a kernel with finitely many features."
+                f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
+                "one of them out."
             )
 
 
 def _is_number(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]
-
-
-def _columns(weights: Array, vectors: Array) -> Array:
-    """Weights of shape (n, 1) in the number of dimensions of the vectors."""
-    return weights if vectors.ndim == 2 else weights[:, 0]
-
-
-def _root_mean_square(errors: Array, weights: Array) -> float:
-    return float(np.sqrt(np.average((errors * errors).mean(axis=1), weights=weights)))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import losses, penalties
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.losses import Loss
 from mercer.models.grams import gram_matrix, require_positive
@@ -38,22 +38,46 @@ _ADVICE = Advice(
 )
 
 
+# Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
+_LARGEST = 1e100
+
+_EPS = float(np.finfo(np.float64).eps)
+_FEW_DIGITS = 1e-4
+
+
 class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
-    """A callback has asked to stop."""
+    """A callback has asked to stop: the one way out of a root finder that called us back."""
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """The Gram matrix of the rows that count, and what is to be fitted to them."""
+    """The Gram matrix of the rows that count, and what is to be fitted to them.
+
+    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
+    of the function are large or small beside `scale`.
+    """
 
     gram: Array
+    diagonal: Array
     means: Array
     rows: NDArray[np.intp]
     n: int
     task: Task
+    unit: float
+    scale: float
 
     def start(self) -> tuple[Array, Array]:
         return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
+
+    def cancels(self, state: State, alpha: float) -> bool:
+        """Whether the terms of f are so much larger than f that their sum keeps few digits.
+
+        The solver sees a centred matrix, where they need not be.
+        """
+        dual = state.scaled / alpha
+        values = float(np.abs(self.gram @ dual + state.intercept).max())
+        terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2).max())
+        return bool(_EPS * terms > _FEW_DIGITS * max(values, self.scale))
 
 
 class KernelMachine(IterativeEstimator, RepresenterModel):
@@ -120,8 +144,6 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                     _Search(self, problem, report).run()
                 except _Stopped:
                     self.converged_ = False
-                else:
-                    self._warn_if_short()
         return self
 
     def set_params(self, **params: Any) -> Self:
@@ -158,15 +180,36 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(n) if given is None else given
         rows = np.flatnonzero(weights > 0)
+        unit = self._weight_unit(weights[rows])
         self.kernel_ = kernel.resolve(self.points_, given)
-        task = self._task(self.loss_, targets[rows], weights[rows])
+        task = self._task(self.loss_, targets[rows], weights[rows] / unit)
         gram = self._gram(rows, task.n_outputs)
+        diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
+        self._require_alpha(float(diagonal.max()), unit)
         means = np.zeros(len(gram))
         if self.fit_intercept:
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
-        return _Problem(gram, means, rows, n, task)
+        return _Problem(gram, diagonal, means, rows, n, task, unit, self._scale(targets))
+
+    def _weight_unit(self, weights: Array) -> float:
+        """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
+        low, high = float(weights.min()), float(weights.max())
+        if low < high / _LARGEST:
+            raise DataError(
+                f"{type(self).__name__}: positive sample weights reach from {low:.3g} to "
+                f"{high:.3g}, a range beyond the arithmetic; set those that do not count to 0."
+            )
+        return float(2.0 ** np.floor(np.log2(high)))
+
+    def _require_alpha(self, diagonal: float, unit: float) -> None:
+        if diagonal > _LARGEST * float(self.alpha) / unit:
+            raise DataError(
+                f"{type(self).__name__}: alpha = {self.alpha!r} is less than {1 / _LARGEST:g} of "
+                f"the largest sample weight, about {unit:.3g}, times the largest k(x, x), "
+                f"{diagonal:.3g}; raise alpha, or scale the weights or the kernel down."
+            )
 
     def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
         matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
@@ -183,25 +226,31 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _task(self, loss: Any, targets: Any, weights: Array) -> Task:
         """What is to be fitted to the rows that count."""
 
+    def _scale(self, targets: Any) -> float:
+        """What values of the function are compared with."""
+        return 1.0
+
     # What is learned ----------------------------------------------------------------------------
 
     def _fitted(self, problem: _Problem, state: State, alpha: float, steps: int) -> dict[str, Any]:
-        """The fitted attributes that belong to a state of the solver."""
+        """The fitted attributes that belong to a state of the solver at a weight in units."""
         dual = np.zeros((problem.n, problem.task.n_outputs))
+        state = problem.task.kept(problem.gram, alpha, state)
         scaled = state.scaled
         if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
             scaled = scaled - scaled.mean(axis=0)
         dual[problem.rows] = scaled / alpha
-        intercept = state.intercept - problem.means @ dual[problem.rows]
+        # Summed so that equal columns get equal constants: a matrix product may round each its way.
+        intercept = state.intercept - np.sum(problem.means[:, None] * dual[problem.rows], axis=0)
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
         return {
             "dual_coef_": dual if columns else dual[:, 0],
             "intercept_": intercept if columns else float(intercept[0]),
-            "alpha_": alpha,
+            "alpha_": alpha * problem.unit,
             "n_iter_": steps,
             "converged_": state.converged,
-            error: state.error,
+            error: state.error * problem.unit,
         }
 
     @property
@@ -209,9 +258,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _has_columns(self) -> bool:
         """Whether there is one function for each class or quantile, or a single one."""
 
-    def _warn_if_short(self) -> None:
-        if self.converged_:
-            return
+    def _warn_of_short_fit(self) -> None:
         what = "norm of the gradient" if self.loss_.smooth else "duality gap"
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
         warn(
@@ -241,9 +288,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _named(self, loss: object) -> Loss:
         return losses.named(loss, type(self).__name__)
 
-    @abstractmethod
+    loss: Loss | str
+
     def _given_loss(self) -> Loss | str:
         """The loss that the parameters ask for."""
+        return self.loss
 
     def _checked_loss(self) -> Loss:
         loss = self._named(self._given_loss())
@@ -253,6 +302,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                 f"as {self._example}, or use {self._other}."
             )
         return loss
+
+    def _check_own_loss(self, loss: Loss, targets: Array) -> None:
+        """Try a loss that a user wrote; those of mercer are known to be convex."""
+        if not type(loss).__module__.startswith("mercer."):
+            losses.check_convex(loss, targets, type(self).__name__)
 
     _kind: type[Loss]
     _purpose: str
@@ -273,11 +327,21 @@ class _Search:
 
     def run(self) -> None:
         """Fit, and store what was learned."""
-        model, alpha = self.model, float(self.model.alpha)
+        model, alpha = self.model, float(self.model.alpha) / self.problem.unit
         if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
             alpha = effective_alpha(self._measure, alpha, model.penalty)
             self.start = self.problem.start()  # the last weight that was tried may be far from it
-        self._store(self._solve(alpha), alpha)
+        state = self._solve(alpha)
+        self._store(state, alpha)
+        if state.converged and self.problem.cancels(state, alpha):
+            model.converged_ = False
+            warn(
+                f"{type(model).__name__}: terms of the fitted function cancel to fewer than four "
+                "digits of it; raise alpha, or scale the targets, weights or kernel down.",
+                NumericalWarning,
+            )
+        elif not state.converged:
+            model._warn_of_short_fit()
 
     def _store(self, state: State, alpha: float) -> None:
         fitted = self.model._fitted(self.problem, state, alpha, self.steps)

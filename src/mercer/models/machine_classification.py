@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from mercer import losses
-from mercer.exceptions import DataError, as_data_errors
+from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss
+from mercer.models.base import require_two_classes
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
 from mercer.penalties import Penalty
@@ -23,14 +25,25 @@ from mercer.penalties import Penalty
 Array = NDArray[np.floating[Any]]
 
 
-def _estimates_probabilities(model: KernelMachineClassifier) -> bool:
-    loss = model._checked_loss()
-    if isinstance(loss, ClassificationLoss) and loss.has_probability:
-        return True
-    raise AttributeError(
-        f"{type(model).__name__}: loss = {loss!r} estimates no probabilities; use Logistic() or "
-        "Exponential()."
-    )
+class _WithProbabilities:
+    """A method that a classifier has if its loss estimates probabilities; else it says why not."""
+
+    def __init__(self, method: Callable[..., Array]) -> None:
+        self._method = method
+
+    def __get__(self, model: KernelMachineClassifier | None, owner: type) -> Callable[..., Array]:
+        if model is None:
+            return self._method
+        try:
+            loss = model.__dict__.get("loss_") or model._checked_loss()
+        except ParameterError as error:
+            raise AttributeError(str(error)) from error
+        if not (isinstance(loss, ClassificationLoss) and loss.has_probability):
+            raise AttributeError(
+                f"{type(model).__name__} has no {self._method.__name__}: loss = {loss!r} gives no "
+                'probabilities; use decision_function, or loss="logistic", which gives them.'
+            )
+        return MethodType(self._method, model)
 
 
 class KernelMachineClassifier(ClassifierMixin, KernelMachine):
@@ -87,11 +100,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     converged_ : bool
         Whether the gradient or the duality gap is as small as `tol` asks.
     gradient_norm_ : float
-        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
-        Only for smooth losses.
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum. Only for losses with kinks.
+        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
+        kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -130,9 +144,6 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
         self.loss = loss
 
-    def _given_loss(self) -> Loss | str:
-        return self.loss
-
     def decision_function(self, X: Any) -> Array:
         """The values of the fitted function or functions.
 
@@ -165,7 +176,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
-    @available_if(_estimates_probabilities)  # type: ignore[untyped-decorator]
+    @_WithProbabilities
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for losses that estimate them.
 
@@ -179,15 +190,31 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         ndarray of shape (m, n_classes)
             Rows that sum to 1, largest for the class that `predict` returns.
         """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @_WithProbabilities
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities, exact also where these are too small for a number.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Finite numbers, 0 or less.
+        """
         values = self.decision_function(X)
         assert isinstance(self.loss_, ClassificationLoss)
+        if values.ndim == 2 and isinstance(self.loss_, Logistic):
+            return np.asarray(log_softmax(values, axis=1))
+        odds = self.loss_.log_odds(values)
         if values.ndim == 1:
-            second = self.loss_.probability(values)
-            return np.column_stack([1 - second, second])
-        if isinstance(self.loss_, Logistic):
-            return losses.Multinomial().probability(values)
-        shares = self.loss_.probability(values)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+            return np.column_stack([log_expit(-odds), log_expit(odds)])
+        # One class against the rest: of these probabilities, shares of their sum.
+        return np.asarray(log_softmax(log_expit(odds), axis=1))
 
     @property
     def _has_columns(self) -> bool:
@@ -199,10 +226,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             raise DataError(
                 f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
             )
-        with as_data_errors(type(self).__name__):
-            labels: NDArray[Any] = column_or_1d(y, warn=True)
-            assert_all_finite(labels, input_name="y")
-            check_classification_targets(labels)
+        try:
+            with as_data_errors(owner):
+                labels: NDArray[Any] = column_or_1d(y, warn=True)
+                assert_all_finite(labels, input_name="y")
+                check_classification_targets(labels)
+        except TypeError as error:  # from sorting
+            raise DataTypeError(
+                f"{owner}: y mixes labels that have no order ({error}); pass labels of one kind, "
+                "and drop the rows that have none."
+            ) from error
         if len(labels) != n:
             raise DataError(
                 f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
@@ -211,15 +244,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
 
     def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
         self.classes_, codes = np.unique(targets, return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
         k = len(self.classes_)
-        if k < 2:
-            only = self.classes_.tolist()[0]
-            raise DataError(
-                f"{type(self).__name__}: y has only one class, {only!r}, among the rows of "
-                "positive weight; pass data with at least two classes."
-            )
-        if not type(loss).__module__.startswith("mercer."):
-            losses.check_convex(loss, np.array([-1.0, 1.0]), type(self).__name__)
+        self._check_own_loss(loss, np.array([-1.0, 1.0]))
         if k > 2 and isinstance(loss, Logistic):
             return Joint(codes, weights, k)
         wanted = np.arange(k) if k > 2 else np.array([1])

@@ -10,8 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
-from mercer import losses
-from mercer.exceptions import as_data_errors
+from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
@@ -19,6 +18,8 @@ from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
 
 Array = NDArray[np.floating[Any]]
+
+_LARGEST_TARGET = 1e100
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -73,11 +74,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     converged_ : bool
         Whether the gradient or the duality gap is as small as `tol` asks.
     gradient_norm_ : float
-        Norm of the gradient of the objective, in the space of the kernel and in the intercept.
-        Only for smooth losses.
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum. Only for losses with kinks.
+        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
+        kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -92,7 +94,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     Notes
     -----
     Smooth losses are minimised by Newton's method. Losses with kinks are smoothed, solved for a
-    width that falls until it is known which points sit at a kink, and then exactly.
+    width that falls until it is known which points sit at a kink, and then exactly. Several
+    quantiles are fitted alone and, if they cross, together by the method of multipliers.
 
     References
     ----------
@@ -130,9 +133,6 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     ) -> None:
         super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
         self.loss = loss
-
-    def _given_loss(self) -> Loss | str:
-        return self.loss
 
     def predict(self, X: Any) -> Array:
         """Predict targets: quantiles, medians or means, as the loss has it.
@@ -191,19 +191,31 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
+        largest = float(np.abs(column).max())
+        if largest > _LARGEST_TARGET:
+            raise DataError(
+                f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
+                f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
+            )
         return column
 
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
-        owner = type(self).__name__
-        loss.check_targets(targets, weights, owner)
-        if not type(loss).__module__.startswith("mercer."):
-            losses.check_convex(loss, targets, owner)
-        constant = loss.start(targets, weights) if self.fit_intercept else 0.0
+        loss.check_targets(targets, weights, type(self).__name__)
+        self._check_own_loss(loss, targets)
+        parts: list[Any] = [loss]
         if isinstance(loss, Pinball):
             parts = [Pinball(quantile=float(level)) for level in loss.levels]
-            constants = np.full(len(parts), constant)
-            return Quantiles(list(parts), loss.levels, targets, weights, constants)
-        return Separate(loss, targets[:, None], weights, np.array([constant]))
+        constants = np.zeros(len(parts))
+        if self.fit_intercept:
+            constants = np.array([part.start(targets, weights) for part in parts])
+        if isinstance(loss, Pinball):
+            return Quantiles(parts, loss.levels, targets, weights, constants)
+        return Separate(loss, targets[:, None], weights, constants)
+
+    def _scale(self, targets: Array) -> float:
+        assert isinstance(self.loss_, RegressionLoss)
+        own = type(self.loss_).mean is not RegressionLoss.mean  # logarithms, for example
+        return 1.0 if own else float(np.abs(targets).max())
 
 
 def _rearranged(values: Array, levels: Array) -> Array:

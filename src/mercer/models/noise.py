@@ -43,7 +43,7 @@ class Noise:
     bounds: tuple[float, float] = (0.0, np.inf)
 
     @classmethod
-    def read(cls, owner: object, given: Any, n: int, unit: float) -> Noise:
+    def read(cls, owner: object, given: Any, n: int, squares: Array) -> Noise:
         """Read what a user gave: "learn", a number, `Fixed`, `Bounded` or an array.
 
         Parameters
@@ -54,7 +54,7 @@ class Noise:
             The parameter.
         n : int
             The number of rows.
-        unit : float
+        squares : ndarray of shape (n_targets,)
             What a variance of one in the standardised targets is in the units of the user.
 
         Returns
@@ -66,16 +66,58 @@ class Noise:
             if given != "learn":
                 raise _unknown(owner, given)
             return cls(_START, learned=True)
-        values = _variances(owner, given)
+        values, unit = _variances(owner, given), float(np.mean(squares))
         if values.ndim:
             _check_rows(owner, values, n)
-            return cls(1.0, learned=False, factors=values / unit)
-        variance = float(values) / unit
-        learned = not isinstance(given, Fixed) and variance > 0
-        if isinstance(given, Bounded):
-            bounds = float(given.low) / unit, float(given.high) / unit
-            return cls(variance, learned, bounds=bounds)
-        return cls(variance, learned)
+            noise = cls(1.0, learned=False, factors=values / unit)
+        else:
+            variance = float(values) / unit
+            learned = not isinstance(given, Fixed) and variance > 0
+            low, high = (given.low, given.high) if isinstance(given, Bounded) else (0.0, np.inf)
+            noise = cls(variance, learned, bounds=(float(low) / unit, float(high) / unit))
+        noise._check_units(owner, given, squares)
+        return noise
+
+    def _check_units(self, owner: object, given: Any, squares: Array) -> None:
+        """Variances in units of y squared mean different things for targets of different scale."""
+        held = not self.learned or self.bounds != (0.0, np.inf)
+        if held and not self.is_none and np.ptp(squares) > 1e-12 * squares.max():
+            raise ParameterError(
+                f"{type(owner).__name__}: noise = {_shown(given)} is held in units of y squared, "
+                "but there are several targets, each with a scale of its own; standardise them and "
+                'pass normalize_y=False, or let noise="learn".'
+            )
+
+    def of_new_rows(self, owner: object, given: Any, n: int, squares: Array) -> Array | None:
+        """Known variances of rows that are added, where those of the others are known too.
+
+        Parameters
+        ----------
+        owner : object
+            The estimator, for messages.
+        given : float, array-like or None
+            What the user gave.
+        n : int
+            The number of new rows.
+        squares : ndarray of shape (n_targets,)
+            As for `read`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            Factors like those of the other rows.
+        """
+        known = self.factors is not None
+        if known != (given is not None):
+            need = "needs noise= with their variances" if known else "takes no noise="
+            raise ParameterError(
+                f"{type(owner).__name__}.update {need}: the noise of the fitted rows is "
+                f"{'known row by row' if known else 'one number'}, so that of new rows must be too."
+            )
+        if given is None:
+            return None
+        values = _variances(owner, given)
+        return Noise.read(owner, values if values.ndim else np.full(n, values), n, squares).factors
 
     def of_subset(self, rows: Any, weights: Array | None) -> Noise:
         """The noise of some rows, which have these weights."""
@@ -84,17 +126,34 @@ class Noise:
 
     def followed_by(self, factors: Array | None, number: int) -> Noise:
         """The noise with further rows, known variances where the others are known."""
-        weights = self.weights
-        return replace(
-            self,
-            factors=None if factors is None else np.append(self.factors, factors),  # type: ignore[arg-type]
-            weights=None if weights is None else np.append(weights, np.ones(number)),
-        )
+        weights = _joined(self.weights, np.ones(number))
+        return replace(self, factors=_joined(self.factors, factors), weights=weights)
 
     @property
     def is_none(self) -> bool:
         """Whether there is no noise at all in some row."""
         return not self.learned and bool(np.min(self.of_rows(self.variance)) == 0)
+
+    def require_some(self, owner: object) -> None:
+        """Refuse weights of rows that have no noise."""
+        if self.is_none:
+            raise ParameterError(
+                f"{type(owner).__name__}: sample_weight has no meaning without noise, because a "
+                "row repeated says nothing new; pass a positive noise, or no weights."
+            )
+
+    def of_predictions(self, owner: object) -> float:
+        """The variance of the noise of any new row."""
+        if self.factors is not None:
+            raise ParameterError(
+                f"{type(owner).__name__}: include_noise=True, but the noise is known at the "
+                "training rows only; add the variances of the new rows yourself."
+            )
+        return self.variance
+
+    def n_rows(self, number: int) -> float:
+        """The number of rows, every copy counted."""
+        return number if self.weights is None else float(self.weights.sum())
 
     def of_rows(self, variance: float) -> float | Array:
         """The variance of one copy of each row."""
@@ -118,16 +177,24 @@ class Noise:
         return -0.5 * float(each.sum()), -0.5 * float(spare.sum())
 
 
+def _joined(values: Array | None, further: Array | None) -> Array | None:
+    return None if values is None or further is None else np.append(values, further)
+
+
 def _variances(owner: object, given: Any) -> Array:
     plain = given.value if isinstance(given, Fixed | Bounded) else given
     try:
         values = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
         raise _unknown(owner, given) from None
-    if isinstance(plain, bool) or values.ndim > 1 or not values.size:
+    if isinstance(plain, bool | np.bool_) or values.ndim > 1 or not values.size:
         raise _unknown(owner, given)
-    if not np.all(np.isfinite(values) & (values >= 0)):
-        raise _unknown(owner, given)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise (
+            _unknown(owner, values[row], f"noise[{row}]") if values.ndim else _unknown(owner, given)
+        )
     return values
 
 
@@ -139,9 +206,20 @@ def _check_rows(owner: object, values: Array, n: int) -> None:
         )
 
 
-def _unknown(owner: object, given: Any) -> ParameterError:
+def _unknown(owner: object, given: Any, name: str = "noise") -> ParameterError:
     return ParameterError(
-        f'{type(owner).__name__}: noise = {given!r} is not a variance; pass "learn", a finite '
-        "number >= 0 (where the search starts), Fixed(number), or an array with one variance for "
-        "each row."
+        f'{type(owner).__name__}: {name} = {_shown(given)} is not a variance; pass "learn", a '
+        "finite number >= 0 (where the search starts), Fixed(number), or an array with one "
+        "variance for each row."
     )
+
+
+def _shown(given: Any) -> str:
+    """A parameter in a message: a number as it is, an array by its length."""
+    try:
+        number = 0 if isinstance(given, str) else len(given)
+    except TypeError:
+        number = 0
+    if number > 1:
+        return f"{type(given).__name__} of length {number}"
+    return str(given) if isinstance(given, np.generic) else f"{given!r:.80}"

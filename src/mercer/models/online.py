@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from mercer.exceptions import ParameterError, as_data_errors
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.budgets import Budget
@@ -42,12 +42,15 @@ class Progress:
         Passes over the rows, the last one perhaps begun only.
     converged : bool
         Whether learning is complete.
+    reach : float
+        What the norm of the function is at most, where that is followed.
     """
 
     expansion: KernelExpansion | FeatureExpansion
     curve: tuple[NDArray[Any], ...] = ()
     n_iter: int = 0
     converged: bool = False
+    reach: float = 0.0
 
     def after(self, expansion: KernelExpansion | FeatureExpansion, found: NDArray[Any]) -> Progress:
         """The state after one more mini-batch."""
@@ -59,15 +62,42 @@ class Progress:
         return np.concatenate(self.curve)
 
 
-Advance = Callable[[Progress, Rows], Progress]
-"""How a mini-batch, rows of the pool, takes learning further."""
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Rows to learn from.
+
+    Attributes
+    ----------
+    points : Points
+        The pool: what is known already, then the rows.
+    targets : ndarray of shape (n,) or (n, n_outputs)
+        Their targets, or the numbers of their classes.
+    weights : ndarray of shape (n,)
+        Their weights; rows of weight zero are passed over.
+    first : int
+        Where in the pool they begin.
+    """
+
+    points: Points
+    targets: NDArray[Any]
+    weights: Array
+    first: int = 0
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the pool that count."""
+        return np.asarray(self.first + np.flatnonzero(self.weights > 0), dtype=np.intp)
+
+    def of(self, rows: Rows) -> tuple[NDArray[Any], Array]:
+        """Targets and weights of rows of the pool."""
+        return self.targets[rows - self.first], self.weights[rows - self.first]
 
 
 class OnlineModel(IterativeEstimator, RepresenterModel):
     """Base of models that learn row by row, computed by mini-batches.
 
-    A subclass says how a mini-batch changes the function and what is stored, ``_fitted``. The
-    results are those of a loop over single rows, whatever the size of batches.
+    A subclass says how a mini-batch changes the function, ``_advance``, and what is stored,
+    ``_fitted``. The results are those of a loop over single rows, whatever the size of batches.
 
     Parameters
     ----------
@@ -105,6 +135,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     # To be written by subclasses ------------------------------------------------------------------
 
     @abstractmethod
+    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
+        """Take learning further by a mini-batch, rows of the pool."""
+
+    @abstractmethod
+    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[NDArray[Any], ...]]:
+        """The coefficients and the curve with which a lesson begins."""
+
+    @abstractmethod
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         """The fitted attributes at a state."""
 
@@ -114,17 +152,32 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     # The engine -----------------------------------------------------------------------------------
 
-    def _learn(
-        self, progress: Progress, rows: Rows, passes: int, advance: Advance, report: Report
-    ) -> Progress:
-        """Take rows of the pool by mini-batches, again in each pass; callbacks may end it."""
+    def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:
+        """Learn a lesson, and store what was found."""
+        progress, lesson = self._start(lesson, passes)
+        progress = self._learn(progress, lesson, passes, report)
+        self.__dict__.update(self._fitted(progress))
+
+    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
+        """The function so far, over a pool that ends with the rows of the lesson."""
+        pool, first = self._pooled(lesson.points)
+        coef, curve = self._so_far(lesson)
+        expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
+        if passes > 1:
+            expansion = expansion.keeping_matrix()
+        return Progress(expansion, curve), replace(lesson, points=pool, first=first)
+
+    def _learn(self, progress: Progress, lesson: Lesson, passes: int, report: Report) -> Progress:
+        """Take the rows by mini-batches, again in each pass; callbacks may end it."""
+        rows = lesson.rows
         generator = check_random_state(self.random_state) if self.shuffle else None
         for count in range(1, passes + 1):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
             for start in range(0, len(rows), self._batch_rows):
                 with blas_threads(1):  # mini-batches are too small to share
-                    progress = advance(progress, order[start : start + self._batch_rows])
+                    batch = order[start : start + self._batch_rows]
+                    progress = self._advance(progress, batch, lesson)
                 if report(partial(self._fitted, progress)):
                     return progress
             if self._is_done(progress, len(rows), passes):
@@ -156,8 +209,10 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         known = getattr(self, "points_", None)
         if known is None:
             return points, 0
-        with as_data_errors(type(self).__name__):
+        try:
             return Points.concatenate([known, points]), len(known)
+        except ValueError as error:
+            raise DataError(f"{type(self).__name__}.partial_fit: {error}") from error
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -172,6 +227,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             self._check_count("batch_size", self.batch_size, "256, or None")
         if self.max_iter is not None:
             self._check_count("max_iter", self.max_iter, "10, or None")
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise ParameterError(
+                f"{type(self).__name__}: random_state = {self.random_state!r} is no source of "
+                f"random numbers ({error}); pass None, a whole number >= 0 or a "
+                "numpy.random.RandomState."
+            ) from error
 
     def _check_count(self, name: str, value: object, example: str) -> None:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
@@ -182,14 +245,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
             )
 
 
-def can_see_more(model: OnlineModel) -> bool:
-    """Whether later rows have kernel values with earlier ones; if not, there is no partial_fit."""
+def why_not_more(model: OnlineModel) -> str | None:
+    """Why a model cannot learn from later rows; None if it can."""
     if isinstance(model.kernel, Kernel) and model.kernel.input_tags()["pairwise"]:
-        raise AttributeError(
+        return (
             "rows of a given matrix have no kernel values with rows of a later one; use "
             "Precomputed(K) with row numbers as X, or fit"
         )
-    return True
+    return None
 
 
 def silent(fitted: Callable[[], dict[str, Any]]) -> bool:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_y
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.models.availability import offered_unless
 from mercer.models.budgets import Budget
 from mercer.models.expansion import BudgetedSweep, KernelExpansion, Rows, Sweep
-from mercer.models.iterative import Report
-from mercer.models.online import OnlineModel, Progress, can_see_more, silent
+from mercer.models.online import Lesson, OnlineModel, Progress, silent, why_not_more
 
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[np.intp]
@@ -28,27 +25,13 @@ Labels = NDArray[np.intp]
 _PASSES = 100
 
 
-@dataclass(frozen=True, eq=False)
-class _Lesson:
-    """Rows to learn from and the numbers of their classes; in the pool they begin at `first`."""
-
-    points: Points
-    labels: Labels
-    first: int = 0
-
-    @property
-    def rows(self) -> Rows:
-        """The rows of the pool."""
-        return np.arange(self.first, self.first + len(self.labels), dtype=np.intp)
-
-
 class KernelPerceptron(ClassifierMixin, OnlineModel):
     r"""The kernel perceptron: a row that is classified wrongly is added to the function.
 
-    For two classes, y = -1 or 1, a row with y f(x) <= 0 is a mistake, and f := f + y k(x, .). For
-    more classes there is one function for each; a mistake is a row whose own class has not the
-    largest value, and the row is added to the function of its class and subtracted from
-    that of the class with the largest value among the others.
+    For two classes, y = -1 or 1, a row with y f(x) <= 0 is a mistake, and f := f + w y k(x, .), w
+    being its weight, 1 unless given. For more classes there is one function for each; a mistake is
+    a row whose own class has not the largest value, and w k(x, .) is added to the function of its
+    class and subtracted from that of the class with the largest value among the others.
 
     Parameters
     ----------
@@ -85,7 +68,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     n_mistakes_ : int
         Mistakes so far, over all passes and calls.
     learning_curve_ : ndarray of shape (rows seen,)
-        The number of mistakes up to each row, rows in the order in which they were met.
+        The number of mistakes up to each row, rows in the order in which they were met, without
+        those of weight zero.
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers by the rows of the first call.
     n_iter_ : int
@@ -153,7 +137,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     # Public methods -------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Go over the rows until a pass makes no mistake, beginning with the function zero.
 
         Parameters
@@ -162,6 +146,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             Data of the kind the kernel takes.
         y : array-like of shape (n,)
             Labels of two or more classes.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows: factors of their steps. 0 is a row removed.
 
         Returns
         -------
@@ -170,9 +156,9 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         """
         with self._fitting():
             self._check_parameters()
-            lesson = self._first_lesson(X, y, None)
+            lesson = self._first_lesson(X, y, sample_weight, None)
             passes = self.max_iter or _PASSES
-            with self._iterations(X, y, self._steps(len(lesson.labels), passes)) as report:
+            with self._iterations(X, y, self._steps(len(lesson.rows), passes)) as report:
                 self._fit_rows(lesson, passes, report)
         # An average is good without an end; with a budget there need not be one.
         expected = not self.averaged and self.budget is None
@@ -184,8 +170,14 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             )
         return self
 
-    @available_if(can_see_more)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
+    @offered_unless(why_not_more)
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from further rows, once each; the function so far is where it begins.
 
         It is done as a whole: if it fails or is interrupted, the model is as it was before.
@@ -198,6 +190,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             Labels.
         classes : array-like of shape (n_classes,), optional
             All labels that will ever come; needed in the first call, and the same in later ones.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows: factors of their steps.
 
         Returns
         -------
@@ -207,9 +201,9 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         with self._as_a_whole():
             self._check_parameters()
             if not hasattr(self, "classes_"):
-                lesson = self._first_lesson(X, y, self._given_classes(classes))
+                lesson = self._first_lesson(X, y, sample_weight, self._given_classes(classes))
             else:
-                lesson = self._next_lesson(X, y, classes)
+                lesson = self._next_lesson(X, y, sample_weight, classes)
             self._fit_rows(lesson, 1, silent)
         return self
 
@@ -247,21 +241,37 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     # Data -----------------------------------------------------------------------------------------
 
-    def _first_lesson(self, X: Any, y: ArrayLike, classes: NDArray[Any] | None) -> _Lesson:
+    def _first_lesson(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None,
+    ) -> Lesson:
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
-        self.classes_ = np.unique(labels) if classes is None else classes
+        weights = self._validate_weights(sample_weight, labels)
+        # A row of weight zero is absent, and so is a class that no other row has.
+        seen = labels if weights is None else labels[weights > 0]
+        self.classes_ = np.unique(seen) if classes is None else classes
         if len(self.classes_) < 2:
+            where = "" if len(seen) == len(labels) else " among the rows of positive weight"
             raise DataError(
-                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}; pass rows "
-                "of at least two classes."
+                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}{where}; "
+                "pass rows of at least two classes."
             )
-        self.kernel_ = kernel.resolve(points)
+        self.kernel_ = kernel.resolve(points, weights)
         self.intercept_ = 0.0
-        return _Lesson(points, self._numbers(labels))
+        return self._lesson(points, labels, weights)
 
-    def _next_lesson(self, X: Any, y: ArrayLike, classes: ArrayLike | None) -> _Lesson:
+    def _next_lesson(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: ArrayLike | None,
+    ) -> Lesson:
         points = self._validate_points(self.kernel_, X, reset=False)
         labels = self._validate_labels(y, len(points))
         if classes is not None and not np.array_equal(self._given_classes(classes), self.classes_):
@@ -269,7 +279,11 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 f"KernelPerceptron.partial_fit: classes = {classes!r} are not those of the first "
                 f"call, {self.classes_.tolist()}; leave them out, or fit anew."
             )
-        return _Lesson(points, self._numbers(labels))
+        return self._lesson(points, labels, self._validate_weights(sample_weight, labels))
+
+    def _lesson(self, points: Points, labels: NDArray[Any], weights: Array | None) -> Lesson:
+        weights = np.ones(len(points)) if weights is None else weights
+        return Lesson(points, self._numbers(labels, weights), weights)
 
     def _given_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
         if classes is None:
@@ -286,7 +300,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 "KernelPerceptron requires y to be passed, but the target y is None; "
                 "call fit(X, y)."
             )
-        with as_data_errors(type(self).__name__):
+        remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
+        with as_data_errors(type(self).__name__, remedy):
             labels = _check_y(y, estimator=self)
             check_classification_targets(labels)
         if len(labels) != n:
@@ -296,9 +311,9 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             )
         return np.asarray(labels)
 
-    def _numbers(self, labels: NDArray[Any]) -> Labels:
-        """The place of each label among the classes."""
-        unseen = np.setdiff1d(labels, self.classes_)
+    def _numbers(self, labels: NDArray[Any], weights: Array) -> Labels:
+        """The place of each label among the classes; rows of weight zero may have any label."""
+        unseen = np.setdiff1d(labels[weights > 0], self.classes_)
         if len(unseen):
             raise DataError(
                 f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the "
@@ -308,39 +323,27 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     # Learning -------------------------------------------------------------------------------------
 
-    def _fit_rows(self, lesson: _Lesson, passes: int, report: Report) -> None:
-        progress, lesson = self._start(lesson, passes)
-        advance = partial(self._advance, lesson=lesson)
-        progress = self._learn(progress, lesson.rows, passes, advance, report)
-        self.__dict__.update(self._fitted(progress))
-
     @property
     def _outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _start(self, lesson: _Lesson, passes: int) -> tuple[Progress, _Lesson]:
-        """The function so far, over a pool that ends with the rows of the lesson."""
-        pool, first = self._pooled(lesson.points)
-        curve: tuple[NDArray[Any], ...] = ()
+    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[NDArray[Any], ...]]:
         # When averaged, a second set of columns sums the coefficients times the rows before them.
-        coef = np.zeros((0, self._outputs * (1 + bool(self.averaged))))
-        if first:
-            if self._coef.shape[1] != coef.shape[1]:
-                raise ParameterError(
-                    f"KernelPerceptron.partial_fit: averaged = {self.averaged!r} was "
-                    f"{not self.averaged!r} in the first call; keep it, or fit anew."
-                )
-            coef, curve = self._coef, (np.diff(self.learning_curve_, prepend=0),)
-        expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
-        if passes > 1:
-            expansion = expansion.keeping_matrix()
-        return Progress(expansion, curve), _Lesson(pool, lesson.labels, first)
+        width = self._outputs * (1 + bool(self.averaged))
+        if not hasattr(self, "points_"):
+            return np.zeros((0, width)), ()
+        if self._coef.shape[1] != width:
+            raise ParameterError(
+                f"KernelPerceptron.partial_fit: averaged = {self.averaged!r} was "
+                f"{not self.averaged!r} in the first call; keep it, or fit anew."
+            )
+        return self._coef, (np.diff(self.learning_curve_, prepend=0),)
 
-    def _advance(self, progress: Progress, rows: Rows, lesson: _Lesson) -> Progress:
+    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
         """One mini-batch, from mistake to mistake."""
         f = progress.expansion
         assert isinstance(f, KernelExpansion)
-        labels = lesson.labels[rows - lesson.first]
+        labels, weights = lesson.of(rows)
         seen = sum(map(len, progress.curve))
         sweep = Sweep(f, rows) if self.budget is None else BudgetedSweep(f, rows, self.budget)
         mistakes = np.zeros(len(rows), dtype=np.int64)
@@ -352,7 +355,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 break
             row += int(np.argmax(wrong))
             mistakes[row] = 1
-            step = self._step(sweep.values[row, : self._outputs], labels[row])
+            step = weights[row] * self._step(sweep.values[row, : self._outputs], labels[row])
             if self.averaged:
                 step = np.concatenate([step, (seen + row) * step])
             sweep.add(row, step)

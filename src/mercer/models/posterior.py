@@ -10,60 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
-from mercer.solvers.factor import factorise
+from mercer.models.targets import Scaling
+from mercer.solvers.factor import LADDER, Factor, factorise
 from mercer.solvers.gaussian import NOISE, Gaussian
 
 Array = NDArray[np.floating[Any]]
 
 # Numbers in one block of the matrix between new points and training points.
 _CHUNK = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """What takes given targets to standardised ones, (y - mean) / scale, for each target.
-
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (n_targets,)
-        Mean and standard deviation; 1 for a constant.
-    """
-
-    mean: Array
-    scale: Array
-
-    @classmethod
-    def of(cls, targets: Array, weights: Array | None, normalize: bool) -> Scaling:
-        """Mean and standard deviation of the targets, or 0 and 1."""
-        if not normalize:
-            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
-        mean = np.average(targets, axis=0, weights=weights)
-        largest = np.abs(targets - mean).max(axis=0)
-        # Divided first, so that squares of huge or tiny targets stay in range.
-        unit = np.where(largest > 0, largest, 1.0)
-        scale = unit * np.sqrt(np.average(((targets - mean) / unit) ** 2, axis=0, weights=weights))
-        constant = scale <= 1e-14 * np.abs(mean)
-        return cls(mean, np.where(constant | (scale == 0), 1.0, scale))
-
-    def apply(self, targets: Array) -> Array:
-        """The standardised targets."""
-        standard: Array = (targets - self.mean) / self.scale
-        return standard
-
-    @property
-    def squares(self) -> Array:
-        """The variances; infinite where they exceed the range of float64."""
-        with np.errstate(over="ignore"):
-            squares: Array = self.scale**2
-        return squares
-
-    @property
-    def differ(self) -> bool:
-        """Whether targets have different scales."""
-        return bool(np.ptp(self.scale) > 1e-12 * self.scale.max())
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +60,28 @@ class Posterior:
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets."""
         return self.evidence.log_likelihood(self.gaussian, self.evidence.noise.variance)
+
+    def attributes(self, scaling: Scaling) -> dict[str, Any]:
+        """What a fitted model stores, in units of y."""
+        gaussian, noise, squares = self.gaussian, self.evidence.noise, scaling.squares
+        volume = scaling.log_volume(noise.n_rows(len(gaussian.targets)))
+        return {
+            "kernel_": self.kernel,
+            "noise_": scaling.number(noise.variance * squares)
+            if noise.factors is None
+            else noise.factors * squares[0],
+            "points_": self.points,
+            "dual_coef_": scaling.shaped(gaussian.dual * scaling.scale),
+            "intercept_": scaling.number(scaling.mean),
+            "y_scale_": scaling.number(scaling.scale),
+            "log_marginal_likelihood_": self.log_likelihood() - volume,
+            "theta_": self.evidence.theta,
+            "theta_names_": self.evidence.names,
+            "jitter_": gaussian.factor.jitter,
+            "_posterior": self,
+            "_scaling": scaling,
+            "_log_volume": volume,
+        }
 
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in chunks."""
@@ -158,9 +138,9 @@ class Posterior:
         Parameters
         ----------
         points : Points
-            The new rows.
+            All rows, the new ones last.
         targets : ndarray of shape (m, n_targets)
-            Their standardised targets.
+            The standardised targets of the new rows.
         factors : ndarray of shape (m,) or None
             Their known variances of noise, where those of the others are known.
 
@@ -172,16 +152,34 @@ class Posterior:
         known = self.evidence
         evidence = replace(
             known,
-            points=Points.concatenate([known.points, points]),
+            points=points,
             targets=np.vstack([known.targets, targets]),
-            noise=known.noise.followed_by(factors, len(points)),
+            noise=known.noise.followed_by(factors, len(targets)),
         )
-        corner = self.kernel(points).astype(np.float64)
-        noise = known.noise.variance * (1.0 if factors is None else factors)
-        corner[np.diag_indices_from(corner)] += noise
-        factor = self.gaussian.factor.extended(self.kernel(self.points, points), corner)
+        factor = self._extended_factor(points[len(known.points) :], factors)
+        if factor is None:
+            return Posterior(evidence, evidence.gaussian(self.kernel, known.noise.variance))
         dual = factor.solve(evidence.targets)
         return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
+
+    def _extended_factor(self, points: Points, factors: Array | None) -> Factor | None:
+        """The factor with further rows; None if they leave the matrix close to singular.
+
+        What jitter is needed is then a question to the whole matrix, as it is in a fit.
+        """
+        factor = self.gaussian.factor
+        if factor.jitter:
+            return None
+        corner = self.kernel(points).astype(np.float64)
+        corner[np.diag_indices_from(corner)] += self.evidence.noise.variance * (
+            1.0 if factors is None else factors
+        )
+        try:
+            grown = factor.extended(self.kernel(self.points, points), corner)
+        except ValidityError:
+            return None
+        new = grown.upper.diagonal()[len(self.points) :]
+        return grown if np.all(new**2 > LADDER[0] * corner.diagonal()) else None
 
     def _half_solved(self, points: Points) -> Array:
         """L^-1 k(training points, points)."""

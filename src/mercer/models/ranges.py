@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,13 +23,15 @@ from mercer.program.pairs import Pairs
 
 Array = NDArray[np.floating[Any]]
 
-# Below the least spacing a length-scale is white noise, far above the range a constant.
+# Below the least spacing a length-scale is white noise, far above the range a constant. One of
+# several columns is switched off there, which has to cost no likelihood, however small the noise.
 _SHORTEST = 0.1
 _SHORTEST_OF_RANGE = 1e-4
 _LONGEST = 1e3
+_LONGEST_OF_SEVERAL = 1e5
 
 # Variances, as multiples of the variance of the targets.
-_VARIANCE = (1e-8, 1e8)
+_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-8, 1e8
 _USUAL_VARIANCE = (1e-2, 1e1)
 _USUAL_NOISE = (1e-4, 1e0)
 
@@ -38,6 +40,24 @@ _OTHER = (1e-4, 1e4)
 _USUAL_OTHER = (1e-1, 1e1)
 
 _REPRESENTABLE = (1e-290, 1e290)
+
+
+class Variance(NamedTuple):
+    """The scale of the variances of functions.
+
+    Attributes
+    ----------
+    usual : float
+        The variance of the targets, or of a latent function.
+    largest : float
+        The largest multiple of it that a kernel may have.
+    open_above : bool
+        Whether the search may well end there, with nothing wrong.
+    """
+
+    usual: float = 1.0
+    largest: float = _LARGEST_VARIANCE
+    open_above: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +150,7 @@ def places(kernel: Kernel, points: Points) -> Iterator[Place]:
     return walk(kernel, Scope())
 
 
-def natural_range(entry: ParameterEntry, place: Place, variance: float) -> Range:
+def natural_range(entry: ParameterEntry, place: Place, variance: Variance) -> Range:
     """The range of the free entries of a parameter, under its transform.
 
     Parameters
@@ -139,8 +159,8 @@ def natural_range(entry: ParameterEntry, place: Place, variance: float) -> Range
         The parameter.
     place : Place
         The kernel that declares it.
-    variance : float
-        The variance of the targets.
+    variance : Variance
+        The scale of variances.
 
     Returns
     -------
@@ -158,47 +178,48 @@ def natural_range(entry: ParameterEntry, place: Place, variance: float) -> Range
 
 def noise_range(variance: float) -> Range:
     """The range of the variance of noise: at its lower end there is none."""
-    return Range.made_of(
-        np.multiply(variance, _VARIANCE), np.multiply(variance, _USUAL_NOISE), (True, False)
-    )
+    bounds = np.multiply(variance, (_LEAST_VARIANCE, _LARGEST_VARIANCE))
+    return Range.made_of(bounds, np.multiply(variance, _USUAL_NOISE), (True, False))
 
 
-def _length(place: Place, entry: ParameterEntry, variance: float) -> Range:
+def _length(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
     """From a fraction of the least spacing to a multiple of the range, in each column."""
     spacing, spread = extent(place.matrix)
+    longest = _LONGEST_OF_SEVERAL if np.size(entry.value) > 1 else _LONGEST
     if np.ndim(entry.value) == 0 or np.shape(entry.value)[-1] != len(spread):
         # One length for all columns: any of them may need the short one, and distances add up.
-        spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.linalg.norm(spread))
+        spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.hypot.reduce(spread))
     shortest = np.maximum(_SHORTEST * spacing, _SHORTEST_OF_RANGE * spread)
-    bounds = np.stack([shortest, _LONGEST * spread], axis=-1)
+    bounds = np.stack([shortest, longest * spread], axis=-1)
     usual = np.stack([np.maximum(spacing, 0.02 * spread), 2 * spread], axis=-1)
     if np.ndim(entry.value) == 2 and bounds.ndim == 2:
         bounds, usual = (np.tile(ends, (len(entry.value), 1)) for ends in (bounds, usual))
     return Range.made_of(bounds, usual, (False, True))
 
 
-def _period(place: Place, entry: ParameterEntry, variance: float) -> Range:
+def _period(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
     spacing, spread = extent(place.matrix)
     longest = 2 * float(np.max(spread))
     shortest = max(float(np.min(spacing)), _SHORTEST_OF_RANGE * longest)
     return Range.made_of((shortest, longest), (2 * shortest, longest / 4))
 
 
-def _smoothness_within_period(place: Place, entry: ParameterEntry, variance: float) -> Range:
+def _smoothness_within_period(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
     return Range.made_of((1e-2, 1e2), (0.3, 3.0), (False, True))
 
 
-def _factor(place: Place, entry: ParameterEntry, variance: float) -> Range:
-    return _multiple(variance / place.mean_diagonal())
+def _factor(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
+    return _multiple(variance, 1 / place.mean_diagonal())
 
 
-def _constant(place: Place, entry: ParameterEntry, variance: float) -> Range:
-    return _multiple(variance)
+def _constant(place: Place, entry: ParameterEntry, variance: Variance) -> Range:
+    return _multiple(variance, 1.0)
 
 
-def _multiple(unit: float) -> Range:
-    bounds, usual = np.multiply(unit, _VARIANCE), np.multiply(unit, _USUAL_VARIANCE)
-    return Range.made_of(bounds, usual, (True, False))
+def _multiple(variance: Variance, factor: float) -> Range:
+    unit = variance.usual * factor
+    bounds = np.multiply(unit, (_LEAST_VARIANCE, variance.largest))
+    return Range.made_of(bounds, np.multiply(unit, _USUAL_VARIANCE), (True, variance.open_above))
 
 
 def _around_start(entry: ParameterEntry) -> Range:
@@ -213,7 +234,7 @@ def _unbounded(theta: Array) -> Range:
     return Range(bounds, usual, np.zeros((len(theta), 2), dtype=bool))
 
 
-_Rule = Callable[[Place, ParameterEntry, float], Range]
+_Rule = Callable[[Place, ParameterEntry, Variance], Range]
 _RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
     (Periodic, "length_scale", _smoothness_within_period),
     (VectorKernel, "length_scale", _length),

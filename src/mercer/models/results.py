@@ -145,16 +145,17 @@ class RidgePath:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """The training points that carry predictions: terms a_i k(x, x_i) of f(x), the largest first.
+    """The training points that carry predictions: terms of the sum f(x), the largest first.
 
-    For every row, ``values.sum() + rest + intercept`` is ``prediction``.
+    A term is a_i k(x, x_i), or for local regression s_i(x) y_i, the target of a point times its
+    share at x. For every row, ``values.sum() + rest + intercept`` is ``prediction``.
 
     Attributes
     ----------
     indices : ndarray of shape (m, top)
-        Positions of the training points.
+        Positions of the training points in `training`, which is the model's ``points_``.
     values : ndarray of shape (m, top)
-        Their terms a_i k(x, x_i), by descending absolute value.
+        Their terms, by descending absolute value.
     kernel_values : ndarray of shape (m, top)
         The similarities k(x, x_i) in these terms.
     rest : ndarray of shape (m,)
@@ -165,13 +166,15 @@ class Contributions:
         The values f(x).
     training : Points
         The training points.
+    formula : str
+        What a term is.
 
     Examples
     --------
     >>> import mercer as mc
     >>> X, y = [[0.0], [1.0], [2.0], [9.0]], [1.0, 3.0, 5.0, 2.0]
     >>> model = mc.KernelRidge(mc.RBF(), alpha=0.1).fit(X, y)
-    >>> carried = model.contributions([[1.9]], top=2)
+    >>> carried = model.contributions([1.9], top=2)
     >>> carried.points(0).tolist()
     [[2.0], [0.0]]
     >>> print(carried)
@@ -190,6 +193,7 @@ class Contributions:
     intercept: float
     prediction: Array
     training: Points
+    formula: str = "a_i k(x, x_i)"
 
     def __len__(self) -> int:
         return len(self.prediction)
@@ -241,7 +245,7 @@ class Contributions:
         terms = zip(self.indices[row], self.kernel_values[row], self.values[row], strict=True)
         lines = [
             f"row {row}: f(x) = {self.prediction[row]:.4g}",
-            "  training point    k(x, x_i)  a_i k(x, x_i)",
+            f"  training point    k(x, x_i) {self.formula:>14}",
             *(f"  {index:14d} {value:12.4g} {term:+14.4g}" for index, value, term in terms),
         ]
         if others:

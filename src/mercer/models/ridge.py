@@ -1,34 +1,44 @@
-"""Kernel ridge regression, exact."""
+"""Kernel ridge regression."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.values import Fixed
 from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.regression import KernelRegressor
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
-from mercer.solvers import LeaveOneOut, RidgeProblem, Solution, spectral
+from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
+from mercer.solvers import (
+    Cholesky,
+    LeaveOneOut,
+    RidgeAnswer,
+    RidgeProblem,
+    RidgeTask,
+    Solution,
+    Spectral,
+    auto,
+    spectral,
+)
 from mercer.solvers.factor import RIDGE
 
 Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
-_N_ALPHAS = 25
 
 # In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
 _CHOLESKY_MATRICES = 1.1
@@ -45,29 +55,7 @@ class _Fit:
     rank: int | None = None
 
 
-@dataclass(frozen=True)
-class _Search:
-    """The candidates of a search and their errors."""
-
-    kernels: tuple[Kernel, ...]
-    alphas: Array
-    relative: Array
-    exponent: int
-
-    @property
-    def errors(self) -> Array:
-        """The errors in the unit of the squared targets; infinite beyond float64."""
-        with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(self.relative, 2 * self.exponent)
-
-    @property
-    def best(self) -> tuple[Kernel, float]:
-        """The pair with the least error, which does not depend on the unit."""
-        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
-        return self.kernels[row], float(self.alphas[column])
-
-
-class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
+class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -99,6 +87,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         What to do if the Gram matrix of a kernel that is not known to be valid has negative
         eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
         treated alike.
+    solver : "auto" or a solver, default="auto"
+        How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
+        `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes the dense one up
+        to 15,000 rows, if they fit in memory; `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -109,7 +101,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers and chosen from the grid.
     points_ : Points
-        The training points, as the kernel prepared them.
+        The points that carry coefficients, as the kernel prepared them: the training points, or
+        the landmarks of a solver that has some.
+    solver_ : solver
+        The solver used.
     alpha_ : float
         The alpha used.
     jitter_ : float
@@ -175,6 +170,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         alphas: ArrayLike | None = None,
         length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
+        solver: Any = "auto",
     ) -> None:
         super().__init__(kernel)
         self.alpha = alpha
@@ -182,9 +178,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         self.alphas = alphas
         self.length_scales = length_scales
         self.psd = psd
+        self.solver = solver
 
     # Fitting ------------------------------------------------------------------------------------
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
@@ -205,29 +203,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         with self._fitting():
             self._check_parameters()
             self._prepare(X, y, sample_weight)
-            if self.length_scales is None and not isinstance(self.alpha, str):
-                self._store(self._fit_one(self.kernel_, float(self.alpha)))
-            else:
-                search = self._search()
-                self._store(self._fit_one(*search.best))
-                self.search_kernels_, self.alphas_ = search.kernels, search.alphas
-                self.search_errors_ = search.errors
+            self.solver_ = self._chosen_solver()
+            with self._iterations(X, y, None) as report:
+                if self._is_dense:
+                    self._fit_dense()
+                else:
+                    self._fit_by_solver(report)
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Predict targets, in chunks: no m x n matrix is stored.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_targets)
-            The predictions.
-        """
-        return self._function_values(X)
 
     def path(
         self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
@@ -254,8 +236,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         """
         other = type(self)(**self.get_params(deep=False))
         other._check_parameters()
-        grid = other._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         other._prepare(X, y, sample_weight)
+        other.solver_ = Spectral()
         problem, repair = other._problem(other.kernel_)
         spectrum = problem.spectrum()
         found = [
@@ -303,7 +286,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         ndarray of shape (n_alphas,)
             [1 +] sum of s / (s + alpha).
         """
-        grid = self._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         return spectral.degrees_of_freedom(self._eigenvalues, grid, self._settings[0])
 
     def loo_path(self, alphas: ArrayLike) -> Array:
@@ -349,13 +332,115 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         names = tuple(self.kernel_.feature_names(self.points_))
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
 
+    # Solvers --------------------------------------------------------------------------------------
+
+    @property
+    def _is_dense(self) -> bool:
+        return isinstance(self.solver_, Cholesky | Spectral)
+
+    @property
+    def _searches(self) -> bool:
+        return self.length_scales is not None or isinstance(self.alpha, str)
+
+    def _chosen_solver(self) -> Any:
+        if isinstance(self.solver, str):
+            return self._forecast().chosen
+        if not isinstance(self.solver, Cholesky | Spectral) and self.kernel_.is_psd is False:
+            raise ParameterError(
+                f"{type(self).__name__}: {self.solver!r} needs a valid kernel, and {self.kernel_!r}"
+                " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
+            )
+        return self.solver
+
+    def _forecast_for(self, X: Any, y: ArrayLike) -> auto.Forecast:
+        """What each solver would cost."""
+        self._check_parameters()
+        self._prepare(X, y, None)
+        return self._forecast()
+
+    def _forecast(self) -> auto.Forecast:
+        """What each solver would cost; the data have been prepared."""
+        return auto.forecast(self._task(self.kernel_), searches=self._searches)
+
+    def _task(self, kernel: Kernel, report: Report | None = None) -> RidgeTask:
+        """The problem as solvers see it."""
+        targets, weights = self._targets, self._weights
+        return RidgeTask(
+            type(self).__name__,
+            kernel,
+            self.points_,
+            targets,
+            None if weights is None else weights.astype(np.float64),
+            self._settings[0],
+            self._solver_alphas(kernel),
+            "gcv" if self.alpha == "gcv" else "loo",
+            compares=self._searches,
+            report=None
+            if report is None
+            else lambda answer: report(lambda: self._attributes(kernel, answer())),
+        )
+
+    def _solver_alphas(self, kernel: Kernel) -> Array:
+        """The alphas to compare, without the matrix."""
+        if not isinstance(self.alpha, str):
+            return np.array([float(self.alpha)])
+        if self.alphas is not None:
+            return checked_alphas(self.alphas)
+        mass = np.ones(len(self.points_)) if self._weights is None else self._weights
+        rows = np.flatnonzero(mass)
+        scale = float(mass[rows] @ kernel.diag(self.points_)[rows]) / len(rows)
+        return default_alphas(scale, len(rows), kernel.gram(self.points_).dtype)
+
+    def _fit_by_solver(self, report: Report) -> None:
+        """Let the solver find coefficients for every candidate kernel, and keep the best."""
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
+        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
+        tasks = [self._task(kernel, report) for kernel in kernels]
+        answers = [self.solver_.ridge(task) for task in tasks]
+        best = 0
+        if self._searches:
+            errors = np.stack([answer.errors for answer in answers])
+            best = int(np.argmin(errors.min(axis=1)))
+            self.search_kernels_, self.search_errors_ = kernels, errors
+            self.alphas_ = tasks[0].alphas
+        self._require_finite(answers[best].dual, answers[best].intercept)
+        self.__dict__.update(self._attributes(kernels[best], answers[best]))
+        if answers[best].doubt:
+            warn(f"{type(self).__name__}: {answers[best].doubt}.", NumericalWarning)
+
+    def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
+        """What is stored of an answer."""
+        intercept = self._shaped(answer.intercept[None])[0]
+        return {
+            "kernel_": kernel,
+            "points_": answer.points.detached(),
+            "alpha_": answer.alpha,
+            "dual_coef_": self._shaped(answer.dual),
+            "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
+            "jitter_": 0.0,
+            "_function": answer.function,
+            "_targets": self._targets,
+            "_weights": self._weights,
+            "_settings": self._settings,
+            "_is_vector": self._is_vector,
+            "solver_": self.solver_,
+        } | answer.quality
+
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the solver has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if self._function is None:
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._shaped(self._function(points)) + self.intercept_
+
     # The problem ----------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self.points_ = self._validate_points(kernel, X, reset=True)
-        targets = self._validate_targets(y, len(self.points_))
+        targets = self._target_columns(y, len(self.points_))
         weights = self._validate_weights(sample_weight, targets)
         self.kernel_ = kernel.resolve(self.points_, weights)
         # Diagnostics are computed later: they must see what was fitted, not what became of it.
@@ -365,10 +450,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+        if len(self.points_) != len(self._targets):
+            raise DataError(
+                f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
+                f"{len(self._targets)} rows, and this diagnostic needs all of them; fit with "
+                "solver=mercer.solvers.Cholesky()."
+            )
         gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
         gram, repair = self._positive(kernel, gram)
-        targets = self._targets.reshape(len(gram), -1)
-        return RidgeProblem(gram, targets, self._weights, self._settings[0]), repair
+        return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
@@ -381,26 +471,40 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         require_positive(self, kernel, gram, RIDGE)
         return gram, None
 
+    def _fit_dense(self) -> None:
+        """The matrix in memory."""
+        if not self._searches:
+            self._store(self._fit_one(self.kernel_, float(self.alpha)))
+            return
+        search = self._search()
+        self._store(self._fit_one(*search.best))
+        self.search_kernels_, self.alphas_ = search.kernels, search.alphas
+        self.search_errors_ = search.errors
+
     def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:
         rank = None
+        by_factor = alpha > 0 and not isinstance(self.solver_, Spectral)
         problem, repair = self._problem(
-            kernel, _CHOLESKY_MATRICES if alpha > 0 else _SPECTRAL_MATRICES
+            kernel, _CHOLESKY_MATRICES if by_factor else _SPECTRAL_MATRICES
         )
         with np.errstate(over="ignore", invalid="ignore"):
-            if alpha > 0:
+            if by_factor:
                 solution = problem.solve(alpha)
             else:
                 spectrum = problem.spectrum()
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
-        if not (np.isfinite(solution.dual).all() and np.isfinite(solution.intercept).all()):
-            raise DataError(
-                f"{type(self).__name__}: the coefficients exceed the range of "
-                f"{solution.dual.dtype}; divide y by a constant, or raise alpha."
-            )
+        self._require_finite(solution.dual, solution.intercept)
         return _Fit(kernel, alpha, _folded(solution, repair), rank)
 
-    def _search(self) -> _Search:
+    def _require_finite(self, dual: Array, intercept: Array) -> None:
+        if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
+            raise DataError(
+                f"{type(self).__name__}: the coefficients exceed the range of {dual.dtype}; "
+                "divide y by a constant, or raise alpha."
+            )
+
+    def _search(self) -> Search:
         """Compare every length-scale with every alpha, from one reduction for each kernel."""
         criterion = "gcv" if self.alpha == "gcv" else "loo"
         if len(self.points_) < 2:
@@ -408,14 +512,15 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
                 "1 sample; pass a number as alpha."
             )
-        kernels = tuple(self._candidates())
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
+        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
         alphas: Array = np.empty(0)
         errors = []
         for kernel in kernels:
             problem, _ = self._problem(kernel)
             alphas = alphas if alphas.size else self._grid(problem)
             errors.append(problem.relative_errors(alphas, criterion))
-        search = _Search(kernels, alphas, np.stack(errors), problem.exponent)
+        search = Search(kernels, alphas, np.stack(errors), problem.exponent)
         if not np.isfinite(search.relative).any():
             raise DataError(
                 f"{type(self).__name__}: no candidate has a finite {criterion} error, so that none "
@@ -423,22 +528,13 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
             )
         return search
 
-    def _candidates(self) -> Iterator[Kernel]:
-        """The kernels of the search, each resolved."""
-        kernel = self._kernel_or_default(self.kernel)
-        for values in _length_scale_grid(kernel, self.length_scales):
-            yield kernel.replace(**values).resolve(self.points_, self._weights)
-
     def _grid(self, problem: RidgeProblem) -> Array:
         """The alphas to compare."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
         if self.alphas is not None:
-            return self._checked_alphas(self.alphas)
-        scale = problem.mean_diagonal or 1.0
-        n = problem.n_rows
-        least = max(1e-8, n * float(np.finfo(problem.dtype).eps))
-        return scale * np.geomspace(least, n, _N_ALPHAS)
+            return checked_alphas(self.alphas)
+        return default_alphas(problem.mean_diagonal, problem.n_rows, problem.dtype)
 
     def _store(self, found: _Fit) -> None:
         self.kernel_, self.alpha_ = found.kernel, found.alpha
@@ -446,12 +542,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
         intercept = self._shaped(found.solution.intercept[None])[0]
         self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
         self.jitter_ = found.solution.jitter
+        self._function = None
         if found.rank is not None:
             self.rank_ = found.rank
-
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._targets.ndim == 1 else values
 
     @cached_property
     def _leave_one_out(self) -> LeaveOneOut:
@@ -467,7 +560,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
 
     def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
         check_is_fitted(self)
-        grid = self._checked_alphas(alphas)
+        grid = checked_alphas(alphas)
         problem, _ = self._problem(self.kernel_)
         return problem.errors(grid, criterion)
 
@@ -487,25 +580,21 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, RepresenterModel):
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
         self._require_flags("fit_intercept")
+        is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
+        if not (isinstance(self.solver, str) and self.solver == "auto") and (
+            not is_solver or isinstance(self.solver, type)
+        ):
+            raise ParameterError(
+                f"{owner}: solver = {self.solver!r} is unknown; pass "
+                '"auto" or an object such as mercer.solvers.Nystrom(n_landmarks=1000).'
+            )
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "
                 f"pass one of {', '.join(map(repr, _REPAIRS))}."
             )
         if self.alphas is not None:
-            self._checked_alphas(self.alphas)
-
-    def _checked_alphas(self, alphas: ArrayLike) -> Array:
-        try:
-            grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-        except (TypeError, ValueError):
-            grid = np.array([np.nan])
-        if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid) & (grid >= 0)):
-            raise ParameterError(
-                f"{type(self).__name__}: alphas = {alphas!r} is not a list of finite numbers >= 0; "
-                "pass for example numpy.logspace(-6, 2, 9)."
-            )
-        return grid
+            checked_alphas(self.alphas)
 
 
 _Prepared = tuple[RidgeProblem, validity.Repair | None]
@@ -526,46 +615,3 @@ def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:
         return solution
     dual = repair.transform(solution.dual.T).T.astype(solution.dual.dtype, copy=False)
     return Solution(dual, solution.intercept, solution.jitter)
-
-
-def _length_scale_grid(
-    kernel: Kernel, length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None
-) -> Iterator[dict[str, Any]]:
-    """What to replace in the kernel, for each candidate."""
-    if length_scales is None:
-        return iter([{}])
-    if isinstance(length_scales, Mapping):
-        if not length_scales or not all(isinstance(path, str) for path in length_scales):
-            raise _bad_grid(length_scales)
-        columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
-        return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
-    candidates = _values_to_try(length_scales, length_scales)
-    paths = [
-        path
-        for path, entry in kernel.parameters().items()
-        if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
-    ]
-    if not paths:
-        raise ParameterError(
-            f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
-            "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
-        )
-    return (dict.fromkeys(paths, value) for value in candidates)
-
-
-def _values_to_try(values: Any, given: object) -> list[Any]:
-    """The values for one path, at least one."""
-    try:
-        listed = [] if isinstance(values, str | bytes) else list(values)
-    except TypeError:  # a single number
-        listed = []
-    if not listed:
-        raise _bad_grid(given)
-    return listed
-
-
-def _bad_grid(length_scales: object) -> ParameterError:
-    return ParameterError(
-        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
-        'as [0.5, 1.0, 2.0], or a dictionary of lists such as {"rbf__length_scale": [0.5, 1.0]}.'
-    )

@@ -15,6 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Fixed
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
+from mercer.models.base import shown
 from mercer.solvers.local import LocalFit, constants, lines
 
 Array = NDArray[np.floating[Any]]
@@ -74,12 +75,21 @@ class Smoother:
         """The fits at other places."""
         if self.coordinates is None:
             return self._means(places)
-        found = []
+        return np.concatenate([fit.values for _, _, fit in self._fits(places)])
+
+    def weights_of_targets(self, places: Points) -> Iterator[tuple[Array, Array]]:
+        """Kernel values, and the weights of the targets in the fits, of which the sum is 1."""
+        for kernel_values, shares, fit in self._fits(places):
+            yield kernel_values, shares * fit.influence
+
+    def _fits(self, places: Points) -> Iterator[tuple[Array, Array, LocalFit]]:
+        """Kernel values, shares and fits at other places, block by block."""
         for rows in self.blocks(len(places)):
             part = places[rows]
-            shares, _ = self._shares(np.asarray(self.kernel(part, self.points), float), part)
-            found.append(self._fit(shares, self.coordinates.of_other(part)).values)
-        return np.concatenate(found)
+            kernel_values = np.asarray(self.kernel(part, self.points), float)
+            shares, sums = self._shares(kernel_values, part)
+            at = None if self.coordinates is None else self.coordinates.of_other(part)
+            yield kernel_values, shares, self._fit(shares, sums, at)
 
     def _means(self, places: Points) -> Array:
         """Weighted means, with no matrix stored, except for places far from all points."""
@@ -95,9 +105,12 @@ class Smoother:
             means[far] = self._far_shares(places[far]) @ self.targets
         return np.asarray(means)
 
-    def _fit(self, shares: Array, places: Array | None) -> LocalFit:
+    def _fit(self, shares: Array, sums: Array, places: Array | None) -> LocalFit:
         if self.coordinates is None or places is None:
             return constants(shares, self.targets)
+        # Far from all points a line would be drawn on for ever: its value at their centre it is.
+        far = np.isinf(sums)[:, None]
+        places = np.where(far, shares @ self.coordinates.values, places)
         return lines(shares, self.targets, places, self.coordinates.values)
 
     def _shares(self, kernel_values: Array, places: Points, own: slice | None = None) -> Any:
@@ -176,7 +189,7 @@ class Smoother:
         values = np.array(block.toarray(), dtype=float)
         shares, sums = self._shares(values, self.points[rows], own=rows)
         places = None if self.coordinates is None else self.coordinates.values[rows]
-        return block, sums, self._fit(shares, places)
+        return block, sums, self._fit(shares, sums, places)
 
     def _mean_square(self, residuals: Array) -> float:
         return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))
@@ -189,6 +202,6 @@ def _length_scales(kernel: Kernel) -> list[str]:
 def negative_values(kernel: Kernel) -> ValidityError:
     """The error for a kernel whose values cannot be weights."""
     return ValidityError(
-        f"NadarayaWatson: {kernel!r} has negative values, which cannot be weights; use a kernel "
-        "without, such as RBF()."
+        f"NadarayaWatson: {shown(kernel)} has negative values, which cannot be weights; use a "
+        "kernel without, such as RBF()."
     )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, minimize
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.models.base import shown
+from mercer.models.explanation import ExplainedModel, Terms
 from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.regression import KernelRegressor
 from mercer.models.smoother import Coordinates, Smoother, negative_values
 
 Array = NDArray[np.floating[Any]]
+Watch = Callable[[Kernel, float, int], bool]
+"""Is told of a kernel, its error and the steps so far, and says whether to stop."""
 
 _SHIFTS = np.log(2.0) * np.arange(-5, 6)
 _REACH = np.log(1e4)
@@ -28,7 +33,7 @@ _STOPPED = 99  # the status of a search that a callback has ended
 _SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
 
 
-class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
+class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     r"""Kernel regression: a local mean, or a local line, of the targets near a point.
 
     With ``degree=0`` the classical estimator of Nadaraya and Watson,
@@ -106,10 +111,10 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
     array([[21.]])
     """
 
-    kernel_: Kernel
-    points_: Points
     targets_: Array
     loo_error_: float
+
+    _formula = "s_i(x) y_i"
 
     def __init__(
         self,
@@ -151,28 +156,23 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             self._check_parameters()
             smoother = self._prepare(X, y, sample_weight)
             if self.bandwidth == "loo":
-                with self._iterations(X, y, _MAX_ITER) as report:
+                with self._iterations(X, y, len(_SHIFTS) + _MAX_ITER) as report:
                     self._search(smoother, report)
             else:
                 self.__dict__.update(self._fitted(smoother))
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,) or (m, n_targets)
-            The predictions.
-        """
+    def _function_values(self, X: Any) -> Array:
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
-        return self._shaped(self._smoother.values(points))
+        dtype = self.kernel_.gram(points, self.points_).dtype
+        return self._shaped(self._smoother.values(points)).astype(dtype, copy=False)
+
+    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
+        targets = self._smoother.targets
+        chosen = targets[:, self._checked_output(output, targets.shape[1])]
+        blocks = self._smoother.weights_of_targets(points)
+        return ((kernel_values, weights * chosen) for kernel_values, weights in blocks), 0.0
 
     @cached_property
     def loo_residuals_(self) -> Array:
@@ -187,7 +187,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, X, reset=True)
-        targets = self._validate_targets(y, len(points))
+        targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
         kernel = kernel.resolve(points, weights)
         if weights is None:
@@ -195,11 +195,9 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
         if not weights.all():
             kept = np.flatnonzero(weights)
             points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
-        self._is_vector = targets.ndim == 1
         with as_data_errors(type(self).__name__):
             coordinates = Coordinates.of(points) if self.degree == 1 else None
-        columns = targets.reshape(len(points), -1).astype(float)
-        smoother = Smoother(kernel, points, columns, weights, coordinates)
+        smoother = Smoother(kernel, points, targets, weights, coordinates)
         self._check_values(smoother)
         return smoother
 
@@ -210,7 +208,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
         block = smoother.kernel.gram(smoother.points)[sample, sample]
         if not np.isfinite(block).all():
             raise DataError(
-                f"NadarayaWatson: {smoother.kernel!r} gives NaN or infinity; scale the data."
+                f"NadarayaWatson: {shown(smoother.kernel)} gives NaN or infinity; scale the data."
             )
         if (block < 0).any():
             raise negative_values(smoother.kernel)
@@ -221,49 +219,32 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
         # In units of the spread of the targets, so that tolerances have a meaning.
         spread = float(smoother.targets.std()) or 1.0
         scaled = replace(smoother, targets=smoother.targets / spread)
-        kernel = _best_shift(scaled)
-        result = self._descend(smoother, scaled, kernel, report)
-        start = replace(scaled, kernel=kernel).loo_error()
-        if result.fun < start:
-            kernel = kernel.with_theta(result.x)
-        self.__dict__.update(self._fitted(replace(smoother, kernel=kernel)))
-        self.loo_error_ = min(float(result.fun), start) * spread**2
-        self.n_iter_ = int(result.nit)
-        self.converged_ = self.n_iter_ < _MAX_ITER and result.status != _STOPPED
-        if self.n_iter_ >= _MAX_ITER:
+
+        def says_stop(kernel: Kernel, error: float, n_iter: int) -> bool:
+            found = replace(smoother, kernel=kernel)
+            return report(partial(self._found, found, error * spread**2, n_iter))
+
+        kernel, error, stopped = _best_shift(scaled, says_stop)
+        n_iter = 0
+        if not stopped:
+            result = _descend(scaled, kernel, says_stop)
+            n_iter, stopped = int(result.nit), result.status == _STOPPED
+            if result.fun < error:
+                kernel, error = kernel.with_theta(result.x), float(result.fun)
+        found = replace(smoother, kernel=kernel)
+        self.__dict__.update(self._found(found, error * spread**2, n_iter))
+        self.converged_ = n_iter < _MAX_ITER and not stopped
+        if n_iter >= _MAX_ITER:
             warn(
                 f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
                 "kernel fewer free parameters (mercer.Fixed), or start nearer.",
                 NumericalWarning,
             )
 
-    def _descend(
-        self, smoother: Smoother, scaled: Smoother, kernel: Kernel, report: Report
-    ) -> OptimizeResult:
-        """L-BFGS on the leave-one-out error, from the kernel given."""
-
-        def objective(theta: Array) -> tuple[float, Array]:
-            return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
-
-        def progress(intermediate_result: OptimizeResult) -> None:
-            found = replace(smoother, kernel=kernel.with_theta(intermediate_result.x))
-            if report(lambda: self._fitted(found)):
-                raise StopIteration
-
-        low, high = kernel.theta_bounds.T
-        theta = kernel.theta
-        bounds = np.column_stack(
-            [np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)]
-        )
-        return minimize(
-            objective,
-            theta,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            callback=progress,
-            options={"maxiter": _MAX_ITER},
-        )
+    def _found(self, smoother: Smoother, error: float, n_iter: int) -> dict[str, Any]:
+        """The fitted attributes at a state of the search."""
+        searched = {"loo_error_": error, "n_iter_": n_iter, "converged_": False}
+        return self._fitted(smoother) | searched
 
     def _check_searchable(self, smoother: Smoother) -> None:
         if len(smoother.points) < 2:
@@ -273,7 +254,7 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             )
         if not len(smoother.kernel.theta):
             raise ParameterError(
-                f'NadarayaWatson: bandwidth = "loo", but {smoother.kernel!r} has no free '
+                f'NadarayaWatson: bandwidth = "loo", but {shown(smoother.kernel)} has no free '
                 "parameter; pass bandwidth=None, or a kernel with a length_scale."
             )
 
@@ -285,17 +266,14 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             "_smoother": smoother,
         }
 
-    def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
-        return values[:, 0] if self._is_vector else values
-
     def _check_parameters(self) -> None:
-        if isinstance(self.degree, bool) or self.degree not in (0, 1):
+        if isinstance(self.degree, bool) or np.ndim(self.degree) or self.degree not in (0, 1):
             raise ParameterError(
                 f"NadarayaWatson: degree = {self.degree!r} is neither 0 nor 1; pass 0 for local "
                 "means or 1 for local lines."
             )
-        if self.bandwidth not in ("loo", None):
+        bandwidth: Any = self.bandwidth
+        if bandwidth is not None and not (isinstance(bandwidth, str) and bandwidth == "loo"):
             raise ParameterError(
                 f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
                 "a number, pass it as the kernel's length_scale, with bandwidth=None."
@@ -308,15 +286,47 @@ class NadarayaWatson(MultiOutputMixin, RegressorMixin, IterativeEstimator):
             )
 
 
-def _best_shift(smoother: Smoother) -> Kernel:
-    """The kernel with all length-scales times the factor that has the least error."""
+def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bool]:
+    """The kernel with all length-scales times the factor of least error; whether to stop here."""
     kernel = smoother.kernel
     names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
     moves = np.array([name == "length_scale" for name in names])
-    if not moves.any():
-        return kernel
     low, high = kernel.theta_bounds.T
-    grid = [np.clip(kernel.theta + shift * moves, low, high) for shift in _SHIFTS]
-    kernels = [kernel.with_theta(theta) for theta in grid]
-    errors = [replace(smoother, kernel=candidate).loo_error() for candidate in kernels]
-    return kernels[int(np.argmin(errors))]
+    best, least = kernel, np.inf
+    # From what is given outwards, so that an early end leaves what is near to it.
+    for shift in sorted(_SHIFTS, key=abs) if moves.any() else [0.0]:
+        candidate = kernel.with_theta(np.clip(kernel.theta + shift * moves, low, high))
+        error = replace(smoother, kernel=candidate).loo_error()
+        if error < least:
+            best, least = candidate, error
+        if says_stop(best, least, 0):
+            return best, least, True
+    return best, least, False
+
+
+def _descend(scaled: Smoother, kernel: Kernel, says_stop: Watch) -> OptimizeResult:
+    """L-BFGS on the leave-one-out error, from the kernel given."""
+    steps = 0
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
+
+    def progress(intermediate_result: OptimizeResult) -> None:
+        nonlocal steps
+        steps += 1
+        reached = kernel.with_theta(intermediate_result.x)
+        if says_stop(reached, float(intermediate_result.fun), steps):
+            raise StopIteration
+
+    low, high = kernel.theta_bounds.T
+    theta = kernel.theta
+    bounds = np.column_stack([np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)])
+    return minimize(
+        objective,
+        theta,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        callback=progress,
+        options={"maxiter": _MAX_ITER},
+    )

@@ -46,6 +46,10 @@ class Task(ABC):
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of a solver on the way to the minimum."""
 
+    def kept(self, gram: Array, alpha: float, state: State) -> State:
+        """What to keep of a state if the search ends there."""
+        return state
+
 
 class Joint(Task):
     """Classes, one function for each, fitted together by the multinomial likelihood."""
@@ -116,8 +120,8 @@ class Quantiles(Separate):
         constants: Array,
     ) -> None:
         self.n_outputs, self.constants, self._levels = len(losses), constants, levels
-        self._terms = [_terms(loss, targets, weights) for loss in losses]
-        self._problems = list(self._terms)
+        self._targets, self._weights = targets, weights
+        self._problems = [_terms(loss, targets, weights) for loss in losses]
 
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield states of each quantile alone, and if these cross, of all together."""
@@ -126,8 +130,14 @@ class Quantiles(Separate):
             yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
-            gram, _stacked(self._terms), alpha, state, self._levels, **vars(options)
+            gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
         )
+
+    def kept(self, gram: Array, alpha: float, state: State) -> State:
+        """A solution as it is, else functions in order: an interrupt may find them crossing."""
+        if state.converged or self.n_outputs == 1:
+            return state
+        return quantiles.pooled(gram, state, self._levels, alpha)
 
 
 class _SingleValues:
@@ -177,25 +187,10 @@ def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
     rows = np.tile(np.arange(len(targets)), len(kinks))
     return Terms(
         rows,
-        np.ones((len(rows), 1)),
         np.concatenate([kink.location for kink in kinks]).astype(np.float64),
         np.concatenate([weights * kink.low for kink in kinks]),
         np.concatenate([weights * kink.high for kink in kinks]),
         np.tile(weights, len(kinks)),
-    )
-
-
-def _stacked(parts: list[Terms]) -> Terms:
-    """The terms of several functions as those of one problem."""
-    unit = np.eye(len(parts))
-    mixes = [np.tile(unit[k], (len(terms.rows), 1)) for k, terms in enumerate(parts)]
-    return Terms(
-        np.concatenate([terms.rows for terms in parts]),
-        np.concatenate(mixes),
-        np.concatenate([terms.location for terms in parts]),
-        np.concatenate([terms.low for terms in parts]),
-        np.concatenate([terms.high for terms in parts]),
-        np.concatenate([terms.weight for terms in parts]),
     )
 
 

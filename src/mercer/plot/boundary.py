@@ -33,6 +33,7 @@ _OWNER = "BoundaryDisplay"
 _METHODS = ("decision_function", "predict_proba", "predict")
 _MARKERS = "osD^vP"
 _RING_AREA = 260.0
+_ROUNDING = 1e-7
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -221,10 +222,18 @@ class BoundaryDisplay(Display):
         if self.surface.n_classes > 2:
             self.surface.plot(ax=ax, plot_method="pcolormesh", alpha=0.55, rasterized=True)
         elif self.threshold is None:
-            self.surface.plot(ax=ax, levels=20, cmap="viridis")
+            self.surface.plot(ax=ax, levels=self._levels(), cmap="viridis")
             self._draw_colour_bar(ax, "f(x)")
         else:
             self._draw_two_classes(ax, self.threshold)
+
+    def _levels(self) -> Any:
+        """How many levels, or, for a constant, levels that do not magnify its rounding."""
+        low, high = float(self.surface.response.min()), float(self.surface.response.max())
+        size = max(abs(low), abs(high))
+        if high - low > _ROUNDING * size:
+            return 20
+        return np.linspace(low - (0.1 * size or 1.0), high + (0.1 * size or 1.0), 21)
 
     def _draw_two_classes(self, ax: Axes, threshold: float) -> None:
         """White at the boundary, deeper in the colour of a class the surer it is."""

@@ -16,6 +16,7 @@ from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
 
 Array = NDArray[np.floating[Any]]
@@ -24,6 +25,7 @@ Array = NDArray[np.floating[Any]]
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE = "#D55E00", "#56B4E9", "#CC79A7"
 GREY = "#555555"
+_FEW_DECADES = 1e3
 COLOURS = (ORANGE, BLUE, GREEN, VERMILION, SKY, PURPLE)
 
 
@@ -106,6 +108,8 @@ class Numbers:
             raise DataTypeError(
                 f"{owner}: X does not hold numbers; pass {n_columns} numeric column(s) to draw."
             ) from None
+        if values.ndim == 1 == n_columns:
+            values = values[:, None]
         if values.ndim != 2 or values.shape[1] != n_columns:
             raise DataError(
                 f"{owner}: X has shape {values.shape}, but {n_columns} column(s) can be drawn; "
@@ -136,6 +140,22 @@ class Numbers:
     def label(self, column: int, default: str) -> str:
         """The name of a column for an axis."""
         return self.names[column] if self.names else default
+
+
+def label_logarithms(axis: Axis) -> None:
+    """Label a logarithmic axis that spans few decades at 1, 2 and 5 times powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if 0 < low < high < _FEW_DECADES * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def readable_legend(ax: Axes) -> None:
+    """A legend where there is most room, on a ground that keeps it apart from what is below."""
+    ax.legend(loc="best", framealpha=0.85, edgecolor="none")
 
 
 def numbers_of(y: Any, n: int, owner: str) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from mercer.plot.canvas import (
     Numbers,
     numbers_of,
     positive_integer,
+    readable_legend,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class GaussianProcessDisplay(Display):
             )
         ax.margins(x=0)
         ax.set(xlabel=self.xlabel, ylabel=self.ylabel)
-        ax.legend(loc="best", frameon=False)
+        readable_legend(ax)
         return self
 
     def _band(self, ax: Axes, level: float, **shade: Any) -> Any:

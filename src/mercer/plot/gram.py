@@ -212,7 +212,9 @@ class GramDisplay(Display):
 
     def _caption(self) -> str:
         m = len(self.matrix)
-        count = f"{m} points" if m == self.n_points else f"{m} of {self.n_points} points"
+        count = f"{m} point{'s' * (m > 1)}"
+        if m < self.n_points:
+            count = f"{m} of {self.n_points} points"
         words = {
             "target": ", sorted by target",
             "spectral": ", similar ones together",

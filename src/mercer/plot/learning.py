@@ -10,7 +10,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from mercer.exceptions import DataError
-from mercer.plot.canvas import BLUE, VERMILION, Array, Display, positive_integer
+from mercer.plot.canvas import (
+    BLUE,
+    VERMILION,
+    Array,
+    Display,
+    label_logarithms,
+    positive_integer,
+    readable_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,6 +114,11 @@ class LearningCurveDisplay(Display):
                 window=width,
                 ylabel="share of mistakes",
             ).plot(ax)
+        if not len(curve):
+            raise DataError(
+                f"{_OWNER}: {type(estimator).__name__} took no step, because the targets leave "
+                "nothing to learn; pass a model fitted to targets that are not all 0."
+            )
         if getattr(estimator, "method", None) == "batch":
             return cls(recent=curve, xlabel="step", ylabel="root mean square error").plot(ax)
         return cls.from_errors(curve, window=window, ax=ax)
@@ -167,10 +180,11 @@ class LearningCurveDisplay(Display):
             (self.overall_line_,) = ax.plot(
                 steps, self.overall, color=VERMILION, linestyle="--", label="all rows so far"
             )
-            ax.legend(loc="best", frameon=False)
+            readable_legend(ax)
         # A share of mistakes reaches 0, which a logarithmic axis does not have.
         if self.recent.min() > 0:
             ax.set_yscale("log")
+            label_logarithms(ax.yaxis)
         else:
             ax.set_ylim(bottom=0)
         ax.margins(x=0.01)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import VERMILION, Array, Display
+from mercer.plot.canvas import VERMILION, Array, Display, label_logarithms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +140,9 @@ class SearchDisplay(Display):
         (self.best_,) = ax.plot(
             self.alphas[column], row, "*", color=VERMILION, markersize=14, markeredgecolor="white"
         )
-        self.figure_.colorbar(self.image_, ax=ax, label=self.criterion)
+        bar = self.figure_.colorbar(self.image_, ax=ax, label=self.criterion)
+        if isinstance(self.image_.norm, LogNorm):
+            label_logarithms(bar.ax.yaxis)
         ticks = range(0, len(self.kernel_labels), -(-len(self.kernel_labels) // _MAX_TICKS))
         ax.set(
             xscale="log",

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer.exceptions import ParameterError
-from mercer.plot.canvas import BLUE, GREEN, GREY, VERMILION, Array, Display
+from mercer.plot.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    Array,
+    Display,
+    label_logarithms,
+    readable_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,8 +265,8 @@ class RidgePathDisplay(Display):
         """
         ax = self._draw_on(ax)
         self.dof_ax_ = below = self._split(ax)
-        self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", color=BLUE)
-        self.gcv_line_ = self._errors(self.gcv_errors, "GCV", color=VERMILION, linestyle="--")
+        self.loo_line_ = self._errors(self.loo_errors, "leave-one-out", 9, color=BLUE)
+        self.gcv_line_ = self._errors(self.gcv_errors, "GCV", 5, color=VERMILION, linestyle="--")
         (self.dof_line_,) = below.plot(self.alphas, self.effective_dof, color=GREEN)
         ax.set(xscale="log", yscale=self._error_scale(), ylabel="mean squared error")
         ax.tick_params(axis="x", which="both", labelbottom=False)
@@ -266,7 +275,9 @@ class RidgePathDisplay(Display):
             label = rf"model, $\alpha$ = {self.alpha:.3g}"
             ax.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":", label=label)
             below.axvline(self.alpha, color=GREY, linewidth=1, linestyle=":")
-        ax.legend(loc="best", frameon=False)
+        readable_legend(ax)
+        if ax.get_yscale() == "log":
+            label_logarithms(ax.yaxis)
         self.figure_.align_ylabels([ax, below])
         return self
 
@@ -290,12 +301,14 @@ class RidgePathDisplay(Display):
         ax.set_subplotspec(halves[0])
         return self.figure_.add_subplot(halves[1], sharex=ax)
 
-    def _errors(self, errors: Array, name: str, **settings: Any) -> Line2D:
-        """One curve with a dot at its least value."""
+    def _errors(self, errors: Array, name: str, dot: float, **settings: Any) -> Line2D:
+        """One curve with a dot at its least value, of a size that shows two on one another."""
         line: Line2D
         (line,) = self.ax_.plot(self.alphas, errors, label=name, **settings)
         least = np.argmin(errors)
-        self.ax_.plot(self.alphas[least], errors[least], "o", color=line.get_color())
+        self.ax_.plot(
+            self.alphas[least], errors[least], "o", color=line.get_color(), markersize=dot
+        )
         return line
 
 

@@ -1,6 +1,15 @@
 """How a model's coefficients are computed.
 
-Solvers work on matrices and know nothing of kernels or estimators:
+Objects that say how, for the parameter ``solver`` of a model:
+
+- `Cholesky`, `Spectral`: the matrix in memory;
+- `Primal`, `RandomFeatures`: explicit features;
+- `ConjugateGradient`: the whole matrix, by products with it;
+- `Nystrom`, `Falkon`: few landmarks;
+- `auto`: the choice among them, and what each would cost.
+
+They take a `RidgeTask` and give a `RidgeAnswer`. What they are made of works on matrices and knows
+nothing of kernels or estimators:
 
 - `cholesky`: one regularisation, in the memory of the Gram matrix;
 - `spectral`: one eigendecomposition, every regularisation;
@@ -15,14 +24,42 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
 - `refined`: ridge on features, in float32 first and then to the accuracy of float64;
 - `descent`: gradient descent, and the largest step that converges;
+- `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
+- `leverage`: how much each row matters to a ridge fit, from samples of rows;
+- `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
+- `moments`: ridge regression on features, from sums over rows;
+- `seeding`: seeds that lie far apart;
+- `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.
 """
 
 from __future__ import annotations
 
+from mercer.solvers.auto import Forecast
 from mercer.solvers.cholesky import LeaveOneOut, Solution
+from mercer.solvers.exact import Cholesky, Spectral
+from mercer.solvers.explicit import Primal, RandomFeatures
+from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.solvers.problem import RidgeProblem
 from mercer.solvers.spectral import Spectrum
+from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.tridiagonal import Tridiagonal
 
-__all__ = ["LeaveOneOut", "RidgeProblem", "Solution", "Spectrum", "Tridiagonal"]
+__all__ = [
+    "Cholesky",
+    "ConjugateGradient",
+    "Falkon",
+    "Forecast",
+    "LeaveOneOut",
+    "Nystrom",
+    "Primal",
+    "RandomFeatures",
+    "RidgeAnswer",
+    "RidgeProblem",
+    "RidgeTask",
+    "Solution",
+    "Spectral",
+    "Spectrum",
+    "Tridiagonal",
+]

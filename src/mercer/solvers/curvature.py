@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtrs
+from scipy.linalg.blas import dsyrk, dtrmm, dtrsm
+from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtpqrt, dtrtri, dtrtrs
 from scipy.special import expit, softmax
 
 from mercer.exceptions import ValidityError
@@ -19,6 +19,7 @@ from mercer.exceptions import ValidityError
 Array = NDArray[np.floating[Any]]
 
 _MIRROR_BLOCK = 256
+_QR_BLOCK = 32
 
 
 class Curvature(Protocol):
@@ -98,6 +99,10 @@ class SoftmaxCurvature:
     With E_c = (K + D_c^-1)^-1 and S = sum_c E_c, the blocks of (K + W^-1)^-1 are
     E_c delta_cd - E_c S^-1 E_d, and log |I + K W| = sum_c log |I + K D_c| + log |S| - log |w|.
 
+    Where K is large, E_c and S have eigenvalues as small as those of K^-1. So neither is formed:
+    E_c = V_c' V_c with the triangle V_c = L_c^-1 D_c^1/2, L_c the factor of I + D_c^1/2 K D_c^1/2,
+    and S = V' V for all V_c stacked, whose QR factor loses half as many digits as S itself would.
+
     Parameters
     ----------
     gram : ndarray of shape (n, n)
@@ -109,20 +114,19 @@ class SoftmaxCurvature:
     """
 
     def __init__(self, gram: Array, latent: Array, weights: Array) -> None:
-        n, n_classes = latent.shape
         self._mean = softmax(latent, axis=1)
         self._weights = weights
-        self._blocks = np.empty((n_classes, n, n))
+        self._halves: list[Array] = []
         self.log_determinant = -float(np.sum(np.log(weights)))
-        for block, mean in zip(self._blocks, self._mean.T, strict=True):
+        for mean in self._mean.T:
             root = np.sqrt(weights * mean)
             factor = _factorised(gram, root)
             self.log_determinant += _log_determinant(factor)
-            dpotri(factor, lower=True, overwrite_c=True)
-            np.multiply(_mirrored(factor), root, out=block)
-            block *= root[:, None]
-        self._factor = _factorised(self._blocks.sum(axis=0))
-        self.log_determinant += _log_determinant(self._factor)
+            half = np.asarray(dtrtri(factor, lower=True, overwrite_c=True)[0])
+            half *= root
+            self._halves.append(half)
+        self._sum = _Sum(self._halves)
+        self.log_determinant += self._sum.log_determinant
 
     def weigh(self, values: Array) -> Array:
         """W v."""
@@ -132,9 +136,10 @@ class SoftmaxCurvature:
 
     def shrink(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
-        parts = self._by_class(values.T[:, :, None])
-        common: Array = dpotrs(self._factor, parts.sum(axis=1)[:, None], lower=True)[0]
-        return parts - self._by_class(common)
+        columns = zip(self._halves, values.T[:, :, None], strict=True)
+        parts = np.hstack([_squared(half, column) for half, column in columns])
+        common = self._sum.solve(parts.sum(axis=1, keepdims=True))
+        return parts - np.hstack([_squared(half, common) for half in self._halves])
 
     def trace_part(self) -> tuple[Array, Array]:
         """The sum of the diagonal blocks T_c of (K + W^-1)^-1, and d log Z / d f.
@@ -143,14 +148,16 @@ class SoftmaxCurvature:
         only q_c = 1 - pi_c - diag(T_c) / (w pi_c) is needed of S:
         d log Z / d f_c = -(q_c - pi_c sum_d q_d) / 2.
         """
-        # Symmetric, so the transpose is the same matrix in the order of Fortran.
-        total = np.triu(self._blocks.sum(axis=0)).T
+        total = np.zeros(self._halves[0].shape, order="F")
         curved = self._weights[:, None] * self._mean
         share = np.empty_like(curved)
-        for c, block in enumerate(self._blocks):
-            half = dtrtrs(self._factor, block, lower=True)[0]
+        for c, triangle in enumerate(self._halves):
+            block = np.asarray(dlauum(triangle, lower=True)[0])
+            total += block
+            share[:, c] = block.diagonal()
+            half = self._sum.half_solve(_mirrored(block))
             dsyrk(-1.0, half, trans=True, beta=1.0, c=total, lower=True, overwrite_c=True)
-            share[:, c] = block.diagonal() - np.einsum("ij,ij->j", half, half)
+            share[:, c] -= np.einsum("ij,ij->j", half, half)
         # Where a class is impossible, B_c is the identity in that row and nothing is left of q.
         share = np.divide(share, curved, out=1 - self._mean, where=curved > 0)
         rest = 1 - self._mean - share
@@ -159,39 +166,80 @@ class SoftmaxCurvature:
 
     def covariance(self, cross: Array, prior: Array) -> Array:
         """The matrix diag(k(x, x) - k' E_c k) + (k' E_c S^-1 E_d k)."""
-        parts = self._blocks @ cross
-        own = np.clip(prior - np.einsum("im,cim->cm", cross, parts), 0, None)
-        half = np.stack([dtrtrs(self._factor, part, lower=True)[0] for part in parts])
-        shared: Array = np.einsum("cim,dim->mcd", half, half, optimize=True)
-        diagonal = np.arange(len(parts))
-        shared[:, diagonal, diagonal] += own.T
-        return shared
+        halves = []
+        own = np.empty((len(prior), len(self._halves)))
+        for c, triangle in enumerate(self._halves):
+            part = dtrmm(1.0, triangle, cross, lower=True)
+            own[:, c] = np.clip(prior - np.einsum("im,im->m", part, part), 0, None)
+            part = dtrmm(1.0, triangle, part, lower=True, trans_a=True, overwrite_b=True)
+            halves.append(self._sum.half_solve(part).T)
+        half = np.stack(halves, axis=1)
+        covariance: Array = half @ half.transpose(0, 2, 1)
+        diagonal = np.arange(len(halves))
+        covariance[:, diagonal, diagonal] += own
+        return covariance
 
-    def _by_class(self, columns: Array) -> Array:
-        """E_c v_c, as columns."""
-        products: Array = (self._blocks @ columns)[:, :, 0].T
-        return products
+
+class _Sum:
+    """S = M' M with M a lower triangle: the QR factor of lower triangles V_c, stacked.
+
+    Parameters
+    ----------
+    halves : list of ndarray of shape (n, n)
+        The triangles: S is the sum of all V_c' V_c.
+    """
+
+    def __init__(self, halves: list[Array]) -> None:
+        # LAPACK stacks upper triangles: with rows and columns in reverse, a lower one is that.
+        upper = _turned(halves[0])
+        n, block = len(upper), min(_QR_BLOCK, len(upper))
+        for half in halves[1:]:
+            upper = dtpqrt(n, block, upper, _turned(half), overwrite_a=True, overwrite_b=True)[0]
+        self._lower = _turned(upper)
+        self.log_determinant = _log_determinant(self._lower)
+
+    def half_solve(self, right: Array) -> Array:
+        """M'^-1 b, in the memory of b: its squares sum to b' S^-1 b."""
+        half: Array = dtrsm(1.0, self._lower, right, lower=True, trans_a=True, overwrite_b=True)
+        return half
+
+    def solve(self, right: Array) -> Array:
+        """S^-1 b."""
+        half = self.half_solve(right)
+        solved: Array = dtrsm(1.0, self._lower, half, lower=True, overwrite_b=True)
+        return solved
 
 
-def _factorised(gram: Array, root: Array | None = None) -> Array:
-    """The Cholesky factor of I + diag(root) K diag(root), zero above; or of K, in its memory."""
-    matrix = gram
-    if root is not None:
-        matrix = gram * root
-        matrix *= root[:, None]
-        matrix.flat[:: len(matrix) + 1] += 1
+def _turned(triangle: Array) -> Array:
+    """With rows and columns in reverse, in the order of Fortran."""
+    return np.asfortranarray(triangle[::-1, ::-1])
+
+
+def _squared(lower: Array, right: Array) -> Array:
+    """V' V b for a lower triangle V."""
+    half = dtrmm(1.0, lower, right, lower=True)
+    product: Array = dtrmm(1.0, lower, half, lower=True, trans_a=True, overwrite_b=True)
+    return product
+
+
+def _factorised(gram: Array, root: Array) -> Array:
+    """The Cholesky factor of I + diag(root) K diag(root), zero above."""
+    matrix = gram * root
+    matrix *= root[:, None]
+    matrix.flat[:: len(matrix) + 1] += 1
     # In the order of Fortran the same symmetric matrix is a transpose, not a copy.
     factor, info = dpotrf(matrix.T, lower=True, clean=True, overwrite_a=True)
     if info != 0:
         raise ValidityError(
-            "the Gram matrix is not positive semi-definite: I + W^1/2 K W^1/2 has no Cholesky "
-            "factor; use a kernel whose is_psd is True."
+            "the Gram matrix is not positive semi-definite, or so large that rounding makes it so: "
+            "I + W^1/2 K W^1/2 has no Cholesky factor; lower the kernel's amplitude, or use a "
+            "kernel whose is_psd is True."
         )
     return np.asarray(factor)
 
 
 def _log_determinant(factor: Array) -> float:
-    return 2 * float(np.sum(np.log(factor.diagonal())))
+    return 2 * float(np.sum(np.log(np.abs(factor.diagonal()))))
 
 
 def _mirrored(lower: Array) -> Array:

@@ -18,7 +18,6 @@ from mercer.exceptions import DataError, ParameterError, ValidityError
 
 Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
-Report = Callable[[Array, float], bool]
 
 _FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
@@ -106,6 +105,9 @@ class Optimum:
         return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
 
 
+Report = Callable[[Optimum], bool]
+
+
 def maximise(
     objective: Objective,
     start: ArrayLike,
@@ -139,8 +141,8 @@ def maximise(
     max_iter : int
         Iterations from each start.
     report : callable, optional
-        Called after the first evaluation, and after each iteration, with the best theta and value
-        so far; True stops the search.
+        Called after the first evaluation, and after each iteration, with the best so far; True
+        stops the search.
 
     Returns
     -------
@@ -209,7 +211,6 @@ class _Search:
                     "ftol": _GAIN / climb.unit,
                 },
             )
-            self.n_iter += int(result.nit)
             point, left = result.x, left - int(result.nit)
             if result.status != _ABNORMAL or not result.nit or left <= 0:
                 break
@@ -269,14 +270,14 @@ class _Search:
 
     def _step(self, intermediate_result: OptimizeResult) -> None:
         """Tell whoever watches after an iteration. The name of the parameter is scipy's."""
+        self.n_iter += 1
         self._tell()
         if self.stopped:
             raise StopIteration
 
     def _tell(self) -> None:
         if self.report is not None and self.best is not None:
-            value, theta, _ = self.best
-            self.stopped = self.report(theta, value)
+            self.stopped = self.report(self.optimum())
 
     def _ended_well(self, result: Any) -> bool:
         assert self.best is not None

@@ -1,14 +1,14 @@
 r"""Finite smoothing for losses with kinks, finished exactly and certified by a duality gap.
 
-The values of k functions are F = G T + 1 b' with G = K / alpha. A term z of the loss looks at one
-combination g_z = u_z . F[i_z] and is linear on both sides of t_z, with slopes l_z <= 0 <= h_z:
+The values of a function are f = G t + b with G = K / alpha. A term z of the loss looks at one of
+them, f_i with i = i_z, and is linear on both sides of c_z, with slopes l_z <= 0 <= h_z:
 
-.. math:: \min_{T, b} \sum_z \phi_z(g_z) + \tfrac12 \operatorname{tr} T^\top G\, T
-   = \max_{l \le s \le h} -\sum_z s_z t_z - \tfrac12 \operatorname{tr} T^\top G\, T,
-   \qquad T = -\sum_z s_z e_{i_z} u_z^\top ,
+.. math:: \min_{t, b} \sum_z \phi_z(f_{i_z}) + \tfrac12 t^\top G\, t
+   = \max_{l \le s \le h} -\sum_z s_z c_z - \tfrac12 t^\top G\, t,
+   \qquad t = -\sum_z s_z e_{i_z} ,
 
-where with intercepts the columns of T sum to zero. Smoothing replaces the slope of a term by
-s_z = clip(w_z (g_z - t_z) / gamma, l_z, h_z). Newton's method on the smooth problem needs a
+where with an intercept t sums to zero. Smoothing replaces the slope of a term by
+s_z = clip(w_z (f_i - c_z) / gamma, l_z, h_z). Newton's method on the smooth problem needs a
 Cholesky factor in the terms between their bounds alone, which become few as gamma falls: the other
 slopes are known. When gamma is small enough, those are the terms that sit at their kink in the
 solution; then gamma = 0 in the same equations gives it exactly, the idea of finite smoothing [1]_,
@@ -20,7 +20,7 @@ eigendecomposition of the whole matrix, which first-order methods reuse, is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,14 +32,12 @@ from mercer.solvers.newton import State, factorised, rounding
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
-Shift = Callable[[Array], Array]
 
 _FALL = 0.1
 _LEAST = 1e-13
 _STEPS = 300
 _REFINEMENTS = 3
 _NEGLIGIBLE = 1e-6
-_VIOLATION = 1e-9
 _BISECTIONS = 60
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -52,38 +50,33 @@ class Terms:
     ----------
     rows : ndarray of int of shape (m,)
         The point i_z that a term looks at.
-    mix : ndarray of shape (m, k)
-        The combination u_z of outputs.
     location, low, high : ndarray of shape (m,)
-        The kink t_z and the slopes on both sides.
+        The kink c_z and the slopes on both sides.
     weight : ndarray of shape (m,)
         How steeply the slope changes where the kink is smoothed.
     """
 
     rows: NDArray[np.intp]
-    mix: Array
     location: Array
     low: Array
     high: Array
     weight: Array
 
     def look(self, values: Array) -> Array:
-        """The combination that each term looks at."""
-        return np.asarray(np.einsum("zk,zk->z", values[self.rows], self.mix))
+        """The value that each term looks at."""
+        return np.asarray(values[self.rows])
 
     def scatter(self, slopes: Array, n: int) -> Array:
-        """The coefficients T that belong to slopes."""
-        columns = [np.bincount(self.rows, slopes * u, minlength=n) for u in self.mix.T]
-        return -np.column_stack(columns).astype(np.float64)
+        """The coefficients t that belong to slopes."""
+        return np.asarray(-np.bincount(self.rows, slopes, minlength=n).astype(np.float64))
 
     def slopes(self, gaps: Array, gamma: float) -> Array:
         """The slopes of the smoothed terms, at these distances from their kinks."""
         return np.clip(self.weight * gaps / gamma, self.low, self.high)
 
     def loss(self, gaps: Array) -> float:
-        """The sum of all terms that have finite slopes."""
-        high = np.where(np.isfinite(self.high), self.high, 0.0)
-        return float(np.sum(np.where(gaps > 0, high, self.low) * gaps))
+        """The sum of all terms."""
+        return float(np.sum(np.where(gaps > 0, self.high, self.low) * gaps))
 
 
 def minimise(
@@ -95,9 +88,6 @@ def minimise(
     fit_intercept: bool,
     tol: float,
     max_iter: int,
-    gamma: float | None = None,
-    shift: Shift | None = None,
-    allowance: float = 0.0,
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the duality gap is small.
 
@@ -109,32 +99,24 @@ def minimise(
         The loss.
     alpha : float
         Positive weight of half the squared norm.
-    start : tuple of ndarray of shapes (n, k) and (k,)
-        alpha times coefficients and intercepts to begin with.
+    start : tuple of ndarray of shapes (n, 1) and (1,)
+        alpha times coefficients and the intercept to begin with.
     fit_intercept : bool
-        Whether the intercepts are fitted, or stay as they are.
+        Whether the intercept is fitted, or stays as it is.
     tol : float
         The gap may be this part of the objective.
     max_iter : int
         The largest number of steps.
-    gamma : float, optional
-        The first width of the smoothing; by default the scale of the kinks' locations.
-    shift : callable, optional
-        Takes the values of the functions and returns what to add to the intercepts so that terms
-        with infinite slopes, which are constraints, are satisfied.
-    allowance : float
-        What a shift costs at least: a gap up to this is none.
 
     Yields
     ------
     State
         At least one; the last is the exact solution if it is converged.
     """
-    problem = _Problem(gram, terms, alpha, fit_intercept, shift)
-    scale = problem.scale
-    gamma = scale if gamma is None else gamma
-    point = problem.at(*start)
-    found = _Certificate(problem, tol, allowance)
+    problem = _Problem(gram, terms, alpha, fit_intercept)
+    scale = gamma = problem.scale
+    point = problem.at(start[0][:, 0], float(start[1][0]))
+    found = _Certificate(problem, tol)
     steps = 0
     while gamma >= _LEAST * scale:
         for _ in range(_STEPS):
@@ -142,7 +124,7 @@ def minimise(
             steps += 1
             if settled or steps >= max_iter:
                 break
-            yield found.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
+            yield found.best or point.state()
         yield found.improved(point)
         if found.converged or steps >= max_iter:
             return
@@ -152,7 +134,7 @@ def minimise(
 
 @dataclass(frozen=True)
 class _Point:
-    """Coefficients and intercepts, and what follows from them.
+    """Coefficients and the intercept, and what follows from them.
 
     `gaps` are the distances of what terms look at from their kinks. Where a term is between its
     bounds, they are gamma times its slope, as solved for: the difference of two values would lose
@@ -160,23 +142,18 @@ class _Point:
     """
 
     scaled: Array
-    intercept: Array
+    intercept: float
     spread: Array
     gaps: Array
     slopes: Array
 
+    def state(self, loss: float = np.inf) -> State:
+        return State(self.scaled[:, None], np.array([self.intercept]), loss, np.inf, False)
+
 
 class _Problem:
-    def __init__(
-        self,
-        gram: Array,
-        terms: Terms,
-        alpha: float,
-        fit_intercept: bool,
-        shift: Shift | None = None,
-    ) -> None:
-        self.gram, self.terms, self.alpha = gram, terms, alpha
-        self.fit_intercept, self.shift = fit_intercept, shift
+    def __init__(self, gram: Array, terms: Terms, alpha: float, fit_intercept: bool) -> None:
+        self.gram, self.terms, self.alpha, self.fit_intercept = gram, terms, alpha, fit_intercept
         # With an intercept, any constant may be added to the kernel; this one keeps a small system
         # regular whose rows differ by nothing but the intercept.
         mean = float(np.mean(gram.diagonal())) / alpha
@@ -185,14 +162,14 @@ class _Problem:
     @property
     def scale(self) -> float:
         """The spread of the kinks: the width at which to begin."""
-        locations = self.terms.location[np.isfinite(self.terms.high)]
+        locations = self.terms.location
         spread = float(np.abs(locations - np.median(locations)).mean())
         return spread or float(np.abs(locations).max()) or 1.0
 
     def spread(self, scaled: Array) -> Array:
         return self.gram @ scaled / self.alpha
 
-    def at(self, scaled: Array, intercept: Array) -> _Point:
+    def at(self, scaled: Array, intercept: float) -> _Point:
         spread = self.spread(scaled)
         gaps = self.terms.look(spread + intercept) - self.terms.location
         return _Point(scaled, intercept, spread, gaps, np.zeros_like(gaps))
@@ -207,8 +184,8 @@ class _Problem:
         between = (slopes > terms.low) & (slopes < terms.high)
         new = self._landed(slopes, between, intercept, gamma)
         change, spread_change = new.gaps - gaps, new.spread - point.spread
-        linear = float(np.sum(point.scaled * spread_change))
-        quadratic = float(np.sum((new.scaled - point.scaled) * spread_change))
+        linear = float(point.scaled @ spread_change)
+        quadratic = float((new.scaled - point.scaled) @ spread_change)
         length = self._length(gaps, change, linear, quadratic, gamma)
         promise = -float(slopes @ change) - linear
         moved = _Point(
@@ -233,7 +210,7 @@ class _Problem:
         between = (slopes > self.terms.low) & (slopes < self.terms.high)
         return self._landed(slopes, between, point.intercept, gamma)
 
-    def _landed(self, slopes: Array, between: Mask, intercept: Array, gamma: float) -> _Point:
+    def _landed(self, slopes: Array, between: Mask, intercept: float, gamma: float) -> _Point:
         """The point at the end of a full step."""
         target, intercept = self._solve(slopes, between, intercept, gamma)
         new = self.at(self.terms.scatter(target, len(self.gram)), intercept)
@@ -241,46 +218,40 @@ class _Problem:
         return replace(new, gaps=gaps, slopes=target)
 
     def _solve(
-        self, slopes: Array, between: Mask, intercept: Array, gamma: float
-    ) -> tuple[Array, Array]:
-        """Slopes and intercepts if the terms between their bounds stay so, and the others not."""
+        self, slopes: Array, between: Mask, intercept: float, gamma: float
+    ) -> tuple[Array, float]:
+        """Slopes and the intercept if the terms between their bounds stay so, the others not."""
         terms, n = self.terms, len(self.gram)
         fixed = np.where(between, 0.0, slopes)
-        rows, mix = terms.rows[between], terms.mix[between]
-        missing = -(fixed @ terms.mix)
+        rows, missing = terms.rows[between], -float(fixed.sum())
         others = terms.look(self.spread(terms.scatter(fixed, n)) + intercept)[between]
-        right = others - terms.location[between] + self.constant * (mix @ missing)
-        matrix = (self.gram[np.ix_(rows, rows)] / self.alpha + self.constant) * (mix @ mix.T)
+        right = others - terms.location[between] + self.constant * missing
+        matrix = self.gram[np.ix_(rows, rows)] / self.alpha + self.constant
         ridge = gamma / terms.weight[between]
-        solved = _solved(matrix, ridge, np.column_stack([right, mix]))
-        found, border = solved[:, 0], solved[:, 1:]
-        if self.fit_intercept:
-            # Outputs without a term between its bounds keep their intercept: least squares.
-            shift = np.linalg.lstsq(mix.T @ border, missing - mix.T @ found, rcond=1e-13)[0]
-            found, intercept = found + border @ shift, intercept + shift
+        solved = _solved(matrix, ridge, np.column_stack([right, np.ones(len(rows))]))
+        found, border = solved[:, 0], solved[:, 1]
+        if self.fit_intercept and border.sum() > 0:  # else nothing says where it belongs
+            shift = (missing - float(found.sum())) / float(border.sum())
+            found, intercept = found + shift * border, intercept + shift
         result = fixed.copy()
         result[between] = found
         return result, intercept
 
-    def _balanced(self, point: _Point, gamma: float) -> tuple[Array, Array]:
-        """Intercepts and gaps, the intercepts that Newton's method cannot move at their best."""
-        terms, intercept, gaps = self.terms, point.intercept.copy(), point.gaps
-        for output in range(len(intercept) if self.fit_intercept else 0):
-            used = terms.mix[:, output]
-            slopes = terms.slopes(gaps, gamma)
-            free = (slopes > terms.low) & (slopes < terms.high) & (used != 0)
-            if free.any() or abs(slopes @ used) <= _EPS * np.abs(slopes) @ np.abs(used):
-                continue
-            mine = used != 0
-            shifts = -gaps[mine] / used[mine]
-            low, high = shifts.min() - gamma, shifts.max() + gamma
-            for _ in range(_BISECTIONS):
-                middle = (low + high) / 2
-                rise = terms.slopes(gaps + middle * used, gamma) @ used
-                low, high = (middle, high) if rise < 0 else (low, middle)
-            intercept[output] += (low + high) / 2
-            gaps = gaps + used * (low + high) / 2
-        return intercept, gaps
+    def _balanced(self, point: _Point, gamma: float) -> tuple[float, Array]:
+        """The intercept and the gaps, at their best where Newton's method cannot move them."""
+        terms, gaps = self.terms, point.gaps
+        slopes = terms.slopes(gaps, gamma)
+        free = (slopes > terms.low) & (slopes < terms.high)
+        balanced = abs(slopes.sum()) <= _EPS * np.abs(slopes).sum()
+        if not self.fit_intercept or free.any() or balanced:
+            return point.intercept, gaps
+        low, high = -float(gaps.max()) - gamma, -float(gaps.min()) + gamma
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            rise = terms.slopes(gaps + middle, gamma).sum()
+            low, high = (middle, high) if rise < 0 else (low, middle)
+        shift = (low + high) / 2
+        return point.intercept + shift, gaps + shift
 
     def _length(
         self, gaps: Array, change: Array, linear: float, quadratic: float, gamma: float
@@ -303,68 +274,56 @@ class _Problem:
 
     # Both sides of the gap ----------------------------------------------------------------------
 
-    def exact(self, point: _Point) -> tuple[Array, Array]:
-        """Slopes and intercepts if the terms between their bounds are those at their kinks."""
+    def exact(self, point: _Point) -> tuple[Array, float]:
+        """Slopes and the intercept if the terms between their bounds are those at their kinks."""
         terms = self.terms
         between = (point.slopes > terms.low) & (point.slopes < terms.high)
         clipped = np.clip(point.slopes, terms.low, terms.high)
         return self._solve(clipped, between, point.intercept, 0.0)
 
-    def primal(self, scaled: Array, intercept: Array) -> tuple[State, float]:
-        """A function with its loss and objective, infinite if it breaks a constraint."""
-        spread = self.spread(scaled)
-        if self.shift is not None and self.fit_intercept:
-            intercept = intercept + self.shift(spread + intercept)
-        looks = self.terms.look(spread + intercept)
-        hard = ~np.isfinite(self.terms.high)
-        loss = self.terms.loss(looks - self.terms.location)
-        objective = loss + float(np.sum(scaled * spread)) / 2
-        if np.any(looks[hard] > _VIOLATION * self.scale):
-            objective = np.inf
-        return State(scaled, intercept, loss, np.inf, False), objective
+    def primal(self, scaled: Array, intercept: float) -> tuple[State, float]:
+        """A function with its loss and objective."""
+        point = self.at(scaled, intercept)
+        loss = self.terms.loss(point.gaps)
+        return point.state(loss), loss + float(scaled @ point.spread) / 2
 
     def dual(self, slopes: Array) -> tuple[Array, float, float]:
         """Coefficients of feasible slopes, a lower bound of the objective, and its size."""
         slopes = self._feasible(np.clip(slopes, self.terms.low, self.terms.high))
         scaled = self.terms.scatter(slopes, len(self.gram))
-        energy = float(np.sum(scaled * self.spread(scaled)))
+        energy = float(scaled @ self.spread(scaled))
         bound = -float(slopes @ self.terms.location) - energy / 2
         size = float(np.abs(slopes) @ np.abs(self.terms.location))
-        total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
+        total = abs(float(scaled.sum())) if self.fit_intercept else 0.0
         if total > 100 * _EPS * np.abs(scaled).sum():
             bound = -np.inf
         return scaled, bound, size
 
     def rounding(self, state: State) -> float:
-        """What rounding of the functions' values can do to the objective."""
+        """What rounding of the function's values can do to the objective."""
         values = self.spread(state.scaled) + state.intercept
-        lost = rounding(self.gram, state.scaled / self.alpha, values)
-        finite = np.where(np.isfinite(self.terms.high), self.terms.high, 0.0)
-        return float((finite - self.terms.low) @ np.abs(self.terms.look(lost)))
+        lost = rounding(self.gram, state.scaled / self.alpha, values)[:, 0]
+        return float((self.terms.high - self.terms.low) @ self.terms.look(lost))
 
     def _feasible(self, slopes: Array) -> Array:
-        """Slopes between their bounds such that the coefficients of each output sum to zero."""
+        """Slopes between their bounds such that the coefficients sum to zero."""
         if not self.fit_intercept:
             return slopes
-        terms, slopes = self.terms, slopes.copy()
-        single = np.abs(terms.mix).sum(axis=1) == 1
-        for output, used in enumerate(terms.mix.T):
-            mine = single & (used == 1)
-            excess = float(slopes @ terms.mix[:, output])
-            low, high = slopes[mine] - terms.low[mine], terms.high[mine] - slopes[mine]
-            room = low if excess > 0 else high
-            if np.any((low > 0) & (high > 0)):  # those at a bound stay there
-                room = np.where((low > 0) & (high > 0), room, 0.0)
-            if room.sum() > 0:
-                slopes[mine] -= excess * room / max(room.sum(), abs(excess))
+        excess = float(slopes.sum())
+        low, high = slopes - self.terms.low, self.terms.high - slopes
+        room = low if excess > 0 else high
+        if np.any((low > 0) & (high > 0)):  # those at a bound stay there
+            room = np.where((low > 0) & (high > 0), room, 0.0)
+        if room.sum() > 0:
+            slopes = slopes - excess * room / max(float(room.sum()), abs(excess))
         return slopes
 
 
 class _Certificate:
     """The best function and the best lower bound seen so far, and the gap between them."""
 
-    def __init__(self, problem: _Problem, tol: float, allowance: float) -> None:
-        self.problem, self.tol, self.allowance = problem, tol, allowance
+    def __init__(self, problem: _Problem, tol: float) -> None:
+        self.problem, self.tol = problem, tol
         self.best: State | None = None
         self.converged = False
         self._objective, self._bound = np.inf, -np.inf
@@ -373,14 +332,14 @@ class _Certificate:
         """The best function after one more width of the smoothing."""
         problem, before = self.problem, self._objective - self._bound
         exact, intercept = problem.exact(point)
-        slack = self.allowance
+        slack = 0.0
         for slopes, constants in ((point.slopes, point.intercept), (exact, intercept)):
             scaled, bound, cost = problem.dual(slopes)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * cost)
             self._consider(scaled, constants)
         self._consider(point.scaled, point.intercept)
-        if self.best is None:  # nothing satisfies the constraints yet
-            return State(point.scaled, point.intercept, np.inf, np.inf, False)
+        if self.best is None:  # no objective is a number
+            return point.state()
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
         self.converged = gap <= self.tol * self._objective + slack
         if gap > before / 2 and gap <= np.sqrt(self.tol) * self._objective:
@@ -389,7 +348,7 @@ class _Certificate:
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
-    def _consider(self, scaled: Array, intercept: Array) -> None:
+    def _consider(self, scaled: Array, intercept: float) -> None:
         state, objective = self.problem.primal(scaled, intercept)
         if objective < self._objective:
             self.best, self._objective = state, objective

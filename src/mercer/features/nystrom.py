@@ -1,0 +1,254 @@
+"""Explicit features of any kernel, from landmarks."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mercer.exceptions import DataError, as_data_errors
+from mercer.features.preimage import PreImages
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.base import KernelEstimator
+from mercer.models.grams import require_positive
+from mercer.parallel import blas_threads
+from mercer.solvers.factor import Advice
+from mercer.solvers.pivoted import Whitening, whiten
+from mercer.solvers.selection import require_no_noise, select
+
+Array = NDArray[np.floating[Any]]
+
+__all__ = ["Nystrom"]
+
+# Rows from which the trace error is estimated where choosing landmarks did not compute it.
+_SAMPLE = 5000
+# Kernel values that are whitened in one call, so that Ctrl-C is heard.
+_PANEL = 2**22
+
+_ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
+
+
+class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    r"""Features from landmarks, whose inner products approximate a kernel.
+
+    With landmarks Z and R'R = k(Z, Z), R an upper triangle,
+
+    .. math:: F(x) = k(x, Z)\, R^{-1}, \qquad F(x) F(x')^\top = k(x, Z)\, k(Z, Z)^{-1} k(Z, x') ,
+
+    the projection of the kernel on the span of the landmarks. It is exact where a landmark is one
+    of the two points, so that with all rows as landmarks it is the kernel matrix itself.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``. It says what X may be: vectors,
+        strings, data frames, or row numbers of a given matrix.
+    n_landmarks : int, default=100
+        How many landmarks to choose. With more than there are rows, all rows are taken.
+    landmarks : str, array of int, or data, default="rpcholesky"
+        How to choose them: "rpcholesky" (in proportion to what is not yet explained), "uniform",
+        "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
+        row numbers; or the landmarks themselves.
+    random_state : int, RandomState or None, default=None
+        What landmarks are drawn with.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    landmarks_ : Points
+        The landmarks that add something, the largest residual first. Duplicates are left out.
+    landmark_indices_ : ndarray of shape (rank_,) or None
+        Their rows in the training data; None if points were given.
+    rank_ : int
+        The number of features.
+    factor_ : ndarray of shape (rank_, rank_)
+        The triangle R.
+    trace_error_ : float
+        The part of the (weighted) trace of the kernel matrix that the features leave unexplained: 0
+        is exact. For landmarks that were not chosen by "rpcholesky" it is estimated from 5000 rows,
+        if there are more.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    mercer.landmarks.select : The choice of landmarks by itself.
+
+    References
+    ----------
+    .. [1] C. Williams, M. Seeger (2001). Using the Nystrom method to speed up kernel machines.
+       Advances in Neural Information Processing Systems 13.
+    .. [2] Y. Chen, E. N. Epperly, J. A. Tropp, R. J. Webber (2022). Randomly pivoted Cholesky:
+       Practical approximation of a kernel matrix with few entry evaluations. arXiv:2207.06503.
+    .. [3] C. Musco, C. Musco (2017). Recursive sampling for the Nystrom method. Advances in Neural
+       Information Processing Systems 30.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> k = mc.RBF(length_scale=2.0)
+    >>> map_ = mc.Nystrom(k, n_landmarks=30, random_state=0)
+    >>> F = map_.fit_transform(X)
+    >>> F.shape, bool(abs(F @ F.T - k(X)).max() < 0.05)
+    ((500, 30), True)
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_landmarks: int = 100,
+        *,
+        landmarks: Any = "rpcholesky",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.n_landmarks = n_landmarks
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Choose the landmarks and factorise their kernel matrix.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            The data, as the kernel takes them.
+        y : object, optional
+            Ignored.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, of which a landmark of weight 0 is never chosen.
+
+        Returns
+        -------
+        Nystrom
+            The transformer itself.
+        """
+        with self._fitting():
+            self._require_whole("n_landmarks", 1, 100)
+            kernel = self._kernel_or_default(self.kernel)
+            require_no_noise(kernel, type(self).__name__)
+            points = self._validate_points(kernel, X, reset=True)
+            weights = self._validate_weights(sample_weight, np.empty(len(points)))
+            self.kernel_ = kernel.resolve(points, weights)
+            rng = check_random_state(self.random_state)
+            chosen = select(
+                self.kernel_,
+                points,
+                self.landmarks,
+                self.n_landmarks,
+                rng,
+                sample_weight=weights,
+                owner=type(self).__name__,
+            )
+            kept = self._factorise(chosen.points)
+            self.landmarks_ = chosen.points[kept].detached()
+            self.landmark_indices_ = None if chosen.indices is None else chosen.indices[kept]
+            error = chosen.trace_error
+            self.trace_error_ = self._trace_error(points, weights, rng) if error is None else error
+        return self
+
+    def _factorise(self, landmarks: Points) -> NDArray[np.intp]:
+        """Set the triangle; return the landmarks that it is made of."""
+        # With two arguments, since the rows of a given matrix are not a square one by themselves.
+        square = self.kernel_(landmarks, landmarks)
+        if not np.isfinite(square).all():
+            raise DataError(
+                f"{type(self).__name__}: {self.kernel_!r} gives NaN or infinity; scale the data, "
+                "or use a kernel that grows less fast."
+            )
+        require_positive(self, self.kernel_, square, _ADVICE)
+        with blas_threads():
+            found = whiten(square)
+        self.rank_ = found.rank
+        if not found.rank:  # a kernel that is 0 everywhere has one feature, which is 0
+            found = Whitening(np.zeros(1, np.intp), np.ones((1, 1), square.dtype))
+        self.factor_ = found.upper
+        return found.kept
+
+    def _trace_error(self, points: Points, weights: Array | None, rng: Any) -> float:
+        """The part of the trace that is not explained, from some rows if there are many."""
+        if len(points) > _SAMPLE:
+            chances = None if weights is None else weights / weights.sum()
+            points = points[rng.choice(len(points), size=_SAMPLE, p=chances)]
+            weights = None
+        diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
+        explained = np.square(self._features(points), dtype=np.float64).sum(axis=1)
+        mass = np.ones(len(points)) if weights is None else weights
+        total = float(mass @ diagonal)
+        return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
+
+    def transform(self, X: Any) -> Array:
+        """Compute the features; beside them no matrix is held in memory.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, rank_)
+            The features, in the floating type of the kernel values.
+        """
+        check_is_fitted(self)
+        return self._features(self._validate_points(self.kernel_, X, reset=False))
+
+    def _features(self, points: Points) -> Array:
+        cross = self.kernel_(points, self.landmarks_)
+        upper = self.factor_.astype(cross.dtype, copy=False)
+        whitening = Whitening(np.arange(len(upper)), upper)
+        step = max(1, _PANEL // len(upper))
+        with blas_threads():
+            for first in range(0, len(cross), step):
+                rows = slice(first, first + step)
+                cross[rows] = whitening.apply(cross[rows])
+        return cross
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Find points from features: pre-images, for kernels with a gradient in their inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, rank_)
+            Features, such as `transform` returns; they need not be those of any point.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features_in_)
+            The points with the nearest features that a local search finds, in float64.
+
+        Raises
+        ------
+        NotDifferentiableError
+            If the data are no rows of numbers, or the kernel has no gradient in them.
+        """
+        check_is_fitted(self)
+        with as_data_errors(type(self).__name__, "Pass features as transform returns them."):
+            features: Array = check_array(X, dtype=np.float64)
+        if features.shape[1] != len(self.factor_):
+            raise DataError(
+                f"{type(self).__name__}: the features have {features.shape[1]} columns, but there "
+                f"are {len(self.factor_)}; pass features as transform returns them."
+            )
+        find = PreImages(self.kernel_, self.landmarks_, self.factor_, type(self).__name__)
+        with blas_threads(1):  # the matrices of each step are small
+            return find(features)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.factor_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,124 @@
+"""What is asked of a user's loss before it is minimised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mercer.exceptions import ParameterError
+from mercer.losses.base import Array, Loss
+
+#: Numbers between which a user's loss is tried, together with the targets and their scale.
+_TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
+_TRIED_TARGETS = 25
+
+
+def check_convex(loss: Loss, y: Array, owner: str) -> None:
+    """Refuse a loss that is seen not to be convex, or whose derivative is not its own.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss, usually a user's.
+    y : ndarray of shape (n,)
+        Targets it will meet.
+    owner : str
+        In whose name to refuse.
+
+    Raises
+    ------
+    ParameterError
+        With two predictions between which the loss lies above its chord, or where the derivative
+        and the differences of the value disagree; or if a method is missing, or does not return a
+        number for each prediction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> mc.losses.check_convex(mc.losses.Squared(), np.array([0.0, 1.0]), "Example")
+    """
+    targets = np.unique(y)
+    targets = targets[np.linspace(0, len(targets) - 1, _TRIED_TARGETS).astype(int)]
+    spread = float(np.ptp(y)) or 1.0
+    grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + spread * _TRIALS / 10]))
+    for target in np.unique(targets):
+        trial = _Trial(loss, float(target), owner)
+        _check_chords(trial, grid)
+        _check_derivative(trial, grid)
+        trial("curvature", grid)
+
+
+class _Trial:
+    """A loss for one target, whose answers are checked as they come."""
+
+    def __init__(self, loss: Loss, target: float, owner: str) -> None:
+        self.loss, self.target, self.owner = loss, target, owner
+
+    def __call__(self, method: str, f: Array) -> Array:
+        """What a method says of the target and predictions."""
+        try:
+            with np.errstate(all="ignore"):
+                found = getattr(self.loss, method)(np.full_like(f, self.target), f)
+        except NotImplementedError as error:
+            raise self.error(f"lacks a method: {error}", "define it in the class") from error
+        remedy = f"let {method}(y, f) return an array with a number for each element of f"
+        try:
+            numbers = np.asarray(found, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise self.error(f"has a {method}(y, f) that is not numbers", remedy) from error
+        if numbers.shape != f.shape:
+            raise self.error(
+                f"has a {method}(y, f) of shape {numbers.shape} for f of shape {f.shape}", remedy
+            )
+        bad = np.flatnonzero(np.isnan(numbers) | ((method == "curvature") & (numbers < 0)))
+        if bad.size:
+            raise self.error(
+                f"has a {method}(y, f) of {numbers[bad[0]]:g} at y = {self.target:g}, "
+                f"f = {f[bad[0]]:g}",
+                f"let it be {'0 or more' if method == 'curvature' else 'a number'} for every f",
+            )
+        return numbers
+
+    def error(self, complaint: str, remedy: str) -> ParameterError:
+        """What to raise."""
+        return ParameterError(f"{self.owner}: loss = {self.loss!r} {complaint}; {remedy}.")
+
+
+def _check_chords(trial: _Trial, grid: Array) -> None:
+    """A convex function never lies above the chord between two of its points."""
+    first, second = (axis.ravel() for axis in np.meshgrid(grid, grid))
+    ends = [trial("value", f) for f in (first, second)]
+    with np.errstate(all="ignore"):
+        excess = trial("value", (first + second) / 2) - sum(ends) / 2
+    size = 1e-10 * (np.abs(ends[0]) + np.abs(ends[1]) + 1e-300)
+    bad = np.flatnonzero(np.isfinite(excess) & (excess > size))
+    if not trial.loss.is_convex:
+        raise trial.error("says itself that it is not convex", trial.loss.remedy)
+    if bad.size:
+        worst = bad[np.argmax(excess[bad])]
+        raise trial.error(
+            f"is not convex: for y = {trial.target:g} its value half-way between "
+            f"f = {first[worst]:g} and f = {second[worst]:g} exceeds the mean of its values there "
+            f"by {excess[worst]:.3g}",
+            trial.loss.remedy,
+        )
+
+
+def _check_derivative(trial: _Trial, grid: Array) -> None:
+    """For a convex function, secants lie between the derivatives at their ends."""
+    left, right = grid[:-1], grid[1:]
+    low, high = (trial("derivative", f) for f in (left, right))
+    ends = [trial("value", f) for f in (left, right)]
+    with np.errstate(all="ignore"):
+        secant = (ends[1] - ends[0]) / (right - left)
+        rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1])) / (right - left)
+    slack = rounding + 1e-6 * (np.abs(low) + np.abs(high)) + 1e-12
+    bad = np.flatnonzero((secant < low - slack) | (secant > high + slack))
+    if bad.size:
+        at = bad[0]
+        raise trial.error(
+            f"has a derivative that is not that of its value: for y = {trial.target:g} the value "
+            f"rises by {secant[at]:.4g} per unit between f = {left[at]:g} and f = {right[at]:g}, "
+            f"where the derivative is {low[at]:.4g} and {high[at]:.4g}",
+            "correct derivative(y, f)",
+        )

@@ -1,0 +1,55 @@
+"""What regressors with a kernel share: predictions, and targets in one or several columns."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from mercer.models.base import KernelEstimator
+
+Array = NDArray[np.floating[Any]]
+
+
+class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+    """Base of regressors with one target or several.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+    """
+
+    _is_vector: bool
+
+    @abstractmethod
+    def _function_values(self, X: Any) -> Array:
+        """The values of the fitted function."""
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets, in chunks: no matrix of all pairs is stored.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_targets)
+            The predictions, in the precision of the data.
+        """
+        return self._function_values(X)
+
+    def _target_columns(self, y: ArrayLike, n: int) -> Array:
+        """Targets with one column each; their own shape is kept in mind."""
+        targets = self._validate_targets(y, n)
+        self._is_vector = targets.ndim == 1
+        return targets.reshape(n, -1)
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._is_vector else values

@@ -1,0 +1,159 @@
+"""The search of kernel ridge regression: which alphas and length-scales, and which is best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.values import Fixed
+
+Array = NDArray[np.floating[Any]]
+Grid = Sequence[Any] | Mapping[str, Sequence[Any]] | None
+
+_N_ALPHAS = 25
+
+
+@dataclass(frozen=True)
+class Search:
+    """The candidates of a search and their errors.
+
+    Attributes
+    ----------
+    kernels : tuple of Kernel
+        The kernels compared.
+    alphas : ndarray of shape (n_alphas,)
+        The alphas compared.
+    relative : ndarray of shape (n_kernels, n_alphas)
+        The errors, in units of 4 ** `exponent`.
+    exponent : int
+        Of the unit of the targets, as a power of two.
+    """
+
+    kernels: tuple[Kernel, ...]
+    alphas: Array
+    relative: Array
+    exponent: int
+
+    @property
+    def errors(self) -> Array:
+        """The errors in the unit of the squared targets; infinite beyond float64."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.ldexp(self.relative, 2 * self.exponent)
+
+    @property
+    def best(self) -> tuple[Kernel, float]:
+        """The pair with the least error, which does not depend on the unit."""
+        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
+        return self.kernels[row], float(self.alphas[column])
+
+
+def candidates(kernel: Kernel, length_scales: Grid) -> Iterator[Kernel]:
+    """The kernels of a search, not yet resolved.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel whose length-scales are searched.
+    length_scales : sequence, dict or None
+        Values for all of them, or values for each path; None for the kernel alone.
+
+    Returns
+    -------
+    iterator of Kernel
+        One for each combination.
+    """
+    return (kernel.replace(**values) for values in _replacements(kernel, length_scales))
+
+
+def checked_alphas(alphas: ArrayLike) -> Array:
+    """Refuse alphas that are not weights.
+
+    Parameters
+    ----------
+    alphas : array-like of float
+        What the user gave.
+
+    Returns
+    -------
+    ndarray of shape (n_alphas,)
+        The same as an array.
+    """
+    try:
+        grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    except (TypeError, ValueError):
+        grid = np.array([np.nan])
+    if grid.ndim != 1 or not grid.size or not np.all(np.isfinite(grid) & (grid >= 0)):
+        raise ParameterError(
+            f"KernelRidge: alphas = {alphas!r} is not a list of finite numbers >= 0; pass for "
+            "example numpy.logspace(-6, 2, 9)."
+        )
+    return grid
+
+
+def default_alphas(scale: float, n: int, dtype: Any) -> Array:
+    """The alphas to compare where none are given.
+
+    Parameters
+    ----------
+    scale : float
+        The mean of w_i K_ii.
+    n : int
+        The number of rows.
+    dtype : dtype
+        The type in which the kernel is computed.
+
+    Returns
+    -------
+    ndarray of shape (25,)
+        Evenly spaced in logarithm, on the scale of the matrix.
+    """
+    least = max(1e-8, n * float(np.finfo(dtype).eps))
+    return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
+
+
+def _replacements(kernel: Kernel, length_scales: Grid) -> Iterator[dict[str, Any]]:
+    """What to replace in the kernel, for each candidate."""
+    if length_scales is None:
+        return iter([{}])
+    if isinstance(length_scales, Mapping):
+        if not length_scales or not all(isinstance(path, str) for path in length_scales):
+            raise _bad_grid(length_scales)
+        columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
+        return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
+    listed = _values_to_try(length_scales, length_scales)
+    paths = [
+        path
+        for path, entry in kernel.parameters().items()
+        if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
+    ]
+    if not paths:
+        raise ParameterError(
+            f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
+            "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
+        )
+    return (dict.fromkeys(paths, value) for value in listed)
+
+
+def _values_to_try(values: Any, given: object) -> list[Any]:
+    """The values for one path, at least one."""
+    try:
+        listed = [] if isinstance(values, str | bytes) else list(values)
+    except TypeError:  # a single number
+        listed = []
+    if not listed:
+        raise _bad_grid(given)
+    return listed
+
+
+def _bad_grid(length_scales: object) -> ParameterError:
+    return ParameterError(
+        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
+        'as [0.5, 1.0, 2.0], or a dictionary of lists such as {"rbf__length_scale": [0.5, 1.0]}.'
+    )

@@ -1,0 +1,221 @@
+"""Which solver to take, and what each of them would cost.
+
+The rule, in the order in which it is applied:
+
+1. features, if the kernel has fewer of them than would pay (`Primal`);
+2. the matrix in memory, up to 15,000 rows, if it fits (`Cholesky`);
+3. conjugate gradients, up to 100,000 rows, if alpha is given (`ConjugateGradient`);
+4. landmarks (`Nystrom`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer import memory
+from mercer.exceptions import MemoryForecastError, NoFeatureMapError
+from mercer.solvers.exact import Cholesky
+from mercer.solvers.explicit import Primal
+from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.landmark import Nystrom
+from mercer.solvers.task import RidgeTask
+
+# Rows up to which a dense factor is a matter of seconds to minutes.
+_DENSE = 15_000
+# Rows up to which products with the whole matrix are.
+_WHOLE = 100_000
+# Below this many rows every solver is quick, and the dense one has the most diagnostics.
+_SMALL = 2_000
+# Rounding over alpha: coefficients of rows from those of features lose this many digits.
+_LEAST_ALPHA = 1e-6
+_ITERATIONS = 60
+_DENSE_MATRICES = 1.1
+_SEARCH_MATRICES = 4.1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a solver would take.
+
+    Attributes
+    ----------
+    solver : object
+        The solver.
+    size : float
+        Bytes, beside the data.
+    operations : float
+        Floating-point operations, about.
+    obstacle : str
+        Why it is out of the question; empty if it is not.
+    """
+
+    solver: Any
+    size: float
+    operations: float
+    obstacle: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What every solver would take, and which one is taken.
+
+    Attributes
+    ----------
+    costs : tuple of Cost
+        One for each solver.
+    chosen : object
+        The solver.
+    reason : str
+        Why it is chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.zeros((50_000, 3))
+    >>> print(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).reason)
+    50000 rows are more than 15000, and alpha is given
+    """
+
+    costs: tuple[Cost, ...]
+    chosen: Any
+    reason: str
+
+    def __str__(self) -> str:
+        lines = [f"{'solver':<24} {'memory':>10} {'operations':>11}"]
+        for cost in self.costs:
+            mark = "*" if type(cost.solver) is type(self.chosen) else " "
+            name = f"{mark} {type(cost.solver).__name__}"
+            amounts = f"{memory.readable(int(cost.size)):>10} {cost.operations:>11.1e}"
+            lines.append(f"{name:<24} {amounts}  {cost.obstacle}".rstrip())
+        return "\n".join([*lines, f"* {self.reason}"])
+
+
+def forecast(task: RidgeTask, *, searches: bool) -> Forecast:
+    """Weigh the solvers for a task.
+
+    Parameters
+    ----------
+    task : RidgeTask
+        The problem.
+    searches : bool
+        Whether alpha or length-scales are to be chosen.
+
+    Returns
+    -------
+    Forecast
+        The costs and the choice.
+    """
+    costs = tuple(_costs(task, searches))
+    for cost, reason in zip(costs, _reasons(task), strict=True):
+        if not cost.obstacle:
+            return Forecast(costs, cost.solver, reason)
+    return Forecast(costs, costs[-1].solver, "nothing else is possible")
+
+
+def _reasons(task: RidgeTask) -> tuple[str, ...]:
+    n = task.n
+    return (
+        f"the kernel has fewer features than would pay for {n} rows",
+        f"{n} rows are no more than {_DENSE}, and their matrix fits",
+        f"{n} rows are more than {_DENSE}, and alpha is given",
+        f"{n} rows are too many for the whole matrix",
+    )
+
+
+def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
+    n, t = task.n, task.targets.shape[1] + 1
+    item = task.kernel.gram(task.points).dtype.itemsize
+    free = memory.available()
+    width, rank, m = _width(task), int(10 * np.sqrt(n)), landmark_count(n)
+    dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
+    pairs = 50.0 * n * n  # a kernel value and its share of a product
+    return [
+        Cost(
+            Primal(),
+            8.0 * (width or 0) * ((width or 0) + 3 * t),
+            float(n) * (width or 0) ** 2,
+            _no_primal(task, width),
+        ),
+        Cost(
+            Cholesky(),
+            dense,
+            (4 if searches else 1 / 3) * n**3 + pairs,
+            _no_dense(task, dense, free),
+        ),
+        Cost(
+            ConjugateGradient(),
+            float(item) * n * (rank + 4 * t),
+            2.0 * n * rank**2 + _ITERATIONS * pairs,
+            _no_iterations(task, searches),
+        ),
+        Cost(Nystrom(m), 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m, _no_landmarks(task)),
+    ]
+
+
+def landmark_count(n: int) -> int:
+    """Landmarks to take for so many rows.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    int
+        About 5 sqrt(n), between 500 and 4000.
+
+    Examples
+    --------
+    >>> from mercer.solvers.auto import landmark_count
+    >>> landmark_count(1_000_000)
+    4000
+    """
+    return int(np.clip(5 * np.sqrt(n), 500, 4000))
+
+
+def _width(task: RidgeTask) -> int | None:
+    """The number of features of one row, if the kernel has them."""
+    try:
+        return int(task.kernel.feature_map(task.points[:1]).shape[1])
+    except (NoFeatureMapError, MemoryForecastError):
+        return None
+
+
+def _no_primal(task: RidgeTask, width: int | None) -> str:
+    if width is None:
+        return "no finite features"
+    if task.n < _SMALL:
+        return "few rows"
+    if 3 * width**2 >= task.n**2:
+        return "as many features as rows"
+    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.points[:1])[0]):
+        return "alpha is too small"
+    return _not_positive(task)
+
+
+def _no_dense(task: RidgeTask, size: float, free: int) -> str:
+    if size > free:
+        return "does not fit in memory"
+    # An indefinite matrix can be looked at, and mended, only as a whole.
+    return "" if task.n <= _DENSE or task.kernel.is_psd is not True else "many rows"
+
+
+def _no_iterations(task: RidgeTask, searches: bool) -> str:
+    if searches:
+        return "cannot choose alpha"
+    if task.n > _WHOLE:
+        return "many rows"
+    return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")
+
+
+def _no_landmarks(task: RidgeTask) -> str:
+    return _not_positive(task)
+
+
+def _not_positive(task: RidgeTask) -> str:
+    return "" if task.kernel.is_psd is True else "the kernel is not known to be valid"

@@ -1,0 +1,171 @@
+r"""The whole kernel matrix, by products alone: preconditioned conjugate gradients.
+
+With S = diag(sqrt(w)), s its diagonal and a = S c, the coefficients solve
+
+.. math:: (S K S + \alpha I)\, c = S y - b s, \qquad s^\top c = 0,
+
+by iterations that multiply with K and never store it. The preconditioner is a low-rank factor of
+S K S, whose rank of about 10 sqrt(n) makes their number small and almost independent of n, provided
+that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tropp and Webber
+(2023), Robust, randomized preconditioning for kernel ridge regression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from mercer.exceptions import ParameterError
+from mercer.solvers import conjugate
+from mercer.solvers.lowrank import LowRankInverse
+from mercer.solvers.pivoted import LowRank, pivoted_cholesky
+from mercer.solvers.selection import KernelColumns
+from mercer.solvers.task import RidgeAnswer, RidgeTask
+
+Array = NDArray[np.floating[Any]]
+
+_METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
+
+
+@dataclass(frozen=True)
+class ConjugateGradient:
+    """Exact kernel ridge without the matrix.
+
+    Parameters
+    ----------
+    preconditioner : {"rpcholesky", "pivoted", None}
+        The factor of the matrix that speeds the iterations up: with randomly chosen pivots, with
+        the largest ones, or none.
+    rank : int, optional
+        Its rank; by default 10 sqrt(n).
+    tol : float
+        Relative residual at which to stop.
+    max_iter : int
+        Products with K at most.
+    random_state : int, RandomState or None
+        Where pivots come from.
+
+    Notes
+    -----
+    The model gets ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and
+    ``preconditioner_error_``, the share of the trace of K that the factor leaves out. Memory is
+    that of n rows of the factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 500)[:, None]
+    >>> solver = mc.solvers.ConjugateGradient(random_state=0)
+    >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
+    >>> model.converged_, model.predict([[np.pi / 2]]).round(3)
+    (True, array([1.]))
+    """
+
+    preconditioner: str | None = "rpcholesky"
+    rank: int | None = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Any = None
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over all rows.
+        """
+        alpha = task.the_alpha(
+            "ConjugateGradient",
+            "pass a number, or take solvers.Nystrom, which compares all of them in a pass",
+        )
+        if not alpha > 0:
+            raise ParameterError(
+                f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
+                "one, or solver=solvers.Spectral()."
+            )
+        system = _System(task, self._factor(task))
+
+        def answer(progress: conjugate.Progress) -> RidgeAnswer:
+            return system.answer(progress, alpha)
+
+        found = conjugate.solve(
+            system.multiply,
+            system.right,
+            alpha,
+            precondition=system.precondition,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            report=None
+            if task.report is None
+            else lambda progress: task.report(lambda: answer(progress)),  # type: ignore[misc]
+        )
+        return answer(found)
+
+    def _factor(self, task: RidgeTask) -> LowRank | None:
+        if self.preconditioner is None:
+            return None
+        if self.preconditioner not in _METHODS:
+            raise ParameterError(
+                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
+                f"of {', '.join(map(repr, _METHODS))} or None."
+            )
+        access = KernelColumns(task.kernel, task.points, task.weights)
+        rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
+        return pivoted_cholesky(
+            access.columns,
+            access.diagonal,
+            min(rank, task.n),
+            method=_METHODS[self.preconditioner],
+            rng=check_random_state(self.random_state),
+            entries=access.entries,
+        )
+
+
+class _System:
+    """S K S, the right-hand sides S (y - middle) and s, and the preconditioner."""
+
+    def __init__(self, task: RidgeTask, factor: LowRank | None) -> None:
+        self.task = task
+        self.gram = task.kernel.gram(task.points)
+        self.root = np.sqrt(task.mass).astype(self.gram.dtype)[:, None]
+        self.left_out = None if factor is None else factor.trace_error
+        self.precondition = None if factor is None else LowRankInverse.of(factor.factor)
+        targets = self.root * (task.targets - task.middle)
+        border = [self.root] if task.fit_intercept else []
+        self.right = np.column_stack([targets, *border]).astype(self.gram.dtype)
+
+    def multiply(self, vectors: Array) -> Array:
+        """S K S v."""
+        found: Array = self.root * np.asarray(self.gram @ (self.root * vectors))
+        return found
+
+    def answer(self, progress: conjugate.Progress, alpha: float) -> RidgeAnswer:
+        """Coefficients and intercept from where the iterations are."""
+        task, solved = self.task, progress.solution
+        intercept = task.middle
+        if task.fit_intercept:
+            border = solved[:, -1:]
+            shift = (self.root.T @ solved[:, :-1]) / (self.root.T @ border)
+            solved = solved[:, :-1] - border * shift
+            intercept = intercept + shift[0]
+        quality = {
+            "n_iter_": progress.n_iter,
+            "converged_": progress.converged,
+            "residual_": float(progress.residuals.max(initial=0.0)),
+            "residual_history_": progress.history.max(axis=1),
+        }
+        if self.left_out is not None:
+            quality["preconditioner_error_"] = self.left_out
+        doubt = "" if progress.converged else conjugate.complaint(progress)
+        return RidgeAnswer(task.points, self.root * solved, intercept, alpha, quality, doubt=doubt)

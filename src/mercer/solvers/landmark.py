@@ -1,0 +1,278 @@
+r"""Ridge regression on landmarks: functions f(x) = sum_j c_j k(x, z_j) + b over few points z_j.
+
+With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
+
+.. math:: \tfrac12 \sum_i w_i (y_i - (Cc)_i - b)^2 + \tfrac\alpha2 c^\top M c .
+
+`Nystrom` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
+every alpha; what rounding loses in squaring C is won back by refinement, each step of which is a
+fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by
+the landmarks alone, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
+and Rosasco (2017).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, solve_triangular
+
+from mercer.kernels.points import Points
+from mercer.solvers import conjugate, selection
+from mercer.solvers.moments import FeatureRidge, Moments, whitening
+from mercer.solvers.task import RidgeAnswer, RidgeTask
+
+Array = NDArray[np.floating[Any]]
+
+# Passes that win back digits; the relative residual at which there is nothing left to win.
+_PASSES = 3
+_ENOUGH = 1e-12
+# Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
+_LEAST_JITTER = 1e-11
+
+
+@dataclass(frozen=True)
+class Nystrom:
+    """Normal equations on landmarks, in one pass over the rows.
+
+    Parameters
+    ----------
+    n_landmarks : int
+        How many landmarks; all rows give the exact answer.
+    landmarks : str, array of int, or points
+        How they are chosen, as in `mercer.Nystrom`; by default at random.
+    random_state : int, RandomState or None
+        Where the choice comes from.
+
+    Notes
+    -----
+    The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
+    ``residual_``, the relative norm of the gradient of the objective. Memory is that of a few
+    matrices of order `n_landmarks`, whatever the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 500)[:, None]
+    >>> solver = mc.solvers.Nystrom(n_landmarks=20, random_state=0)
+    >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
+    >>> model.predict([[np.pi / 2]]).round(3), len(model.points_)
+    (array([1.]), 20)
+    """
+
+    n_landmarks: int = 1000
+    landmarks: Any = "uniform"
+    random_state: Any = None
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over the landmarks.
+        """
+        points = _select(self, task)
+        penalty = task.kernel(points)
+        basis = whitening(penalty)
+        sums = Moments.of(task.blocks(points), len(points), task.middle)
+        problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
+        alpha, errors = task.choose(problem, lambda: task.blocks(points))
+        coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
+        quality = {
+            "trace_error_": _trace_error(task, sums, basis),
+            "residual_": residual,
+            "effective_dof_": problem.effective_dof(alpha),
+        }
+        return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
+
+
+def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
+    return selection.select(
+        task.kernel,
+        task.points,
+        solver.landmarks,
+        solver.n_landmarks,
+        random_state=solver.random_state,
+        sample_weight=task.weights,
+        owner=task.owner,
+    ).points
+
+
+def _refined(
+    task: RidgeTask, problem: FeatureRidge, points: Points, penalty: Array, alpha: float
+) -> tuple[Array, Array, float]:
+    """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
+    gram = task.columns(points)
+    coefficients = np.zeros((len(points), task.targets.shape[1]))
+    scale = float(np.linalg.norm(problem.moments.products)) or 1.0
+    best, least = coefficients, np.inf
+    step = problem.apply(problem.moments.products, alpha)
+    for _ in range(_PASSES):
+        coefficients = coefficients + step
+        left = task.targets - np.asarray(gram @ coefficients, dtype=np.float64)
+        mass = task.mass[:, None]
+        if task.fit_intercept:
+            left -= (mass * left).sum(axis=0) / mass.sum()
+        gradient = np.asarray(gram.T @ (mass * left)) - alpha * (penalty @ coefficients)
+        size = float(np.linalg.norm(gradient)) / scale
+        if size < least:
+            best, least = coefficients, size
+        if size <= _ENOUGH or size > least:
+            break
+        step = problem.apply(gradient, alpha)
+    return best, problem.intercept(best), least
+
+
+def _trace_error(task: RidgeTask, sums: Moments, basis: Array) -> float:
+    """The share of the (weighted) trace of K that the landmarks do not carry."""
+    whole = float(task.mass @ task.kernel.diag(task.points))
+    kept = float(np.einsum("ij,ij->", basis, sums.squares @ basis))
+    return max(0.0, 1 - kept / whole) if whole > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Falkon:
+    """Preconditioned conjugate gradients on landmarks.
+
+    Parameters
+    ----------
+    n_landmarks : int
+        How many landmarks.
+    landmarks : str, array of int, or points
+        How they are chosen, as in `mercer.Nystrom`; by default at random.
+    tol : float
+        Relative residual of the preconditioned equations at which to stop.
+    max_iter : int
+        Passes over the data at most.
+    random_state : int, RandomState or None
+        Where the choice comes from.
+
+    Notes
+    -----
+    Each iteration is one pass of C'(C v), in which each pair is evaluated once. The model gets
+    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 500)[:, None]
+    >>> solver = mc.solvers.Falkon(n_landmarks=20, random_state=0)
+    >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
+    >>> model.converged_, model.predict([[np.pi / 2]]).round(3)
+    (True, array([1.]))
+    """
+
+    n_landmarks: int = 10_000
+    landmarks: Any = "uniform"
+    tol: float = 1e-7
+    max_iter: int = 100
+    random_state: Any = None
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over the landmarks.
+        """
+        alpha = task.the_alpha(
+            "Falkon", "pass a number, or take solvers.Nystrom, which compares all of them in a pass"
+        )
+        system = _FalkonSystem(task, _select(self, task), alpha)
+
+        def answer(progress: conjugate.Progress) -> RidgeAnswer:
+            return system.answer(progress, alpha)
+
+        found = conjugate.solve(
+            system.multiply,
+            system.right,
+            0.0,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            report=None
+            if task.report is None
+            else lambda progress: task.report(lambda: answer(progress)),  # type: ignore[misc]
+        )
+        return answer(found)
+
+
+class _FalkonSystem:
+    """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
+
+    def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
+        self.task, self.points, self.alpha = task, points, alpha
+        self.gram = task.columns(points)
+        self.penalty = task.kernel(points).astype(np.float64)
+        m = len(points)
+        eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
+        jitter = eps * self.penalty.diagonal().mean()
+        self.root = cholesky(self.penalty + jitter * np.eye(m))  # M = R'R
+        share = float(task.mass.sum()) / m
+        inner = share * self.root @ self.root.T
+        inner[np.diag_indices(m)] += alpha
+        self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
+        self.mass = task.mass
+        self.sums = self._transposed(self.mass[:, None])[:, 0]
+        left = task.targets - task.middle
+        self.right = self._inward(self._transposed(self.mass[:, None] * left))
+
+    def multiply(self, vectors: Array) -> Array:
+        """The preconditioned matrix times columns."""
+        c = self._outward(vectors)
+        return self._inward(self._normal(c) + self.alpha * (self.penalty @ c))
+
+    def answer(self, progress: conjugate.Progress, alpha: float) -> RidgeAnswer:
+        """Coefficients from where the iterations are."""
+        c = self._outward(progress.solution)
+        task, total = self.task, float(self.mass.sum())
+        intercept = task.middle - (self.sums @ c / total if task.fit_intercept else 0.0)
+        residual = float(progress.residuals.max(initial=0.0))
+        quality = {
+            "n_iter_": progress.n_iter,
+            "converged_": progress.converged,
+            "residual_": residual,
+            "residual_history_": progress.history.max(axis=1),
+        }
+        doubt = "" if progress.converged else conjugate.complaint(progress)
+        return RidgeAnswer(self.points, c, np.asarray(intercept), alpha, quality, doubt=doubt)
+
+    def _normal(self, c: Array) -> Array:
+        """C'WC c, about the mean if there is an intercept."""
+        if self.task.weights is None:
+            found: Array = np.asarray(self.gram.normal_matmat(c), dtype=np.float64)
+        else:
+            found = self._transposed(self.mass[:, None] * np.asarray(self.gram @ c))
+        if self.task.fit_intercept:
+            found -= np.outer(self.sums, self.sums @ c) / float(self.mass.sum())
+        return found
+
+    def _transposed(self, columns: Array) -> Array:
+        return np.asarray(self.gram.T @ columns, dtype=np.float64)
+
+    def _outward(self, vectors: Array) -> Array:
+        """B v = R^-1 A^-1 v."""
+        found: Array = solve_triangular(self.root, solve_triangular(self.outer, vectors))
+        return found
+
+    def _inward(self, vectors: Array) -> Array:
+        """B' v."""
+        half = solve_triangular(self.root, vectors, trans="T")
+        found: Array = solve_triangular(self.outer, half, trans="T")
+        return found

@@ -1,0 +1,358 @@
+"""Landmarks: a few points that stand for many.
+
+A kernel matrix of n rows is replaced by what m landmarks explain of it. They are chosen through
+kernel values alone, so that any kernel will do, on vectors, strings, data frames or a given matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from sklearn.utils import check_random_state
+
+from mercer import memory
+from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.containers import ingest, len_of
+from mercer.kernels.points import Points
+from mercer.kernels.special import White
+from mercer.solvers.leverage import leverage_scores
+from mercer.solvers.pivoted import pivoted_cholesky
+from mercer.solvers.seeding import far_seeds
+
+__all__ = ["KernelColumns", "Landmarks", "require_no_noise", "select"]
+
+Array = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+
+# Rows from which the spectrum is estimated to choose the ridge of leverage scores.
+_SAMPLE = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points that were chosen, and where they come from.
+
+    Attributes
+    ----------
+    points : Points
+        The landmarks, with rows of their own.
+    indices : ndarray of shape (m,) or None
+        Their rows in the data; None if points were given.
+    trace_error : float or None
+        The part of the trace of the kernel matrix, weighted if rows are, that the landmarks leave
+        unexplained; None where choosing them did not compute it.
+    """
+
+    points: Points
+    indices: Rows | None
+    trace_error: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def select(
+    kernel: Kernel,
+    points: Any,
+    how: Any = "rpcholesky",
+    n_landmarks: int = 100,
+    random_state: Any = None,
+    *,
+    sample_weight: Any = None,
+    alpha: float | None = None,
+    owner: str = "select",
+) -> Landmarks:
+    """Choose landmarks among points, or take those that are given.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel without `White`.
+    points : array-like, sparse matrix, data frame, sequence or Points
+        The data.
+    how : str, array of int, or data
+        One of the names below, row numbers (or a mask), or the landmarks themselves.
+
+        - ``"rpcholesky"``: in proportion to what the landmarks so far leave unexplained of each
+          row; n m^2 operations, n m numbers in memory.
+        - ``"uniform"``: every row alike; costs nothing.
+        - ``"kmeans++"``: in proportion to the squared distance, in feature space, to the nearest
+          landmark so far; n m kernel values.
+        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 4 n m kernel
+          values and 2 n m^2 operations in memory that does not grow with n m.
+    n_landmarks : int, default=100
+        How many to choose; not used where landmarks are given. There are fewer where fewer explain
+        everything, up to rounding.
+    random_state : int, RandomState or None, default=None
+        What they are drawn with.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows; a whole weight counts as repetitions, a row of weight 0 is not chosen.
+    alpha : float, optional
+        The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
+    owner : str
+        On whose behalf; errors are in its name.
+
+    Returns
+    -------
+    Landmarks
+        The points, their rows, and the error if it is known.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers import selection as landmarks
+    >>> words = ["karolin", "kathrin", "kerstin", "aaaa", "aaaaa"]
+    >>> chosen = landmarks.select(mc.Spectrum(2).normalized(), words, "kmeans++", 2, random_state=0)
+    >>> len(chosen)
+    2
+    """
+    require_no_noise(kernel, owner)
+    data = kernel.validate(points)
+    resolved = kernel.resolve(data, sample_weight)
+    given = _given(resolved, data, how, owner)
+    if given is not None:
+        return given
+    if how not in _METHODS:
+        _unknown(how, owner)
+    weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
+    size = _size(n_landmarks, len(data), weights, owner)
+    if size is None:
+        everything = np.arange(len(data)) if weights is None else np.flatnonzero(weights > 0)
+        return Landmarks(data[everything].detached(), everything)
+    rng = check_random_state(random_state)
+    indices, error = _METHODS[how](resolved, data, size, weights, rng, alpha)
+    if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
+        indices = np.flatnonzero(np.ones(len(data)) if weights is None else weights)[:1]
+    return Landmarks(data[indices].detached(), indices, error)
+
+
+def require_no_noise(kernel: Kernel, owner: str) -> None:
+    """Refuse a kernel that contains `White`: landmarks cannot carry noise.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    owner : str
+        On whose behalf.
+    """
+    if any(isinstance(leaf, White) for leaf, _ in kernel._readings):
+        raise ParameterError(
+            f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "
+            "and so cannot be approximated; leave it out, and give its variance to the model, as "
+            "noise= or alpha=."
+        )
+
+
+class KernelColumns:
+    """Columns and blocks of the matrix S K S on demand, S the square roots of the weights.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with no `White` in it.
+    points : Points
+        The rows.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all 1 when left out.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers.selection import KernelColumns
+    >>> K = KernelColumns(mc.Linear(), mc.Points([[1.0], [2.0]]))
+    >>> K.columns([1]).tolist(), K.diagonal.tolist()
+    ([[2.0], [4.0]], [1.0, 4.0])
+    """
+
+    def __init__(self, kernel: Kernel, points: Points, weights: Array | None = None) -> None:
+        self.kernel, self.points = kernel, points
+        self.root = None if weights is None else np.sqrt(weights)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal."""
+        diagonal = self.kernel.diag(self.points)
+        if not np.isfinite(diagonal).all():
+            raise DataError(
+                f"{self.kernel!r} gives NaN or infinity; scale the data, or use a kernel that "
+                "grows less fast."
+            )
+        return diagonal if self.root is None else diagonal * self.root**2
+
+    def columns(self, cols: Any) -> Array:
+        """Some columns, of shape (n, b)."""
+        return self._weighted(self.kernel(self.points, self.points[cols]), slice(None), cols)
+
+    def entries(self, rows: Any, cols: Any) -> Array:
+        """Some rows of some columns."""
+        block = self.kernel(self.points[rows], self.points[cols])
+        return self._weighted(block, rows, cols)
+
+    def _weighted(self, block: Array, rows: Any, cols: Any) -> Array:
+        if self.root is not None:
+            block *= self.root[rows][:, None].astype(block.dtype)
+            block *= self.root[cols].astype(block.dtype)
+        return block
+
+
+# How to choose ------------------------------------------------------------------------------------
+
+
+def _uniform(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
+) -> tuple[Rows, None]:
+    chances = None if weights is None else weights / weights.sum()
+    return np.asarray(rng.choice(len(points), size=size, replace=False, p=chances)), None
+
+
+def _kmeans(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
+) -> tuple[Rows, None]:
+    access = KernelColumns(kernel, points)
+    found = far_seeds(
+        access.columns,
+        access.diagonal,
+        size,
+        weights=weights,
+        rng=rng,
+        entries=access.entries,
+    )
+    return found, None
+
+
+def _rpcholesky(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
+) -> tuple[Rows, float]:
+    access = KernelColumns(kernel, points, weights)
+    diagonal = access.diagonal
+    memory.require(
+        len(points) * size * diagonal.itemsize,
+        f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
+        'choose the landmarks by "leverage" or "uniform", or take fewer',
+    )
+    found = pivoted_cholesky(access.columns, diagonal, size, rng=rng, entries=access.entries)
+    return found.pivots, found.trace_error
+
+
+def _leverage(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: float | None
+) -> tuple[Rows, None]:
+    access = KernelColumns(kernel, points, weights)
+    diagonal = access.diagonal
+    ridge = _ridge_for(access, size, rng) if alpha is None else alpha
+    scores = leverage_scores(
+        access.columns, diagonal, ridge, n_samples=size, rng=rng, entries=access.entries
+    )
+    size = min(size, int(np.count_nonzero(scores)))
+    if size == 0:
+        return np.empty(0, np.intp), None
+    return rng.choice(len(points), size=size, replace=False, p=scores / scores.sum()), None
+
+
+_Method = Callable[..., tuple[Rows, float | None]]
+
+_METHODS: dict[str, _Method] = {
+    "rpcholesky": _rpcholesky,
+    "uniform": _uniform,
+    "kmeans++": _kmeans,
+    "leverage": _leverage,
+}
+
+
+def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
+    """A ridge whose degrees of freedom landmarks can serve, from the spectrum of a sample."""
+    n = len(access)
+    rows = rng.choice(n, size=min(n, _SAMPLE), replace=False)
+    block = np.asarray(access.entries(rows, rows), dtype=np.float64)
+    values = np.maximum(np.linalg.eigvalsh(block), 0) * (n / len(rows))
+    largest = float(values[-1])
+    if largest == 0:
+        return 1.0
+    # Only the larger eigenvalues of a sample are near those of the whole.
+    wanted = min(max(size / (2 * math.log(size + 1)), 0.5), len(rows) / 4)
+
+    def excess(exponent: float) -> float:
+        return float(np.sum(values / (values + largest * 10**exponent))) - wanted
+
+    lowest, highest = -12.0, math.log10(2 * len(rows) / wanted)
+    return largest * 10 ** (brentq(excess, lowest, highest) if excess(lowest) > 0 else lowest)
+
+
+# What is given ------------------------------------------------------------------------------------
+
+
+def _given(kernel: Kernel, points: Points, how: Any, owner: str) -> Landmarks | None:
+    """Landmarks that are given, as row numbers or as points; None if they have to be chosen."""
+    if isinstance(how, str):
+        return None
+    data = how if isinstance(how, Points) else _container(how, owner)
+    if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "iub":
+        rows = _row_numbers(data, len(points), owner)
+        return Landmarks(points[rows].detached(), rows)
+    if len_of(data) == 0:
+        raise ParameterError(
+            f"{owner}: landmarks = {how!r:.80} holds no landmarks; pass at least one."
+        )
+    if kernel.input_tags()["pairwise"]:
+        raise ParameterError(
+            f"{owner}: landmarks are given as points, but with {kernel!r} points are rows of the "
+            "given matrix; pass their row numbers."
+        )
+    return Landmarks(kernel.validate(data).detached(), None)
+
+
+def _container(how: Any, owner: str) -> Any:
+    try:
+        return ingest(how, owner)
+    except DataTypeError:
+        return _unknown(how, owner)
+
+
+def _unknown(how: Any, owner: str) -> NoReturn:
+    names = ", ".join(map(repr, _METHODS))
+    raise ParameterError(
+        f"{owner}: landmarks = {how!r:.80} is unknown; pass one of {names}, row numbers, or the "
+        "landmarks themselves."
+    ) from None
+
+
+def _row_numbers(given: Any, n: int, owner: str) -> Rows:
+    """Row numbers from numbers or a mask, each once, in the given order."""
+    mask = given.dtype.kind == "b"
+    rows = np.flatnonzero(given) if mask else given.astype(np.intp)
+    wrong = len(given) != n if mask else bool(((rows < 0) | (rows >= n)).any())
+    if wrong or not len(rows):
+        rule = f"a mask of {n} rows" if mask else f"row numbers from 0 to {n - 1}"
+        raise ParameterError(
+            f"{owner}: landmarks = {given!r:.80} are not {rule}, at least one of them; pass such."
+        )
+    return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
+
+
+def _size(n_landmarks: int, n: int, weights: Array | None, owner: str) -> int | None:
+    """How many landmarks to choose; None for all rows of positive weight."""
+    if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
+        raise ParameterError(
+            f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
+            "100."
+        )
+    available = n if weights is None else int(np.count_nonzero(weights))
+    if n_landmarks > available:
+        warn(
+            f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "
+            "are; all of them are landmarks, which is exact. Pass fewer, or use an exact solver.",
+            MercerWarning,
+        )
+    return int(n_landmarks) if n_landmarks < available else None

@@ -1,0 +1,45 @@
+"""The precision of predictions is that of the data, for every model."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, is_regressor
+
+import mercer as mc
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 2))
+Y = np.sin(X[:, 0]) + 3 + 0.3 * RNG.normal(size=30)
+KERNEL = mc.RBF(length_scale=1.5)
+
+#: Variances are differences of nearly equal numbers, and means go with them.
+IN_DOUBLE = (mc.GaussianProcessRegressor,)
+
+
+def regressors() -> list[Any]:
+    """Every public regressor, and those whose settings change how predictions are computed."""
+    public = (getattr(mc, name) for name in mc.__all__)
+    classes = (c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator))
+    return [
+        *(model for model in (c(KERNEL) for c in classes) if is_regressor(model)),
+        mc.KernelLMS(feature_map=mc.Polynomial(2)),
+        mc.KernelLMS(KERNEL, alpha=1.0, method="batch"),
+        mc.KernelLMS(KERNEL, budget=mc.budgets.Project(5)),
+        mc.NadarayaWatson(KERNEL, degree=1),
+    ]
+
+
+@pytest.mark.parametrize("model", regressors(), ids=str)
+@pytest.mark.parametrize("of_targets", [np.float32, np.float64])
+def test_predictions_have_the_precision_of_the_data(model: Any, of_targets: Any) -> None:
+    y = Y.astype(of_targets)
+    double = model.fit(X, y).predict(X)
+    assert double.dtype == np.float64
+    assert model.fit(X.astype(int), y).predict(X.astype(int)).dtype == np.float64
+    single = model.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
+    assert single.dtype == (np.float64 if isinstance(model, IN_DOUBLE) else np.float32)
+    np.testing.assert_allclose(single, double, rtol=2e-3, atol=2e-3)

@@ -1,0 +1,301 @@
+"""Kernel ridge by every solver, against the dense one."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    MercerError,
+    MercerWarning,
+    NumericalWarning,
+    ParameterError,
+)
+from mercer.solvers import auto
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+N = 160
+X = RNG.normal(size=(N, 3))
+Y = np.sin(X).sum(axis=1) + 0.1 * RNG.normal(size=N) + 20
+BOTH = np.column_stack([Y, 100 * X[:, 1]])
+W = RNG.uniform(0.1, 3.0, size=N)
+W[:7] = 0
+Z = RNG.normal(size=(11, 3))
+KERNEL = mc.Matern(1.5)
+S = mc.solvers
+
+#: Solvers that are exact when their budget is not short.
+COMPLETE = [
+    S.Cholesky(),
+    S.Spectral(),
+    S.ConjugateGradient(tol=1e-12, random_state=0),
+    S.ConjugateGradient(preconditioner="pivoted", rank=20, tol=1e-12),
+    S.ConjugateGradient(preconditioner=None, tol=1e-12),
+    S.Nystrom(n_landmarks=N, random_state=0),
+    S.Falkon(n_landmarks=N, tol=1e-12, random_state=0),
+]
+
+
+def name(solver: Any) -> str:
+    return type(solver).__name__
+
+
+@pytest.mark.parametrize("solver", COMPLETE, ids=name)
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+def test_every_solver_gives_the_exact_answer(
+    solver: Any, weights: Array | None, fit_intercept: bool, y: Array
+) -> None:
+    rows = np.arange(N) if weights is None else np.flatnonzero(weights)
+    if isinstance(solver, S.Nystrom | S.Falkon):
+        solver = type(solver)(**vars(solver) | {"n_landmarks": len(rows)})
+    model = mc.KernelRidge(KERNEL, 0.1, fit_intercept, solver=solver).fit(X, y, weights)
+    root = np.ones(len(rows)) if weights is None else np.sqrt(weights[rows])
+    # The textbook: bordered equations, weighted.
+    K = KERNEL(X[rows])
+    system = np.zeros((len(rows) + 1,) * 2)
+    system[:-1, :-1] = K + 0.1 * np.diag(root**-2.0)
+    system[:-1, -1] = system[-1, :-1] = 1.0
+    right = np.vstack([y.reshape(N, -1)[rows], np.zeros(y.reshape(N, -1).shape[1])])
+    if fit_intercept:
+        solved = np.linalg.solve(system, right)
+        wanted = KERNEL(Z, X[rows]) @ solved[:-1] + solved[-1]
+    else:
+        wanted = KERNEL(Z, X[rows]) @ np.linalg.solve(system[:-1, :-1], right[:-1])
+    assert_allclose(model.predict(Z), wanted.reshape(model.predict(Z).shape), rtol=1e-7, atol=1e-7)
+    assert model.solver_ == solver
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rows"),
+    [
+        (mc.Linear(), X),
+        (2.0 * mc.Polynomial(2) + mc.Linear(), X),
+        (mc.Spectrum(2), ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 3),
+        (mc.Linear().on("a"), pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})),
+    ],
+    ids=["linear", "polynomial", "strings", "column"],
+)
+def test_features_give_the_same_as_the_dual(kernel: mc.Kernel, rows: Any) -> None:
+    y = Y[: len(rows)]
+    primal = mc.KernelRidge(kernel, 0.5, solver=S.Primal()).fit(rows, y)
+    dual = mc.KernelRidge(kernel, 0.5, solver=S.Cholesky()).fit(rows, y)
+    fresh = rows[::-1][:5]
+    assert_allclose(primal.predict(fresh), dual.predict(fresh), rtol=1e-10)
+    assert_allclose(primal.dual_coef_, dual.dual_coef_, rtol=1e-8, atol=1e-10)
+    assert_allclose(primal.intercept_, dual.intercept_, rtol=1e-10)
+    assert primal.effective_dof_ == pytest.approx(dual.effective_dof_)
+
+
+def test_strings_that_were_not_seen() -> None:
+    rows = ["abab", "abc", "ccab", "bbbb", "cabc"]
+    models = [
+        mc.KernelRidge(mc.Spectrum(2), 0.5, solver=solver).fit(rows, Y[:5])
+        for solver in (S.Primal(), S.Cholesky())
+    ]
+    first, second = (model.predict(["xyz", "abxy"]) for model in models)
+    assert_allclose(first, second, rtol=1e-10)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("weights", [None, W[7:]], ids=["plain", "weighted"])
+def test_landmarks_choose_alpha_as_the_dense_solver_does(
+    criterion: Any, weights: Array | None
+) -> None:
+    alphas = np.geomspace(1e-3, 10, 7)
+    rows, y = X[7:], Y[7:]
+    dense = mc.KernelRidge(KERNEL, criterion, alphas=alphas).fit(rows, y, weights)
+    solver = S.Nystrom(n_landmarks=len(rows))
+    found = mc.KernelRidge(KERNEL, criterion, alphas=alphas, solver=solver).fit(rows, y, weights)
+    assert_allclose(found.search_errors_, dense.search_errors_, rtol=1e-6)
+    assert found.alpha_ == dense.alpha_
+
+
+def test_length_scales_are_compared_on_landmarks() -> None:
+    lengths = [0.1, 1.5, 30.0]
+    parameters: dict[str, Any] = {"alpha": 0.1, "length_scales": lengths}
+    dense = mc.KernelRidge(mc.RBF(), **parameters).fit(X, Y)
+    few = mc.KernelRidge(mc.RBF(), **parameters, solver=S.Nystrom(N)).fit(X, Y)
+    assert few.kernel_ == dense.kernel_
+    assert_allclose(few.search_errors_, dense.search_errors_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+def test_more_landmarks_are_better(kind: Any) -> None:
+    exact = mc.KernelRidge(KERNEL, 0.1).fit(X, Y).predict(Z)
+    errors, left = [], []
+    for m in (10, 40, N):
+        model = mc.KernelRidge(KERNEL, 0.1, solver=kind(n_landmarks=m, random_state=1)).fit(X, Y)
+        errors.append(float(np.abs(model.predict(Z) - exact).max()))
+        left.append(getattr(model, "trace_error_", 0.0))
+        assert len(model.points_) == m
+    assert errors[0] > errors[1] > errors[2]
+    assert left == sorted(left, reverse=True)
+
+
+@pytest.mark.parametrize("how", ["uniform", "kmeans++", "rpcholesky", "leverage", [3, 5, 8], X[:9]])
+def test_landmarks_of_all_kinds(how: Any) -> None:
+    solver = S.Nystrom(n_landmarks=9, landmarks=how, random_state=0)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y)
+    assert model.score(X, Y) > 0
+    assert 0 < model.trace_error_ < 1
+
+
+def test_single_precision() -> None:
+    exact = mc.KernelRidge(KERNEL, 0.1).fit(X, Y).predict(Z)
+    for solver in (S.ConjugateGradient(random_state=0), S.Nystrom(N), S.Falkon(N, tol=1e-5)):
+        model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X.astype(np.float32), Y)
+        assert_allclose(model.predict(Z.astype(np.float32)), exact, rtol=1e-4)
+
+
+def test_duplicate_rows_and_landmarks() -> None:
+    twice = np.vstack([X, X])
+    solver = S.Nystrom(n_landmarks=2 * N)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(twice, np.append(Y, Y))
+    exact = mc.KernelRidge(KERNEL, 0.05).fit(X, Y)
+    assert_allclose(model.predict(Z), exact.predict(Z), rtol=1e-6)
+
+
+# What users are told -----------------------------------------------------------------------------
+
+
+def test_iterations_that_stop_short_are_kept_and_said() -> None:
+    for solver in (S.ConjugateGradient(None, max_iter=2), S.Falkon(30, max_iter=2)):
+        model = mc.KernelRidge(KERNEL, 1e-3, solver=solver)
+        with pytest.warns(NumericalWarning, match="stopped after 2 with a relative residual of"):
+            model.fit(X, Y)
+        assert not model.converged_
+        assert (model.n_iter_, len(model.residual_history_)) == (2, 3)
+        assert model.residual_ > 1e-6
+        assert model.predict(Z).shape == (11,)
+
+
+def test_an_interrupt_keeps_the_last_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stop:
+        def setup(self, estimator: Any, context: Any) -> None: ...
+        def teardown(self, estimator: Any, context: Any) -> None: ...
+        def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+        def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> bool:
+            if context.task_name == "iteration":
+                raise KeyboardInterrupt
+            return False
+
+    model = mc.KernelRidge(KERNEL, 1e-3, solver=S.ConjugateGradient(None))
+    model.set_callbacks(Stop())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not model.converged_
+    assert model.n_iter_ == 1
+    assert model.predict(Z).shape == (11,)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"solver": "magic"}, "solver = 'magic' is unknown"),
+        ({"solver": S.Nystrom}, "is unknown"),
+        ({"solver": S.ConjugateGradient("lucky")}, "preconditioner = 'lucky' is unknown"),
+        ({"solver": S.ConjugateGradient(), "alpha": 0.0}, "alpha = 0 has no solution"),
+        ({"solver": S.ConjugateGradient(), "alpha": "loo"}, "cannot compare candidates by 'loo'"),
+        ({"solver": S.Falkon(9), "alpha": "gcv"}, "cannot compare candidates by 'gcv'"),
+        ({"solver": S.Nystrom(0)}, "n_landmarks"),
+        ({"solver": S.Nystrom(9, landmarks="best")}, "best"),
+        ({"solver": S.RandomFeatures(3)}, "map = 3 is not a transformer"),
+        ({"solver": S.Primal()}, "has no finite feature map"),
+        ({"solver": S.Nystrom(9), "kernel": mc.RBF() + mc.White()}, "noise="),
+        ({"solver": S.Nystrom(9), "kernel": mc.Sigmoid()}, "needs a valid kernel"),
+    ],
+)
+def test_bad_parameters(parameters: dict[str, Any], sentence: str) -> None:
+    model = mc.KernelRidge(**{"kernel": KERNEL} | parameters)
+    with pytest.raises(MercerError, match=sentence):
+        model.fit(X, Y)
+
+
+def test_no_penalty_in_feature_space() -> None:
+    with pytest.raises(ParameterError, match="alpha = 0 determines no coefficients"):
+        mc.KernelRidge(mc.Linear(), 0.0, solver=S.Primal()).fit(X, Y)
+
+
+def test_diagnostics_that_need_all_rows() -> None:
+    model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(20)).fit(X, Y)
+    with pytest.raises(DataError, match=r"kept 20 of the 160 rows.*Cholesky"):
+        _ = model.loo_residuals_
+    assert 0 < model.effective_dof_ < 20
+
+
+def test_more_landmarks_than_rows() -> None:
+    with pytest.warns(MercerWarning, match="160"):
+        model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(10_000)).fit(X, Y)
+    assert len(model.points_) == N
+
+
+def test_solvers_are_values() -> None:
+    model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(20, random_state=0)).fit(X, Y)
+    assert clone(model).solver == model.solver
+    assert repr(model.solver_) == "Nystrom(n_landmarks=20, landmarks='uniform', random_state=0)"
+    assert_allclose(pickle.loads(pickle.dumps(model)).predict(Z), model.predict(Z))
+
+
+# The choice ---------------------------------------------------------------------------------------
+
+
+def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(model: mc.KernelRidge) -> str:
+        return name(mc.forecast(model, X).chosen)
+
+    assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
+    assert chosen(mc.KernelRidge(mc.Linear())) == "Cholesky"  # few rows
+    monkeypatch.setattr(auto, "_SMALL", 100)
+    assert chosen(mc.KernelRidge(mc.Linear())) == "Primal"
+    assert chosen(mc.KernelRidge(mc.Linear(), 0.0)) == "Cholesky"
+    assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
+    monkeypatch.setattr(auto, "_DENSE", 100)
+    assert chosen(mc.KernelRidge(KERNEL)) == "ConjugateGradient"
+    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
+    assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
+    monkeypatch.setattr(auto, "_WHOLE", 100)
+    assert chosen(mc.KernelRidge(KERNEL)) == "Nystrom"
+
+
+def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 20_000)
+    model = mc.KernelRidge(KERNEL, 0.1)
+    table = mc.forecast(model, X)
+    assert "does not fit in memory" in str(table)
+    assert model.fit(X, Y).solver_ == table.chosen == S.ConjugateGradient()
+
+
+def _expected(estimator: Any) -> dict[str, str]:
+    if not isinstance(estimator.solver, S.Nystrom):
+        return {}
+    checks = ("dense", "sparse")
+    reason = "a row repeated has other chances to be a landmark than a row of weight two"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in checks}
+
+
+@parametrize_with_checks(
+    [
+        mc.KernelRidge(solver=S.ConjugateGradient(random_state=0)),
+        mc.KernelRidge(mc.Linear(), solver=S.Nystrom(n_landmarks=10, random_state=0)),
+        mc.KernelRidge(mc.Linear(), solver=S.Primal()),
+    ],
+    expected_failed_checks=_expected,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)

@@ -1,0 +1,108 @@
+"""Conjugate gradients and their preconditioner, against dense solutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+from mercer.solvers import conjugate
+from mercer.solvers.lowrank import LowRankInverse
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(3)
+N = 120
+TURN = np.linalg.qr(RNG.normal(size=(N, N)))[0]
+VALUES = 10.0 ** np.linspace(2, -6, N)
+A = (TURN * VALUES) @ TURN.T
+B = RNG.normal(size=(N, 4))
+SHIFTS = np.array([1.0, 0.1, 0.01, 0.0])
+
+
+def times(V: Array) -> Array:
+    return A @ V
+
+
+def exact(shifts: Array = SHIFTS) -> Array:
+    columns = [np.linalg.solve(A + s * np.eye(N), b) for s, b in zip(shifts, B.T, strict=True)]
+    return np.column_stack(columns)
+
+
+def test_every_column_has_its_own_shift() -> None:
+    shifts = SHIFTS + 0.01
+    found = conjugate.solve(times, B, shifts, tol=1e-12, max_iter=2000)
+    assert found.converged
+    assert_allclose(found.solution, exact(shifts), rtol=1e-8, atol=1e-8)
+    residual = B - (A @ found.solution + shifts * found.solution)
+    assert_allclose(found.residuals, np.linalg.norm(residual, axis=0) / np.linalg.norm(B, axis=0))
+    assert found.history.shape == (found.n_iter + 1, 4)
+    assert_allclose(found.history[0], 1.0)
+
+
+def test_a_preconditioner_saves_iterations_and_leaves_the_answer() -> None:
+    shifts = np.full(4, 1e-3)
+    factor = TURN[:, :60] * np.sqrt(VALUES[:60])
+    inverse = LowRankInverse.of(factor.copy())
+    plain = conjugate.solve(times, B, shifts, tol=1e-8, max_iter=5000)
+    led = conjugate.solve(times, B, shifts, tol=1e-8, precondition=inverse)
+    assert led.converged
+    assert led.n_iter < plain.n_iter / 5
+    assert_allclose(led.solution, exact(shifts), rtol=1e-5, atol=1e-5)
+
+
+def test_the_inverse_of_a_factor_that_is_almost_dependent() -> None:
+    factor = RNG.normal(size=(N, 5)) @ RNG.normal(size=(5, 9))  # rank 5
+    inverse = LowRankInverse.of(factor.copy())
+    assert inverse.values.shape == (5,)
+    assert_allclose(inverse.basis.T @ inverse.basis, np.eye(5), atol=1e-12)
+    shifts = np.array([1e-6, 1.0, 1e3, 1.0])
+    wanted = [
+        s * np.linalg.solve(factor @ factor.T + s * np.eye(N), b)
+        for s, b in zip(shifts[1:], B.T[1:], strict=True)
+    ]
+    assert_allclose(inverse(B, shifts)[:, 1:], np.column_stack(wanted), rtol=1e-8, atol=1e-9)
+
+
+def test_it_takes_up_where_it_was_left() -> None:
+    shifts = np.full(4, 0.1)
+    first = conjugate.solve(times, B, shifts, tol=1e-10, max_iter=5)
+    assert (first.n_iter, first.converged) == (5, False)
+    second = conjugate.solve(times, B, shifts, tol=1e-10, start=first.solution)
+    assert_allclose(second.history[0], first.residuals, rtol=1e-6)
+    assert second.converged
+    assert_allclose(second.solution, exact(shifts), rtol=1e-7, atol=1e-8)
+
+
+def test_reports_can_stop() -> None:
+    seen: list[int] = []
+
+    def report(progress: conjugate.Progress) -> bool:
+        seen.append(progress.n_iter)
+        return progress.n_iter == 3
+
+    found = conjugate.solve(times, B, 0.1, tol=1e-12, report=report)
+    assert seen == [1, 2, 3]
+    assert not found.converged
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_zeros_and_matrices_of_no_rank(dtype: Any) -> None:
+    right = np.zeros((3, 2), dtype)
+    right[0, 1] = 4
+    found = conjugate.solve(lambda V: 0 * V, right, 2.0)
+    assert_allclose(found.solution, right / 2)
+    assert found.solution.dtype == dtype
+    assert found.converged
+    nothing = conjugate.solve(lambda V: 0 * V, right, 0.0)  # no solution
+    assert not nothing.converged
+    assert_allclose(nothing.solution, 0)
+
+
+def test_iterations_of_exact_arithmetic() -> None:
+    distinct = np.diag(np.repeat([1.0, 3.0, 9.0], 40))
+    found = conjugate.solve(lambda V: distinct @ V, B, 0.0, tol=1e-10)
+    assert found.n_iter == 3  # as many as there are eigenvalues
