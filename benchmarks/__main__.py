@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks import (
     classifier,
     compositions,
+    features,
     fma,
     gaussian_process,
     gradients,
@@ -42,6 +43,7 @@ GROUPS = {
     "machine": machines.races,
     "online": online.races,
     "landmarks": landmarks.races,
+    "features": features.races,
 }
 BUSY = 0.5  # load average before the races begin
 RESULTS = Path(__file__).with_name("results.json")

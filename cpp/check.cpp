@@ -130,9 +130,27 @@ void check_output(const Pairs<T>& pairs, const Output& output, Fold fold) {
   for (const std::int32_t reg : output.param_regs) check_register(reg);
 }
 
+template <class T>
+void check_hadamard(const HadamardJob<T>& job) {
+  constexpr std::int64_t largest = std::int64_t{1} << 40;
+  require(job.size >= 1 && job.size <= largest && (job.size & (job.size - 1)) == 0,
+          "hadamard: the size " + std::to_string(job.size) + " is not a power of two up to 2^40.");
+  require(job.x.columns <= job.size, "hadamard: X has more columns than a transform takes.");
+  require(job.stages >= 1, "hadamard: there must be at least one stage.");
+  require(job.blocks >= 1 && job.blocks <= kMaxPoints / job.size &&
+              job.width > (job.blocks - 1) * job.size && job.width <= job.blocks * job.size,
+          "hadamard: the width of the output must end in the last block.");
+  if (job.permutations == nullptr) return;
+  for (std::int64_t j = 0; j < job.blocks * job.size; ++j)
+    require(job.permutations[j] >= 0 && job.permutations[j] < job.size,
+            "hadamard: a permutation leaves its block.");
+}
+
 template void check_pairs(const Pairs<float>&);
 template void check_pairs(const Pairs<double>&);
 template void check_output(const Pairs<float>&, const Output&, Fold);
 template void check_output(const Pairs<double>&, const Output&, Fold);
+template void check_hadamard(const HadamardJob<float>&);
+template void check_hadamard(const HadamardJob<double>&);
 
 }  // namespace mercer

@@ -84,11 +84,40 @@ struct ContractJob {
   Fold fold = Fold::none;
 };
 
+// Projections of rows by products of Hadamard matrices H (of entries +-1) and diagonals: in each of
+// `blocks` blocks, `size` numbers S H D_s ... H D_2 P H D_1 x, of which `out` takes the first
+// `width` of all. The permutation P may be missing.
+template <class T>
+struct HadamardJob {
+  StridedMatrix<T> x;
+  std::int64_t blocks = 0, stages = 0, size = 0;  // size: a power of two, at least the columns of x
+  const T* diagonals = nullptr;                   // [block][stage][size]
+  const std::int64_t* permutations = nullptr;     // [block][size], or null
+  const T* scales = nullptr;                      // [block][size]
+  T* out = nullptr;
+  std::int64_t stride = 0, width = 0;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
+// In place: the first `angles` columns become scale * cos, the next `sines` scale * sin of the
+// first of the angles.
+template <class T>
+struct WavesJob {
+  T* values = nullptr;
+  std::int64_t rows = 0, stride = 0, angles = 0, sines = 0;
+  double scale = 1.0;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
 template <class T>
 void check_output(const Pairs<T>& pairs, const Output& output, Fold fold);
+template <class T>
+void check_hadamard(const HadamardJob<T>& job);
 
 // The entry points of one instruction set. Jobs must have been checked.
 template <class T>
@@ -97,6 +126,8 @@ struct EngineTable {
   void (*product)(const ProductJob<T>&);
   void (*normal_product)(const ProductJob<T>&);
   void (*contract)(const ContractJob<T>&);
+  void (*hadamard)(const HadamardJob<T>&);
+  void (*waves)(const WavesJob<T>&);
 };
 
 struct Engine {

@@ -3,6 +3,7 @@
 
 #include "contract.hpp"
 #include "gram.hpp"
+#include "hadamard.hpp"
 #include "normal_product.hpp"
 #include "product.hpp"
 
@@ -10,7 +11,8 @@ namespace mercer::MERCER_ISA {
 
 template <class T>
 constexpr EngineTable<T> engine_table() {
-  return {run_gram<T>, run_product<T>, run_normal_product<T>, run_contract<T>};
+  return {run_gram<T>,     run_product<T>,  run_normal_product<T>,
+          run_contract<T>, run_hadamard<T>, run_waves<T>};
 }
 
 }  // namespace mercer::MERCER_ISA

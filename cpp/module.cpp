@@ -602,6 +602,71 @@ nb::list contract(const PyPairs& call, nb::sequence outputs, Fold fold) {
   return results;
 }
 
+// ---------------------------------------------------------------------------------------------
+// Random features
+// ---------------------------------------------------------------------------------------------
+
+template <class T>
+using Writable = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+
+// A matrix to be written, row by row: its first element and the distance of its rows.
+template <class T>
+std::pair<T*, std::int64_t> writable_rows(const Writable<T>& out, const std::string& owner) {
+  require(out.shape(1) <= 1 || out.stride(1) == 1, owner + ": the rows of out must be contiguous.");
+  require(out.shape(0) <= 1 || out.stride(0) >= static_cast<std::int64_t>(out.shape(1)),
+          owner + ": the row stride of out must be at least its number of columns.");
+  return {out.data(), out.stride(0)};
+}
+
+template <class T>
+void hadamard(const Matrix<T>& X, nb::handle diagonal_stages,
+              const std::optional<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig,
+                                              nb::device::cpu>>& permutations,
+              nb::handle final_scales, nb::handle target, int threads) {
+  const auto diagonals = view<nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>>(
+      diagonal_stages, "hadamard: diagonals must be C-contiguous, of the type of X.");
+  const auto scales = view<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(
+      final_scales, "hadamard: scales must be C-contiguous, of the type of X.");
+  const auto out =
+      view<Writable<T>>(target, "hadamard: out must be a writable matrix of the type of X.");
+  const std::size_t blocks = diagonals.shape(0), size = diagonals.shape(2);
+  require(scales.shape(0) == blocks && scales.shape(1) == size,
+          "hadamard: scales must have one row per block and one column per value.");
+  require(!permutations || (permutations->shape(0) == blocks && permutations->shape(1) == size),
+          "hadamard: permutations must have one row per block and one column per value.");
+  require(out.shape(0) == X.shape(0), "hadamard: out must have one row per row of X.");
+  HadamardJob<T> job;
+  job.x = strided<T>(X);
+  job.blocks = static_cast<std::int64_t>(blocks);
+  job.stages = static_cast<std::int64_t>(diagonals.shape(1));
+  job.size = static_cast<std::int64_t>(size);
+  job.diagonals = diagonals.data();
+  job.permutations = permutations ? permutations->data() : nullptr;
+  job.scales = scales.data();
+  std::tie(job.out, job.stride) = writable_rows<T>(out, "hadamard");
+  job.width = static_cast<std::int64_t>(out.shape(1));
+  job.threads = threads;
+  job.interrupt = {signal_arrived, nullptr};
+  check_hadamard(job);
+  run_released([&] { engine().table<T>().hadamard(job); });
+}
+
+template <class T>
+void waves(const Writable<T>& values, std::int64_t angles, double scale, int threads) {
+  const auto columns = static_cast<std::int64_t>(values.shape(1));
+  require(angles >= 0 && angles <= columns && columns - angles <= angles,
+          "waves: the angles must fill between half of the columns and all of them.");
+  WavesJob<T> job;
+  std::tie(job.values, job.stride) = writable_rows<T>(values, "waves");
+  job.rows = static_cast<std::int64_t>(values.shape(0));
+  job.angles = angles;
+  job.sines = columns - angles;
+  job.scale = scale;
+  job.threads = threads;
+  job.interrupt = {signal_arrived, nullptr};
+  run_released([&] { engine().table<T>().waves(job); });
+}
+
 // The sides decide the element type; without slots and vectors, another array of the call does.
 bool is_single(const PyPairs& call, nb::handle other) {
   for (const PySide* side : {&call.rows, &call.cols})
@@ -716,14 +781,42 @@ NB_MODULE(_core, m) {
         return is_single(call) ? contract<float>(call, outputs, fold)
                                : contract<double>(call, outputs, fold);
       },
-      "program"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "outputs"_a, "folded"_a,
-      "lower"_a, "threads"_a,
+      "program"_a, "scalars"_a, "rows"_a, "cols"_a, "blocks"_a, "outputs"_a, "folded"_a, "lower"_a,
+      "threads"_a,
       nb::sig("def contract(program: Program, "
               "scalars: numpy.typing.NDArray[numpy.float64], rows: Side, cols: Side, "
               "blocks: collections.abc.Sequence[numpy.typing.NDArray[typing.Any]], "
               "outputs: collections.abc.Sequence[tuple[typing.Any, ...]], folded: bool, "
               "lower: bool, threads: int) -> list[typing.Any]"),
       "Accumulates several outputs over all pairs, or over half of them, in one pass.");
+
+  m.def(
+      "hadamard",
+      [](nb::handle X, nb::handle diagonals,
+         const std::optional<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig,
+                                         nb::device::cpu>>& permutations,
+         nb::handle scales, nb::handle out, int threads) {
+        with_floats<Matrix>(
+            X, "hadamard: X must be a float32 or float64 array of two dimensions.",
+            [&](const auto& x) { hadamard(x, diagonals, permutations, scales, out, threads); });
+      },
+      "X"_a, "diagonals"_a, "permutations"_a.none(), "scales"_a, "out"_a, "threads"_a,
+      nb::sig("def hadamard(X: numpy.typing.NDArray[typing.Any], "
+              "diagonals: numpy.typing.NDArray[typing.Any], "
+              "permutations: numpy.typing.NDArray[numpy.int64] | None, "
+              "scales: numpy.typing.NDArray[typing.Any], "
+              "out: numpy.typing.NDArray[typing.Any], threads: int) -> None"),
+      "Writes S H D_s ... H D_2 P H D_1 x for each block of diagonals, side by side, into `out`.");
+  m.def(
+      "waves",
+      [](nb::handle values, std::int64_t angles, double scale, int threads) {
+        with_floats<Writable>(values, "waves: values must be a writable float32 or float64 matrix.",
+                              [&](const auto& matrix) { waves(matrix, angles, scale, threads); });
+      },
+      "values"_a, "angles"_a, "scale"_a, "threads"_a,
+      nb::sig("def waves(values: numpy.typing.NDArray[typing.Any], angles: int, scale: float, "
+              "threads: int) -> None"),
+      "In place: the first `angles` columns become scale * cos, the others scale * sin of them.");
 }
 
 }  // namespace mercer

@@ -223,7 +223,7 @@ void test_adjoint(const Engine& engine, std::int64_t n, std::int64_t m, std::int
   output.param_regs = {1};
   output.scales = scales.data();
   output.params = params.data();
-  check_output(p.pairs, output, false);
+  check_output(p.pairs, output, Fold::none);
   engine.table<T>().contract({p.pairs, {output}});
 
   // The reduced value of a pair, with coordinate k of x and the parameter shifted.
@@ -471,7 +471,7 @@ void test_bad_calls() {
   pairs.rows = pairs.cols = &points.side;
   std::vector<double> rows;
   const Output row_sums = make_output(OutputKind::row_sums, 0, rows, 5);
-  CHECK(throws<std::invalid_argument>([&] { check_output(pairs, row_sums, true); }));
+  CHECK(throws<std::invalid_argument>([&] { check_output(pairs, row_sums, Fold::sum); }));
   const std::int64_t falling[] = {0, 2, 1}, outside[] = {0, 1, 2}, columns[] = {0, 7};
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 9, falling, 3, columns, 1); }));
   CHECK(throws<std::invalid_argument>([&] { check_sparse(2, 7, outside, 3, columns, 2); }));

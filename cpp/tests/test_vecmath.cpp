@@ -567,6 +567,15 @@ void test_sine_and_cosine() {
   const std::vector<T> huge = magnitudes<T>(19, kTop<T>, true, 2000);
   report("sin, huge", worst_of<T>(huge, sine, [](long double v) { return std::sin(v); }), 1.2);
   report("cos, huge", worst_of<T>(huge, cosine, [](long double v) { return std::cos(v); }), 1.2);
+  // Both at once are the same, to the last bit.
+  const auto both_sine = [](Vec<T> v) { return vsincos<T>(v).sine; };
+  const auto both_cosine = [](Vec<T> v) { return vsincos<T>(v).cosine; };
+  for (const std::vector<T>& part : {x, huge}) {
+    CHECK(map<T>(part, both_sine) == map<T>(part, sine), "sine of sincos");
+    CHECK(map<T>(part, both_cosine) == map<T>(part, cosine), "cosine of sincos");
+  }
+  CHECK(std::isnan(at<T>(both_sine, kNaN<T>)) && std::isnan(at<T>(both_cosine, kInfinity<T>)),
+        "sincos of inf or NaN");
   CHECK(negative_zero(at<T>(sine, T(-0.0))) && at<T>(sine, T(0)) == 0, "sin 0");
   CHECK(at<T>(cosine, T(0)) == 1 && at<T>(cosine, T(-0.0)) == 1, "cos 0");
   for (const T bad : {kInfinity<T>, -kInfinity<T>, kNaN<T>}) {

@@ -13,7 +13,11 @@ except ImportError as error:
     ) from error
 
 from mercer import features, losses, penalties, plot, solvers, testing, validity
+from mercer.features.arc_cosine import ArcCosineFeatures
+from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
+from mercer.features.positive import PositiveFeatures
+from mercer.features.sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -67,6 +71,7 @@ __all__ = [
     "AdditiveChi2",
     "Anova",
     "ArcCosine",
+    "ArcCosineFeatures",
     "Bounded",
     "Categorical",
     "Chi2",
@@ -75,6 +80,7 @@ __all__ = [
     "Coordinate",
     "Cosine",
     "DotProduct",
+    "Fastfood",
     "FeatureKernel",
     "Fixed",
     "FunctionKernel",
@@ -104,8 +110,10 @@ __all__ = [
     "Points",
     "Polynomial",
     "Positive",
+    "PositiveFeatures",
     "Precomputed",
     "Product",
+    "RandomFourier",
     "RationalQuadratic",
     "Real",
     "Sigmoid",
@@ -114,6 +122,7 @@ __all__ = [
     "Stationary",
     "Sum",
     "Tanimoto",
+    "TensorSketch",
     "Wendland",
     "White",
     "budgets",

@@ -22,6 +22,7 @@ nothing of kernels or estimators:
 - `smoothing`: losses with kinks, exactly, with a duality gap;
 - `quantiles`: several of these that must not cross;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
+- `refined`: ridge on features, in float32 first and then to the accuracy of float64;
 - `descent`: gradient descent, and the largest step that converges;
 - `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;

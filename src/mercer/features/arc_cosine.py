@@ -1,0 +1,144 @@
+"""Random features of arc-cosine kernels: one layer of a wide network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import NoFeatureMapError
+from mercer.features.draws import normals_and_uniforms
+from mercer.features.terms import Term
+from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
+from mercer.kernels.base import Kernel
+from mercer.kernels.dot_product import ArcCosine
+from mercer.kernels.points import Points
+
+__all__ = ["ArcCosineFeatures"]
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Threshold, rectified linear or squared rectified linear units with random weights.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, m)
+        The weights.
+    order : int
+        The power of the positive part; 0 is the threshold.
+    amplitude : float
+        The root of twice the term's weight over m.
+    """
+
+    matrix: Array
+    order: int
+    amplitude: float
+
+    @property
+    def width(self) -> int:
+        """How many units there are."""
+        return int(self.matrix.shape[1])
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same map in another precision."""
+        return replace(self, matrix=self.matrix.astype(dtype, copy=False))
+
+    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
+        """Leave it to a look at the features."""
+
+    def write(self, parts: Sequence[Any], out: Array) -> None:
+        """Write the features of rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(parts[0], self.matrix, out=out)
+            if self.order == 0:
+                # Half at 0, as on average over directions.
+                np.heaviside(out, out.dtype.type(0.5), out=out)
+            else:
+                np.maximum(out, 0, out=out)
+            if self.order == 2:
+                np.square(out, out=out)
+            out *= out.dtype.type(self.amplitude)
+
+
+class ArcCosineFeatures(FeatureTransformer):
+    r"""Random features of arc-cosine kernels: the units of one wide layer with random weights.
+
+    sqrt(2 / m) max(w_i.x, 0)^order for m standard normal w_i, the threshold for order 0. Inner
+    products have expectation k_order(x, z) and, for independent w, variance
+    (2 k_(2 order)(x, z) - k_order(x, z)^2) / m.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        ``ArcCosine(order)`` on any columns, times a number, and sums of these; order 1 by default.
+    n_components : int, default=1000
+        The number of features.
+    method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
+        How the vectors w depend on each other.
+    random_state : int, RandomState or None, default=None
+        The seed of the draws.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel.
+    maps_ : list
+        The random weights, for each term of the kernel.
+    n_features_in_ : int
+        The number of input columns.
+    feature_names_in_ : ndarray of str
+        The names of the input columns, where X has names.
+
+    References
+    ----------
+    Cho and Saul, Kernel methods for deep learning, 2009.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((50, 4))
+    >>> k = mc.ArcCosine(order=1)
+    >>> Phi = mc.ArcCosineFeatures(k, n_components=4000, random_state=0).fit_transform(X)
+    >>> bool(abs(Phi @ Phi.T - k(X)).max() < 0.1 * k(X).max())
+    True
+    """
+
+    _methods = ("orthogonal", "iid", "sobol")
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 1000,
+        *,
+        method: str = "orthogonal",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel, n_components, random_state=random_state)
+        self.method = method
+
+    def _default_kernel(self) -> Kernel:
+        return ArcCosine()
+
+    def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
+        if not term.factors:
+            return ConstantFeature(math.sqrt(term.weight))
+        factor, *others = term.factors
+        if others or not isinstance(factor.kernel, ArcCosine):
+            wrong = (others or [factor])[-1].kernel
+            raise NoFeatureMapError(
+                f"ArcCosineFeatures: {wrong!r:.80} is not an arc-cosine kernel by itself; "
+                "pass mercer.ArcCosine(order), times a number, or sums of these."
+            )
+        columns = points.columns(factor.view).width
+        self._require_memory(8 * 4 * width * columns, "random vectors")
+        normals, _ = normals_and_uniforms(self.method, width, columns, 0, rng)
+        amplitude = math.sqrt(term.weight) * math.sqrt(2 / width)
+        return Units(np.ascontiguousarray(normals.T), factor.kernel.order, amplitude)

@@ -1,0 +1,300 @@
+"""Random Fourier features of stationary kernels, and Fastfood."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer.exceptions import NoFeatureMapError
+from mercer.features.draws import normals_and_uniforms
+from mercer.features.projections import (
+    Dense,
+    Projection,
+    Structured,
+    fastfood,
+    project,
+    require_range,
+    sorf,
+)
+from mercer.features.spectral import GaussianMixture, Measure, PointMass, spectral_measure
+from mercer.features.terms import Factor, Term
+from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.parallel import thread_count
+
+__all__ = ["Fastfood", "RandomFourier"]
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """Cosines and sines of projections, times an amplitude.
+
+    Parameters
+    ----------
+    projections : tuple of Projection
+        One for each factor of the term; the angles are their sum.
+    width : int
+        The number of features: cosines, then sines. An odd one out is a cosine.
+    amplitude : float
+        The square root of twice the term's weight over the width.
+    phase : float
+        Added to the last angle where the width is odd: a cosine alone, at a random phase, is
+        unbiased too.
+    """
+
+    projections: tuple[Projection, ...]
+    width: int
+    amplitude: float
+    phase: float
+
+    @property
+    def n_angles(self) -> int:
+        """How many frequencies there are."""
+        return (self.width + 1) // 2
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same map in another precision."""
+        return replace(self, projections=tuple(p.cast(dtype) for p in self.projections))
+
+    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
+        """Refuse data whose angles would overflow."""
+        require_range(owner, self.projections, largest, dtype)
+
+    def write(self, parts: Sequence[Any], out: Array) -> None:
+        """Write the features of rows."""
+        angles = out[:, : self.n_angles]
+        project(self.projections, parts, angles)
+        if self.width % 2:
+            angles[:, -1] += self.phase
+        _core.waves(out, self.n_angles, self.amplitude, thread_count())
+
+
+class _WaveTransformer(FeatureTransformer):
+    """What random Fourier features share, however their frequencies are drawn."""
+
+    _may_overflow = False
+
+    def _fixed_width(self, term: Term) -> int:
+        exact = all(isinstance(spectral_measure(f.kernel), PointMass) for f in term.factors)
+        return (2 if term.factors else 1) if exact else 0
+
+    def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
+        if not term.factors:
+            return ConstantFeature(math.sqrt(term.weight))
+        n_angles = (width + 1) // 2
+        measures = [spectral_measure(factor.kernel) for factor in term.factors]
+        return Waves(
+            self._projections(term.factors, measures, n_angles, points, rng),
+            width,
+            math.sqrt(term.weight) * math.sqrt(2 / width),
+            float(rng.uniform(0, 2 * math.pi)),
+        )
+
+    def _projections(
+        self,
+        factors: Sequence[Factor],
+        measures: Sequence[Measure],
+        count: int,
+        points: Points,
+        rng: np.random.Generator,
+    ) -> tuple[Projection, ...]:
+        raise NotImplementedError
+
+    def _structured(
+        self,
+        factors: Sequence[Factor],
+        measures: Sequence[Measure],
+        count: int,
+        points: Points,
+        rng: np.random.Generator,
+        draw: Any,
+    ) -> tuple[Projection, ...]:
+        """Rows of Hadamard products, given the lengths of normal vectors and the kernel's radii."""
+        projections = []
+        for factor, measure in zip(factors, measures, strict=True):
+            if not (isinstance(measure, GaussianMixture) and measure.isotropic):
+                raise NoFeatureMapError(
+                    f"{type(self).__name__}: the frequencies of {factor.kernel!r:.80} are not "
+                    "spread evenly over all directions, as products of Hadamard matrices are; use "
+                    'mercer.RandomFourier with method="orthogonal".'
+                )
+            centre = points.centre(factor.view)
+            self._require_memory(8 * 16 * (count + len(centre)), "random diagonals")
+            diagonals, permutations = draw(count, len(centre), rng)
+            blocks, _, size = diagonals.shape
+            radii = measure.radii(rng.random((blocks, size)))
+            scales = np.sqrt(rng.chisquare(size, size=(blocks, size))) * radii
+            lengths = np.broadcast_to(measure.lengths, centre.shape).astype(float)
+            projections.append(Structured(diagonals, scales, permutations, centre, lengths))
+        return tuple(projections)
+
+
+class RandomFourier(_WaveTransformer):
+    r"""Random Fourier features: cosines and sines whose inner products estimate a kernel.
+
+    A stationary kernel with k(x, x) = c is c E cos(w.(x - z)) over random frequencies w (Bochner).
+    With m frequencies, the features sqrt(c / m) (cos(w_i.x), sin(w_i.x)) have inner products
+    of expectation k(x, z) and, for independent frequencies, of variance
+    c^2 ((1 + k(2 (x - z)) / c) / 2 - (k(x, z) / c)^2) / m. A model of n rows on them costs
+    n_components^2 n instead of n^3.
+
+    Kernels compose: of a sum every term has features of its own, as many as its weight demands; of
+    a product the frequencies of the factors are drawn together, and add up. Length-scales
+    ``"median"`` and ``"scale"`` are found by `fit`.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Sums, products and scalings of RBF, Matern, Laplacian, RationalQuadratic, Periodic,
+        Cosine, SpectralMixture and Constant, on any columns; by default an RBF with
+        ``length_scale="scale"``.
+    n_components : int, default=1000
+        The number of features: cosines and sines together.
+    method : {"orthogonal", "iid", "sobol", "structured"}, default="orthogonal"
+        How frequencies depend on each other. "orthogonal" has the smaller error in all dimensions
+        but few; "sobol" (scrambled, quasi-random) is best up to some 20 columns; "structured" takes
+        products of Hadamard matrices in place of a dense one: n_components log(d) operations a row,
+        for d of 500 and more, at a bias that falls with d. Only "structured" is not exactly
+        unbiased.
+    random_state : int, RandomState or None, default=None
+        The seed of the draws.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its length-scales found.
+    maps_ : list
+        The random numbers, for each term of the kernel.
+    n_features_in_ : int
+        The number of input columns.
+    feature_names_in_ : ndarray of str
+        The names of the input columns, where X has names.
+
+    See Also
+    --------
+    Fastfood : The same with Hadamard matrices, unbiased.
+    TensorSketch : For polynomial kernels.
+
+    References
+    ----------
+    Rahimi and Recht, Random features for large-scale kernel machines, 2007.
+    Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((100, 5))
+    >>> k = mc.Matern(length_scale=2.0) + 0.5 * mc.RBF().on(0)
+    >>> Phi = mc.RandomFourier(k, n_components=4000, random_state=0).fit_transform(X)
+    >>> bool(abs(Phi @ Phi.T - k(X)).max() < 0.15)
+    True
+    """
+
+    _methods = ("orthogonal", "iid", "sobol", "structured")
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 1000,
+        *,
+        method: str = "orthogonal",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel, n_components, random_state=random_state)
+        self.method = method
+
+    def _projections(
+        self,
+        factors: Sequence[Factor],
+        measures: Sequence[Measure],
+        count: int,
+        points: Points,
+        rng: np.random.Generator,
+    ) -> tuple[Projection, ...]:
+        if self.method == "structured":
+            return self._structured(factors, measures, count, points, rng, sorf)
+        centres = [points.centre(factor.view) for factor in factors]
+        widths = [len(centre) for centre in centres]
+        numbers = [measure.n_uniforms(w) for measure, w in zip(measures, widths, strict=True)]
+        self._require_memory(8 * 4 * count * (sum(widths) + sum(numbers)), "random frequencies")
+        normals, uniforms = normals_and_uniforms(self.method, count, sum(widths), sum(numbers), rng)
+        return tuple(
+            Dense(np.ascontiguousarray(measure.frequencies(g, u).T), centre)
+            for measure, centre, g, u in zip(
+                measures, centres, _split(normals, widths), _split(uniforms, numbers), strict=True
+            )
+        )
+
+
+class Fastfood(_WaveTransformer):
+    r"""Random Fourier features by Fastfood: n_components log(d) operations a row.
+
+    In place of a dense matrix of frequencies stands S H G P H B: Hadamard matrices H, random signs
+    B, a permutation P, normal numbers G and lengths S. Every frequency by itself has the right
+    distribution, so that inner products are unbiased as those of :class:`RandomFourier` are;
+    frequencies of one block of d depend on each other, and the variance is somewhat
+    larger.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Sums, products and scalings of RBF, Matern, RationalQuadratic and Constant, on any columns;
+        by default an RBF with ``length_scale="scale"``.
+    n_components : int, default=1000
+        The number of features: cosines and sines together.
+    random_state : int, RandomState or None, default=None
+        The seed of the draws.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with its length-scales found.
+    maps_ : list
+        The random numbers, for each term of the kernel.
+    n_features_in_ : int
+        The number of input columns.
+    feature_names_in_ : ndarray of str
+        The names of the input columns, where X has names.
+
+    See Also
+    --------
+    RandomFourier : With ``method="structured"``, nearly orthogonal frequencies at the same cost.
+
+    References
+    ----------
+    Le, Sarlos and Smola, Fastfood: computing Hilbert space expansions in loglinear time, 2013.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((100, 30))
+    >>> k = mc.RBF(length_scale=5.0)
+    >>> Phi = mc.Fastfood(k, n_components=4000, random_state=0).fit_transform(X)
+    >>> bool(abs(Phi @ Phi.T - k(X)).max() < 0.1)
+    True
+    """
+
+    def _projections(
+        self,
+        factors: Sequence[Factor],
+        measures: Sequence[Measure],
+        count: int,
+        points: Points,
+        rng: np.random.Generator,
+    ) -> tuple[Projection, ...]:
+        return self._structured(factors, measures, count, points, rng, fastfood)
+
+
+def _split(array: Array, widths: Sequence[int]) -> list[Array]:
+    return np.split(array, np.cumsum(widths)[:-1], axis=1)

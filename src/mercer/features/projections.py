@@ -1,0 +1,293 @@
+"""Projections of rows on random vectors: a dense matrix, or Hadamard matrices and diagonals.
+
+A projection holds plain arrays, in float64; `cast` gives it the precision of the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer.exceptions import DataError
+from mercer.parallel import thread_count
+
+__all__ = ["Dense", "Projection", "Structured", "fastfood", "project", "require_range", "sorf"]
+
+Array = NDArray[np.floating[Any]]
+# A dense matrix, or a sparse one: scipy's classes are untyped.
+Matrix = Any
+
+# In fewer dimensions products of Hadamard matrices and signs take too few different directions.
+_SMALLEST_SORF = 128
+
+
+class Projection(Protocol):
+    """A linear map of rows."""
+
+    def write(self, rows: Matrix, out: Array) -> None:
+        """Write the projections of the rows."""
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same projection in another precision."""
+
+    @property
+    def reach(self) -> float:
+        """What the largest entry of a row may be multiplied by."""
+
+    @property
+    def offset(self) -> float:
+        """What it may grow by before that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """(x - centre) W.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, m)
+        The matrix W.
+    centre : ndarray of shape (d,)
+        What is subtracted; phases of data far from the origin would lose their digits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.projections import Dense
+    >>> out = np.empty((1, 1))
+    >>> Dense(np.array([[1.0], [2.0]]), np.zeros(2)).write(np.array([[3.0, 4.0]]), out)
+    >>> out.item()
+    11.0
+    """
+
+    matrix: Array
+    centre: Array
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same projection in another precision."""
+        return replace(self, matrix=_typed(self.matrix, dtype), centre=_typed(self.centre, dtype))
+
+    @property
+    def reach(self) -> float:
+        """The largest sum of absolute values of a column."""
+        return float(np.abs(self.matrix).sum(axis=0).max(initial=0.0))
+
+    @property
+    def offset(self) -> float:
+        """The largest entry of the centre."""
+        return float(np.abs(self.centre).max(initial=0.0))
+
+    def write(self, rows: Matrix, out: Array) -> None:
+        """Write the projections of the rows."""
+        if isinstance(rows, np.ndarray):
+            np.matmul(rows - self.centre, self.matrix, out=out)
+        else:
+            np.subtract(rows @ self.matrix, self.centre @ self.matrix, out=out)
+
+
+@dataclass(frozen=True, eq=False)
+class Structured:
+    """S H D_s ... H D_2 P H D_1 applied to (x - centre) / lengths, in blocks side by side.
+
+    H is the Hadamard matrix of entries +-1. Its transform takes d log d additions, so that m
+    projections cost m log d, and memory m.
+
+    Parameters
+    ----------
+    diagonals : ndarray of shape (blocks, stages, size)
+        The diagonals D; size is a power of two.
+    scales : ndarray of shape (blocks, size)
+        The diagonals S.
+    permutations : ndarray of shape (blocks, size) or None
+        The permutations P.
+    centre : ndarray of shape (d,)
+        What is subtracted.
+    lengths : ndarray of shape (d,)
+        What columns are divided by.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.projections import Structured
+    >>> ones = np.ones(2)
+    >>> hadamard = Structured(np.ones((1, 1, 2)), np.ones((1, 2)), None, 0 * ones, ones)
+    >>> out = np.empty((1, 2))
+    >>> hadamard.write(np.array([[3.0, 1.0]]), out)
+    >>> out
+    array([[4., 2.]])
+    """
+
+    diagonals: Array
+    scales: Array
+    permutations: NDArray[np.int64] | None
+    centre: Array
+    lengths: Array
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same projection in another precision."""
+        return replace(
+            self,
+            diagonals=_typed(self.diagonals, dtype),
+            scales=_typed(self.scales, dtype),
+            centre=_typed(self.centre, dtype),
+            lengths=_typed(self.lengths, dtype),
+        )
+
+    @property
+    def reach(self) -> float:
+        """The longest row times its size, more than the sum of its entries can be."""
+        longest = float(np.abs(self.scales).max(initial=0.0))
+        return longest * float(self.scales.shape[1] / self.lengths.min())
+
+    @property
+    def offset(self) -> float:
+        """The largest entry of the centre."""
+        return float(np.abs(self.centre).max(initial=0.0))
+
+    def write(self, rows: Matrix, out: Array) -> None:
+        """Write the projections of the rows."""
+        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        scaled = (dense - self.centre) / self.lengths
+        _core.hadamard(scaled, self.diagonals, self.permutations, self.scales, out, thread_count())
+
+
+def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]:
+    """Draw the diagonals of structured orthogonal random features: signs, three times.
+
+    H D3 H D2 H D1 is orthogonal, and its rows point nearly everywhere; the bias that remains falls
+    with the size.
+
+    Parameters
+    ----------
+    count : int
+        The number of projections.
+    width : int
+        The number of columns.
+    rng : numpy.random.Generator
+        The source.
+
+    Returns
+    -------
+    diagonals : ndarray of shape (blocks, 3, size)
+        The signs, divided by the square root of the size.
+    permutations : None
+        There are none.
+
+    References
+    ----------
+    Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.projections import sorf
+    >>> sorf(1000, 200, np.random.default_rng(0))[0].shape
+    (4, 3, 256)
+    """
+    size = max(_power_of_two(width), _SMALLEST_SORF)
+    blocks = -(-count // size)
+    signs = rng.integers(0, 2, size=(blocks, 3, size)) * 2.0 - 1.0
+    return signs / np.sqrt(size), None
+
+
+def fastfood(count: int, width: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
+    """Draw the diagonals and permutations of Fastfood, H G P H B.
+
+    B are signs, P a permutation, G normal numbers of length 1. Every row of the product points
+    in a uniform direction, exactly; rows of one block depend on each other.
+
+    Parameters
+    ----------
+    count : int
+        The number of projections.
+    width : int
+        The number of columns.
+    rng : numpy.random.Generator
+        The source.
+
+    Returns
+    -------
+    diagonals : ndarray of shape (blocks, 2, size)
+        B, divided by the square root of the size, and G.
+    permutations : ndarray of shape (blocks, size)
+        One for each block.
+
+    References
+    ----------
+    Le, Sarlos and Smola, Fastfood: computing Hilbert space expansions in loglinear time, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.projections import fastfood
+    >>> fastfood(1000, 200, np.random.default_rng(0))[1].shape
+    (4, 256)
+    """
+    size = _power_of_two(width)
+    blocks = -(-count // size)
+    signs = (rng.integers(0, 2, size=(blocks, size)) * 2.0 - 1.0) / np.sqrt(size)
+    normals = rng.standard_normal((blocks, size))
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    places = rng.permuted(np.tile(np.arange(size), (blocks, 1)), axis=1)
+    return np.stack([signs, normals], axis=1), places
+
+
+def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Array) -> None:
+    """Write the sum of several projections, each of its own part of the rows.
+
+    Parameters
+    ----------
+    projections : sequence of Projection
+        The projections.
+    parts : sequence of ndarray or sparse array
+        The rows as each of them sees them.
+    out : ndarray of shape (n, m)
+        The result.
+    """
+    (first, *others), (block, *blocks) = projections, parts
+    first.write(block, out)
+    if others:
+        more = np.empty_like(out)
+        for projection, rows in zip(others, blocks, strict=True):
+            projection.write(rows, more)
+            out += more
+
+
+def require_range(
+    owner: str, projections: Sequence[Projection], largest: Sequence[float], dtype: Any
+) -> None:
+    """Refuse data whose projections would leave the range of their type.
+
+    Parameters
+    ----------
+    owner : str
+        On whose behalf.
+    projections : sequence of Projection
+        The projections.
+    largest : sequence of float
+        The largest entry that each of them sees, by absolute value.
+    dtype : dtype
+        The type of the data.
+    """
+    with np.errstate(over="ignore"):
+        total = sum(
+            p.reach * (size + p.offset) for p, size in zip(projections, largest, strict=True)
+        )
+    if not total < float(np.finfo(dtype).max):
+        raise DataError(
+            f"{owner}: projections of the data, whose entries reach {max(largest):.3g}, are beyond "
+            f"the range of {dtype}; scale the data, or use a larger length_scale."
+        )
+
+
+def _power_of_two(width: int) -> int:
+    return 1 << max(width - 1, 0).bit_length()
+
+
+def _typed(array: Array, dtype: Any) -> Array:
+    return array.astype(dtype, copy=False)

@@ -1,0 +1,256 @@
+"""What every transformer from a kernel to explicit features shares."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer import _core, memory
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
+from mercer.features.draws import generator
+from mercer.features.terms import Term, expand, shares
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.base import KernelEstimator
+from mercer.parallel import blas_threads
+
+__all__ = ["ConstantFeature", "FeatureTransformer", "TermMap"]
+
+Array = NDArray[np.floating[Any]]
+
+# Blocks of rows: large enough for threads, small enough to stay in a shared cache.
+_BLOCK_BYTES = 2**23
+_FEWEST_ROWS = 16
+_WORTH_ASKING = 2**26
+
+
+class TermMap(Protocol):
+    """The features of one term of a kernel."""
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same map in another precision."""
+
+    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
+        """Refuse data so large, each factor's by absolute value, that numbers would overflow."""
+
+    def write(self, parts: Sequence[Any], out: Array) -> None:
+        """Write the features of rows, given as each factor of the term sees them."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantFeature:
+    """The one feature of a constant kernel.
+
+    Parameters
+    ----------
+    value : float
+        The square root of the constant.
+    """
+
+    value: float
+    width: int = 1
+
+    def cast(self, dtype: Any) -> Self:
+        """Return the same map."""
+        return self
+
+    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
+        """Refuse nothing."""
+
+    def write(self, parts: Sequence[Any], out: Array) -> None:
+        """Write the number."""
+        out[:] = self.value
+
+
+class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    """Base of transformers whose output has inner products close to a kernel.
+
+    A subclass says what the features of one term of a kernel are; sums share the components among
+    their terms in proportion to the weights, and stand side by side.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel.
+    n_components : int, default=1000
+        The number of features.
+    random_state : int, RandomState or None, default=None
+        The seed of the draws.
+    """
+
+    #: Whether the features themselves may overflow, and are looked at.
+    _may_overflow: ClassVar[bool] = True
+    #: What the parameter ``method`` may be, where there is one.
+    _methods: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, kernel: Kernel | None = None, n_components: int = 1000, *, random_state: Any = None
+    ) -> None:
+        super().__init__(kernel)
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the features; of the data only columns, length-scales and a centre are used.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Points
+            The points.
+        y : object, optional
+            Ignored.
+
+        Returns
+        -------
+        self
+            The transformer.
+        """
+        with self._fitting():
+            self._check_parameters()
+            kernel = self._kernel_or_default(self.kernel)
+            points = self._read(kernel, X, reset=True)
+            resolved = kernel.resolve(points)
+            terms = self._terms(resolved)
+            fixed = [self._fixed_width(term) for term in terms]
+            widths = shares(
+                type(self).__name__, [term.weight for term in terms], fixed, self.n_components
+            )
+            rng = generator(self.random_state)
+            drawn = zip(terms, widths, strict=True)
+            self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
+            self.kernel_ = resolved
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Compute the features.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or Points
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            The features, in the precision of X; their inner products estimate the kernel.
+        """
+        check_is_fitted(self)
+        return self._features(X, self.maps_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return sum(map_.width for map_ in self.maps_)
+
+    # What subclasses say
+    # ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
+        """Draw the features of one term."""
+
+    def _fixed_width(self, term: Term) -> int:
+        """Count the features of a term that has an exact map; 0 for all others."""
+        return 0 if term.factors else 1
+
+    def _check_parameters(self) -> None:
+        self._require_whole("n_components", 1, 1000)
+        method = getattr(self, "method", None)
+        if self._methods and method not in self._methods:
+            raise ParameterError(
+                f"{type(self).__name__}: method = {method!r} is not one of "
+                f'{", ".join(self._methods)}; pass for example "{self._methods[0]}".'
+            )
+
+    # What they share
+    # ----------------------------------------------------------------------------------
+
+    def _terms(self, kernel: Kernel) -> list[Term]:
+        terms = expand(kernel)
+        if not terms:
+            raise NoFeatureMapError(
+                f"{type(self).__name__}: {kernel!r:.80} is zero and has no features; pass a kernel "
+                "of positive scale."
+            )
+        return terms
+
+    def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
+        """Let the kernel check the data; unlike models, nothing of them is kept, nor copied."""
+        try:
+            points = kernel._points(X)
+        except DataError as error:
+            raise type(error)(f"{type(self).__name__}: {error}") from None
+        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
+            data = X.data if isinstance(X, Points) else X
+            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+        return points
+
+    def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:
+        points = self._read(self.kernel_, X, reset=False)
+        views = [[factor.view for factor in term.factors] for term in self._terms(self.kernel_)]
+        parts = [[points.matrix(view) for view in term] for term in views]
+        types = [matrix.dtype for term in parts for matrix in term]
+        dtype = np.result_type(*types) if types else np.dtype(np.float64)
+        maps = [map_.cast(dtype) for map_ in maps]
+        for map_, matrices in zip(maps, parts, strict=True):
+            map_.check(type(self).__name__, [_largest(matrix) for matrix in matrices], dtype)
+        out = self._empty(len(points), dtype)
+        with blas_threads():
+            for rows in _blocks(out):
+                self._write_rows(maps, parts, rows, out[rows])
+        return out
+
+    def _write_rows(
+        self, maps: Sequence[TermMap], parts: Sequence[Sequence[Any]], rows: slice, out: Array
+    ) -> None:
+        start = 0
+        for map_, matrices in zip(maps, parts, strict=True):
+            end = start + map_.width
+            map_.write([matrix[rows] for matrix in matrices], out[:, start:end])
+            start = end
+        if self._may_overflow and not _core.all_finite(out):
+            raise DataError(
+                f"{type(self).__name__}: features of rows {rows.start} to {rows.stop} are beyond "
+                f"the range of {out.dtype}, as the kernel is; divide the data, or the kernel's "
+                "inner product, by a number."
+            )
+
+    def _empty(self, rows: int, dtype: Any) -> Array:
+        width = self._n_features_out
+        self._require_memory(rows * width * dtype.itemsize, f"features of {rows} rows")
+        return np.empty((rows, width), dtype=dtype)
+
+    def _require_memory(self, size: int, what: str) -> None:
+        # Asking the system takes longer than filling a small array.
+        if size > _WORTH_ASKING:
+            memory.require(
+                size,
+                f"{type(self).__name__}: {self.n_components} {what}",
+                "pass fewer n_components, transform fewer rows at a time, or use float32",
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _blocks(out: Array) -> Iterator[slice]:
+    rows, width = out.shape
+    step = max(_FEWEST_ROWS, _BLOCK_BYTES // max(1, width * out.itemsize))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def _largest(matrix: Any) -> float:
+    return max(float(matrix.max()), -float(matrix.min()))
