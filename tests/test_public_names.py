@@ -63,6 +63,8 @@ REQUIRED = [
     "KernelLMS",
     "KernelPerceptron",
     "NadarayaWatson",
+    "Nystrom",
+    "landmarks",
     "budgets",
     "threads",
     "validity",

@@ -15,6 +15,7 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
 - `descent`: gradient descent, and the largest step that converges;
 - `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
+- `whitening`: coordinates in the span of landmarks;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `seeding`: seeds that lie far apart;
 - `local`: a constant or a line for each place, weighted by nearness.
