@@ -238,7 +238,7 @@ def _rpcholesky(
     access = KernelColumns(kernel, points, weights)
     diagonal = access.diagonal
     memory.require(
-        len(points) * size * diagonal.itemsize,
+        int(1.2 * len(points) * size * diagonal.itemsize),  # the factor, and blocks of columns
         f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
         'choose the landmarks by "leverage" or "uniform", or take fewer',
     )
@@ -310,6 +310,8 @@ def _given(kernel: Kernel, points: Points, how: Any, owner: str) -> Landmarks | 
             f"{owner}: landmarks are given as points, but with {kernel!r} points are rows of the "
             "given matrix; pass their row numbers."
         )
+    if getattr(points.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
+        data = data.astype(np.float32)  # what is computed from float32 stays float32
     return Landmarks(kernel.validate(data).detached(), None)
 
 
