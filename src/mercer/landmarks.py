@@ -86,8 +86,8 @@ def select(
         - ``"uniform"``: every row alike; costs nothing.
         - ``"kmeans++"``: in proportion to the squared distance, in feature space, to the nearest
           landmark so far; n m kernel values.
-        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 4 n m kernel
-          values and 2 n m^2 operations in memory that does not grow with n m.
+        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 3 n m kernel
+          values and 3 n m^2 operations in memory that does not grow with n m.
     n_landmarks : int, default=100
         How many to choose; not used where landmarks are given. There are fewer where fewer explain
         everything, up to rounding.
