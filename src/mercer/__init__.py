@@ -12,7 +12,7 @@ except ImportError as error:
         "with `pip install .` in a checkout, which needs a C++20 compiler."
     ) from error
 
-from mercer import features, losses, penalties, plot, solvers, testing, validity
+from mercer import features, landmarks, losses, penalties, plot, solvers, testing, validity
 from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
@@ -62,7 +62,6 @@ from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
 from mercer.parallel import thread_count, threads
-from mercer.solvers import selection as landmarks
 
 __version__ = "0.1.0"
 

@@ -183,6 +183,21 @@ def test_float32_stays_float32(how: str) -> None:
     np.testing.assert_allclose(features @ features.T, F @ F.T, atol=1e-4)
 
 
+def test_given_landmarks_take_the_type_of_the_data() -> None:
+    model = mc.Nystrom(KERNEL, landmarks=Z).fit(X.astype(np.float32))
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("how", METHODS)
+@pytest.mark.parametrize("scale", [1e-170, 1e-155, 1e-20, 1e20, 1e150])
+def test_data_of_any_scale(how: str, scale: float) -> None:
+    model = mc.Nystrom(mc.Linear(), 3, landmarks=how, random_state=0).fit(scale * X)
+    features = model.transform(scale * X)
+    assert np.isfinite(features).all()
+    if scale > 1e-150:  # the squares of smaller ones are lost to underflow
+        np.testing.assert_allclose(features @ features.T, scale**2 * (X @ X.T), rtol=1e-9)
+
+
 def test_duplicates_constants_and_zeros() -> None:
     repeated = np.repeat(X[:5], 4, axis=0)
     model = mc.Nystrom(KERNEL, landmarks=np.arange(20)).fit(repeated)

@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.solvers.moments import FeatureRidge, Moments, whitening
+from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 
@@ -20,6 +21,7 @@ Y = PHI @ RNG.normal(size=(M, T)) + RNG.normal(size=(N, T)) + 50
 W = RNG.uniform(0.2, 2.0, size=N)
 ROOT = RNG.normal(size=(M, M))
 PENALTY = ROOT @ ROOT.T + 0.1 * np.eye(M)
+WHITE = whiten(PENALTY).columns(M)
 ORIGIN = np.array([40.0, 60.0])
 
 
@@ -46,7 +48,7 @@ def test_coefficients(
     weights: Array | None, fit_intercept: bool, alpha: float, shift: Array | None
 ) -> None:
     sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T), shift)
-    ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
+    ridge = FeatureRidge.of(sums, WHITE, fit_intercept=fit_intercept)
     c, b = ridge.solve(alpha)
     wanted, constant = dense(weights, alpha, fit_intercept=fit_intercept)
     assert_allclose(c, wanted, rtol=1e-8)
@@ -56,7 +58,7 @@ def test_coefficients(
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_degrees_of_freedom_and_gcv(fit_intercept: bool) -> None:
     sums = Moments.of(blocks(None), M, ORIGIN if fit_intercept else np.zeros(T))
-    ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
+    ridge = FeatureRidge.of(sums, WHITE, fit_intercept=fit_intercept)
     for alpha in (0.1, 10.0):
         design = np.column_stack([PHI, np.ones(N)]) if fit_intercept else PHI
         penalty = np.zeros((design.shape[1],) * 2)
@@ -108,7 +110,7 @@ def test_no_penalty_gives_the_least_norm() -> None:
 def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
     w = np.ones(N) if weights is None else weights
     sums = Moments.of(blocks(weights), M, ORIGIN if fit_intercept else np.zeros(T), PHI[3])
-    ridge = FeatureRidge.of(sums, whitening(PENALTY), fit_intercept=fit_intercept)
+    ridge = FeatureRidge.of(sums, WHITE, fit_intercept=fit_intercept)
     for alpha in (0.1, 10.0):
         total = 0.0
         for i in range(N):

@@ -18,8 +18,8 @@ from mercer.models.base import KernelEstimator
 from mercer.models.grams import require_positive
 from mercer.parallel import blas_threads
 from mercer.solvers.factor import Advice
-from mercer.solvers.pivoted import Whitening, whiten
 from mercer.solvers.selection import require_no_noise, select
+from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 

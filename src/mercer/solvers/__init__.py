@@ -25,6 +25,7 @@ nothing of kernels or estimators:
 - `refined`: ridge on features, in float32 first and then to the accuracy of float64;
 - `descent`: gradient descent, and the largest step that converges;
 - `pivoted`: low-rank factors from a few columns, chosen at random, greedily or given;
+- `whitening`: coordinates in the span of landmarks;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
 - `moments`: ridge regression on features, from sums over rows;

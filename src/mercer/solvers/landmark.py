@@ -22,8 +22,9 @@ from scipy.linalg import cholesky, solve_triangular
 
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
-from mercer.solvers.moments import FeatureRidge, Moments, whitening
+from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
+from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 
@@ -83,7 +84,9 @@ class Nystrom:
         """
         points = _select(self, task)
         penalty = _penalty(task, points)
-        basis = whitening(penalty, float(np.finfo(task.columns(points).dtype).eps))
+        rounding = len(points) * float(np.finfo(np.float64).eps)
+        rounding = max(rounding, float(np.finfo(task.columns(points).dtype).eps))
+        basis = whiten(penalty, tol=rounding).columns(len(points))
         sums = Moments.of(task.blocks(points), len(points), task.middle, penalty.mean(axis=0))
         problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
         alpha, errors = task.choose(problem, lambda: task.blocks(points))

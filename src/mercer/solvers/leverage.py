@@ -39,7 +39,7 @@ def leverage_scores(
     rng: Any = None,
     entries: Entries | None = None,
 ) -> NDArray[np.float64]:
-    """Approximate ridge leverage scores, with n n_samples kernel values on each of two passes.
+    """Approximate ridge leverage scores, with about 3 n n_samples kernel values.
 
     Parameters
     ----------

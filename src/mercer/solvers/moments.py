@@ -373,36 +373,6 @@ class FeatureRidge:
         return np.where(kept, 1 / np.where(kept, total, 1.0), 0.0)
 
 
-def whitening(penalty: Array, eps: float = 0.0) -> Array:
-    """T with T' M T = I on the directions of M that rounding leaves.
-
-    Parameters
-    ----------
-    penalty : ndarray of shape (m, m)
-        The matrix M, symmetric and positive semi-definite, in float64.
-    eps : float
-        Relative rounding of the features that are to be whitened.
-
-    Returns
-    -------
-    ndarray of shape (m, k)
-        The columns; k is the numerical rank.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.moments import whitening
-    >>> T = whitening(np.array([[4.0, 4.0], [4.0, 4.0]]))  # a landmark twice
-    >>> T.shape, abs(T).round(3).ravel().tolist()
-    ((2, 1), [0.25, 0.25])
-    """
-    values, vectors = eigh(penalty, driver="evd")
-    least = max(eps, len(values) * float(np.finfo(np.float64).eps))
-    kept = values > least * float(values.max(initial=0.0))
-    found: Array = vectors[:, kept] / np.sqrt(values[kept])
-    return found
-
-
 def _add_squares(total: Array, phi: Array) -> Array:
     """Add phi' phi to the upper triangle; products in the type of phi, sums in float64."""
     syrk = get_blas_funcs("syrk", (phi,))

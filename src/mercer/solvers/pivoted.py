@@ -25,10 +25,11 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
 from mercer.exceptions import ParameterError, ValidityError
 from mercer.parallel import blas_threads
+from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -36,7 +37,7 @@ Columns = Callable[[Rows], Array]
 Entries = Callable[[Rows, Rows], Array]
 
 # Residuals below this many units in the last place of the diagonal are rounding.
-_NOISE = 32
+_NOISE = 128
 # A block of greedy pivots takes those whose residual is at least this part of the largest.
 _THRESHOLD = 0.5
 # Rows that are worked on at a time.
@@ -103,7 +104,8 @@ def pivoted_cholesky(
     rng : int, Generator or RandomState, optional
         What random pivots are drawn with.
     tol : float
-        Stop where the relative trace of the residual is no more than this, or than rounding.
+        Stop where the relative trace of the residual is no more than this, or than rounding: 256
+        units in the last place.
     entries : callable, optional
         Maps rows and columns to this block of K. Without it whole columns are computed for
         proposals that are then rejected.
@@ -190,84 +192,6 @@ def nystrom(
     return LowRank(factor, pivots[kept], _relative(total, total - np.cumsum(squares)))
 
 
-@dataclass(frozen=True, eq=False)
-class Whitening:
-    """The triangle R with R'R = K_PP for the landmarks P that are kept.
-
-    Attributes
-    ----------
-    kept : ndarray of shape (r,)
-        Which landmarks are kept, the largest residual first.
-    upper : ndarray of shape (r, r)
-        R, in Fortran order.
-    """
-
-    kept: Rows
-    upper: Array
-
-    @property
-    def rank(self) -> int:
-        """Number of landmarks that are kept."""
-        return len(self.kept)
-
-    def apply(self, cross: Array) -> Array:
-        """The rows of F = K_xP R^-1, so that F F' is the Nystrom approximation.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (n, r)
-            Kernel values of any points with the landmarks that are kept, in their order. They are
-            overwritten if they are in C order.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            In C order.
-        """
-        upper = self.upper.astype(cross.dtype, copy=False)
-        trsm = get_blas_funcs("trsm", (upper,))
-        right = np.ascontiguousarray(cross).T
-        return np.asarray(trsm(1.0, upper, right, trans_a=1, overwrite_b=True).T)
-
-
-def whiten(square: Array, *, tol: float | None = None) -> Whitening:
-    """Factorise the kernel values of landmarks among each other, without those that add nothing.
-
-    Parameters
-    ----------
-    square : ndarray of shape (m, m)
-        Symmetric and positive semi-definite.
-    tol : float, optional
-        Residuals below this part of the largest diagonal entry count as zero; by default m units in
-        the last place.
-
-    Returns
-    -------
-    Whitening
-        Which landmarks to keep, and their triangle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.pivoted import whiten
-    >>> found = whiten(np.ones((3, 3)))
-    >>> found.rank, found.upper.tolist()
-    (1, [[1.0]])
-    """
-    scale = float(np.max(square.diagonal(), initial=0.0))
-    if scale <= 0:
-        return Whitening(np.empty(0, np.intp), np.empty((0, 0), square.dtype))
-    if tol is None:
-        tol = max(len(square), _NOISE) * float(np.finfo(square.dtype).eps)
-    # Computed in double precision: the matrix is small, and its digits are scarce.
-    matrix = np.array(square, dtype=np.float64, order="F")
-    pstrf = get_lapack_funcs("pstrf", (matrix,))
-    triangle, order, rank, _ = pstrf(matrix, tol=tol * scale, lower=0, overwrite_a=True)
-    kept = np.asarray(order[:rank] - 1, dtype=np.intp)
-    upper = np.asfortranarray(np.triu(triangle[:rank, :rank]))
-    return Whitening(kept, upper.astype(square.dtype, copy=False))
-
-
 class _Elimination:
     """A Cholesky factor in the making: the columns so far and the residual diagonal."""
 
@@ -277,7 +201,7 @@ class _Elimination:
         self.columns = columns
         self.entries: Entries = entries or (lambda rows, cols: columns(cols)[rows])
         self.n, self.rank = len(diagonal), 0
-        self.capacity = min(rank, self.n)
+        self.capacity = max(0, min(rank, self.n))
         self.diagonal = np.maximum(np.asarray(diagonal, dtype=np.float64), 0)
         self.residual, self.open = self.diagonal.copy(), self.diagonal.copy()
         self.total = self.trace = float(self.diagonal.sum())
@@ -309,14 +233,14 @@ class _Elimination:
         size = min(size, int(np.count_nonzero(self.open)))
         return np.argpartition(-self.open, size - 1)[:size]
 
-    def take(self, proposed: Rows, choose: Callable[[Array], tuple[list[int], Array]]) -> None:
+    def take(
+        self, proposed: Rows, choose: Callable[[Array, Array], tuple[list[int], Array]]
+    ) -> None:
         """Let a rule choose among proposed pivots, and add the columns of those chosen."""
-        square = self._residual_block(proposed)
+        square, noise = self._residual_block(proposed), self.noise[proposed]
         # What is only rounding cannot be a pivot, now or later.
-        noise = square.diagonal() <= self.noise[proposed]
-        self.open[proposed[noise]] = 0.0
-        square[noise], square[:, noise] = 0.0, 0.0
-        chosen, lower = choose(square)
+        self.open[proposed[square.diagonal() <= noise]] = 0.0
+        chosen, lower = choose(square, noise)
         room = self.capacity - self.rank
         chosen, lower = chosen[:room], lower[:room, :room]
         if chosen:
@@ -363,7 +287,8 @@ class _Elimination:
 
     def _require_definite(self) -> None:
         worst = int(np.argmin(self.residual))
-        allowed = np.sqrt(self.eps) * max(self.diagonal[worst], self.total / self.n)
+        # Pivots next to rounding leave errors far above it, in float32 above all.
+        allowed = self.eps**0.25 * max(self.diagonal[worst], self.total / self.n)
         if self.residual[worst] < -allowed:
             raise ValidityError(
                 "pivoted_cholesky: the matrix is not positive semi-definite: the residual of row "
@@ -380,25 +305,25 @@ class _Elimination:
         return LowRank(factor, self.pivots[: self.rank].copy(), history)
 
 
-def _accepted(square: Array, draws: Array) -> tuple[list[int], Array]:
+def _accepted(square: Array, noise: Array, draws: Array) -> tuple[list[int], Array]:
     """Accept proposals whose residual, given those accepted before, is above their draws."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
-    for j in range(len(square)):
-        if square[j, j] > draws[j]:
+    for j, least in enumerate(np.maximum(draws, noise)):
+        if square[j, j] > least:
             _eliminate(square, lower, j, len(chosen))
             chosen.append(j)
     return chosen, lower[chosen, : len(chosen)]
 
 
-def _largest_first(square: Array) -> tuple[list[int], Array]:
+def _largest_first(square: Array, noise: Array) -> tuple[list[int], Array]:
     """Take proposals in the order of their residuals, down to half of the largest at the start."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
     least = _THRESHOLD * square.diagonal().max()
     while len(chosen) < len(square):
         j = int(np.argmax(square.diagonal()))
-        if square[j, j] <= 0 or square[j, j] < least:
+        if square[j, j] < least or square[j, j] <= noise[j]:
             break
         _eliminate(square, lower, j, len(chosen))
         chosen.append(j)

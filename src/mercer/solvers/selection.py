@@ -86,8 +86,8 @@ def select(
         - ``"uniform"``: every row alike; costs nothing.
         - ``"kmeans++"``: in proportion to the squared distance, in feature space, to the nearest
           landmark so far; n m kernel values.
-        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 4 n m kernel
-          values and 2 n m^2 operations in memory that does not grow with n m.
+        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 3 n m kernel
+          values and 3 n m^2 operations in memory that does not grow with n m.
     n_landmarks : int, default=100
         How many to choose; not used where landmarks are given. There are fewer where fewer explain
         everything, up to rounding.
@@ -238,7 +238,7 @@ def _rpcholesky(
     access = KernelColumns(kernel, points, weights)
     diagonal = access.diagonal
     memory.require(
-        len(points) * size * diagonal.itemsize,
+        int(1.2 * len(points) * size * diagonal.itemsize),  # the factor, and blocks of columns
         f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
         'choose the landmarks by "leverage" or "uniform", or take fewer',
     )
@@ -310,6 +310,8 @@ def _given(kernel: Kernel, points: Points, how: Any, owner: str) -> Landmarks | 
             f"{owner}: landmarks are given as points, but with {kernel!r} points are rows of the "
             "given matrix; pass their row numbers."
         )
+    if getattr(points.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
+        data = data.astype(np.float32)  # what is computed from float32 stays float32
     return Landmarks(kernel.validate(data).detached(), None)
 
 
