@@ -122,7 +122,7 @@ def test_a_sketch_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
         return -share * float(away @ curvature @ away), -2 * share * curvature @ away
 
     limits = np.tile(bounds, (2, 1))
-    sketch = evidence.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25)
+    sketch = evidence.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25, np.empty((0, 2)))
     plain = evidence.maximise(objective, [-3.0, -3.0], limits)
     led = evidence.maximise(objective, [-3.0, -3.0], limits, sketch=sketch)
     assert led.converged
@@ -141,9 +141,43 @@ def test_a_sketch_that_is_of_no_use(kind: str) -> None:
         return -float(theta @ theta), -2 * theta
 
     limits = np.tile([-9.0, 9.0], (2, 1))
-    found = evidence.maximise(objective, [1.0, 2.0], limits, sketch=evidence.Sketch(useless, 0.1))
+    sketch = evidence.Sketch(useless, 0.1, np.empty((0, 2)))
+    found = evidence.maximise(objective, [1.0, 2.0], limits, sketch=sketch)
     assert found.converged
     np.testing.assert_allclose(found.theta, 0, atol=1e-4)
+
+
+def test_a_sketch_looks_further_than_the_search() -> None:
+    limits = np.array([[-9.0, 9.0]])
+    alone = evidence.maximise(two_hills, [-2.5], limits)
+    sketch = evidence.Sketch(two_hills, 1.0, np.array([[2.5]]))
+    led = evidence.maximise(two_hills, [-2.5], limits, sketch=sketch)
+    assert alone.theta[0] == pytest.approx(-3, abs=1e-3)
+    assert led.theta[0] == pytest.approx(3, abs=1e-3)
+
+
+def test_a_sketch_reports_and_can_be_stopped() -> None:
+    seen: list[Array] = []
+
+    def report(found: evidence.Optimum) -> bool:
+        seen.append(found.theta)
+        return len(seen) == 3
+
+    def sharp(theta: Array) -> tuple[float, Array]:
+        away = theta - [1.0, 2.0]
+        return -float(away @ away), -2 * away
+
+    def slow(theta: Array) -> tuple[float, Array]:
+        away = (theta - [1.0, 2.0]) * [1.0, 30.0]
+        return -float(away @ away), -2 * away * [1.0, 30.0]
+
+    limits = np.tile([-9.0, 9.0], (2, 1))
+    sketch = evidence.Sketch(slow, 1.0, np.empty((0, 2)))
+    found = evidence.maximise(sharp, [-5.0, -5.0], limits, sketch=sketch, report=report)
+    assert len(seen) == 3
+    assert not found.converged
+    assert found.value > sharp(np.array([-5.0, -5.0]))[0]  # what the sketch found is kept
+    assert found.n_evaluations == 2
 
 
 def test_nothing_to_learn() -> None:

@@ -107,7 +107,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     n_iter_ : int
         Iterations of the search, of all starts together.
     n_evaluations_ : int
-        Evaluations of the criterion, of all starts together.
+        Evaluations of the criterion on all rows, of all starts together.
     converged_ : bool
         Whether the search ended at a maximum; False after an interrupt.
     gradient_norm_ : float
@@ -135,6 +135,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     -----
     Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. Linear
     algebra is in float64 also if the data are float32.
+
+    From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
+    them anywhere and half around a few), from several starts, and then goes on with all rows from
+    the best maximum it found there, unless the given start is better. Where the likelihood has
+    several maxima it may so end at another one than a search on all rows alone; ``n_restarts`` looks
+    at more of them.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.

@@ -21,10 +21,13 @@ from mercer.symmetry import LowerTriangle
 
 Array = NDArray[np.floating[Any]]
 
-# From so many rows on, a search of hyper-parameters first looks at one row in _PARTS: an evaluation
-# takes 1 / _PARTS^3 of the time there.
+# From so many rows on, a search of hyper-parameters first looks at one row in _PARTS, or at _FEW:
+# an evaluation takes so little time there that several starts are tried.
 _MANY = 1_000
-_PARTS = 4
+_PARTS = 8
+_FEW = 250
+_STARTS = 4
+_CENTRES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +100,11 @@ class GaussianEvidence:
         return self._with_gradient(theta, Gaussian.loo_density_with_slope)
 
     def sketch(self, measure: str) -> Sketch | None:
-        """A quarter of the rows, if all of them are many; `measure` names a method of this."""
+        """Some of the rows, if all of them are many; `measure` names a method of this."""
         n = len(self.points)
         if n < _MANY:
             return None
-        rows = np.sort(np.random.default_rng(0).choice(n, size=n // _PARTS, replace=False))
+        rows = self._typical_rows(max(_FEW, n // _PARTS))
         weights = None if self.noise.weights is None else self.noise.weights[rows]
         part = replace(
             self,
@@ -109,7 +112,27 @@ class GaussianEvidence:
             targets=self.targets[rows],
             noise=self.noise.of_subset(rows, weights),
         )
-        return Sketch(getattr(part, measure), 1 / _PARTS)
+        return Sketch(
+            getattr(part, measure), len(rows) / n, self.space.restarts(_STARTS, random_state=0)
+        )
+
+    def _typical_rows(self, number: int) -> NDArray[np.intp]:
+        """Some rows, half of them anywhere and half around a few of those.
+
+        Rows far apart show long length-scales, and close ones short length-scales and the noise: a
+        thinner sample of all rows may have no close ones.
+        """
+        order = np.random.default_rng(0).permutation(len(self.points))
+        chosen = np.zeros(len(order), dtype=bool)
+        chosen[order[: number // 2]] = True
+        centres = order[:_CENTRES]
+        nearness = self.kernel(self.points[centres], self.points)
+        nearness /= np.sqrt(np.maximum(self.kernel.diag(self.points), np.finfo(float).tiny))
+        for i, row in enumerate(nearness):
+            wanted = (number - int(chosen.sum())) // (_CENTRES - i)
+            others = np.flatnonzero(~chosen)
+            chosen[others[np.argsort(-row[others], kind="stable")[:wanted]]] = True
+        return np.flatnonzero(chosen)
 
     def _with_gradient(
         self, theta: Array, measure: Callable[[Gaussian], tuple[float, LowerTriangle]]

@@ -50,10 +50,13 @@ class Sketch:
         As that of `maximise`.
     share : float
         How much of the data it sees: its curvature is about this share of the whole one's.
+    starts : ndarray of shape (s, p)
+        Where to begin, beside the start of the search.
     """
 
     objective: Objective
     share: float
+    starts: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +123,9 @@ def maximise(
 ) -> Optimum:
     """Maximise by L-BFGS-B from one or more starts, and keep the best.
 
-    With a sketch, each search first goes to the maximum of the sketch, and continues from there,
-    with steps of the length that the sketch's curvature suggests, if the objective is larger there
-    than at the start.
+    With a sketch, the first search goes to the best maximum of the sketch from several starts, and
+    continues from there, with steps of the length that the sketch's curvature suggests, if the
+    objective is larger there than at the start.
 
     Parameters
     ----------
@@ -190,7 +193,7 @@ class _Search:
         """Run L-BFGS-B from one start."""
         low, high = self.bounds.T
         before = -np.inf if self.best is None else self.best[0]
-        climb = self._begin(np.clip(start, low, high), searches=max_iter > 0)
+        climb = self._begin(np.clip(start, low, high), max_iter)
         if climb is None or self.stopped:
             return
         if not len(start) or not max_iter:
@@ -217,15 +220,16 @@ class _Search:
         if self.best is not None and self.best[0] > before:
             self.converged = self._ended_well(result)
 
-    def _begin(self, start: Array, *, searches: bool) -> _Climb | None:
+    def _begin(self, start: Array, max_iter: int) -> _Climb | None:
         """Where to climb from: the start, or where a sketch leads; None if there is no value."""
         first = self.evaluate(start)
-        if self.n_evaluations == 1:
-            self._tell()  # an interrupt from now on has something to keep
         given = None if first is None else _Climb(self, start, np.ones(len(start)), first)
-        if self.sketch is None or self.stopped or not (searches and len(start)):
+        if self.n_evaluations > 1:
             return given
-        found = _sketched(self.sketch, start, self.bounds)
+        self._tell()  # an interrupt from now on has something to keep
+        if self.sketch is None or self.stopped or not (max_iter and len(start)):
+            return given
+        found = self._sketched(self.sketch, start, max_iter)
         if found is None:
             return given
         point, lengths = found
@@ -233,6 +237,29 @@ class _Search:
         if second is None or (first is not None and first[0] >= second[0]):
             return given
         return _Climb(self, point, lengths, second)
+
+    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> tuple[Array, Array] | None:
+        """The maximum of a sketch, and standard errors there of what all the data will say."""
+
+        def tell(found: Optimum) -> bool:
+            self.stopped = self.report is not None and self.report(found)
+            return self.stopped
+
+        try:
+            found = maximise(
+                sketch.objective,
+                start,
+                self.bounds,
+                starts=sketch.starts,
+                max_iter=max_iter,
+                report=tell,
+            )
+            curvature = _curvature(sketch.objective, found.theta, self.bounds[:, 1])
+        except _FAILURES:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lengths = 1 / np.sqrt(curvature / sketch.share)
+        return found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST)
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective, or None where it has no value."""
@@ -325,19 +352,13 @@ class _Climb:
         return -found[0] / self.unit, -found[1] * self.lengths / self.unit
 
 
-def _sketched(sketch: Sketch, start: Array, bounds: Array) -> tuple[Array, Array] | None:
-    """The maximum of a sketch, and standard errors there of what all the data will say."""
-    try:
-        found = maximise(sketch.objective, start, bounds)
-        _, slope = sketch.objective(found.theta)
-        curvature = np.empty(len(start))
-        for i, high in enumerate(bounds[:, 1]):
-            step = _DIFFERENCE if found.theta[i] + _DIFFERENCE <= high else -_DIFFERENCE
-            moved = found.theta.copy()
-            moved[i] += step
-            curvature[i] = (slope[i] - sketch.objective(moved)[1][i]) / step
-    except _FAILURES:
-        return None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = 1 / np.sqrt(curvature / sketch.share)
-    return found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST)
+def _curvature(objective: Objective, theta: Array, high: Array) -> Array:
+    """Minus the second derivatives in each entry, by differences of the gradient."""
+    _, slope = objective(theta)
+    curvature = np.empty(len(theta))
+    for i, bound in enumerate(high):
+        step = _DIFFERENCE if theta[i] + _DIFFERENCE <= bound else -_DIFFERENCE
+        moved = theta.copy()
+        moved[i] += step
+        curvature[i] = (slope[i] - objective(moved)[1][i]) / step
+    return curvature
