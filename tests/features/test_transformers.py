@@ -182,6 +182,16 @@ def test_warped_data_and_the_order_of_factors() -> None:
     assert_allclose(warped, plain)
 
 
+def test_factors_on_the_same_columns_share_one_projection() -> None:
+    X = points(20, 3)
+    kernel = mc.RBF() * mc.Matern() * mc.RBF().on(0, 1) * mc.Laplacian().on(0, 1)
+    (waves,) = mc.RandomFourier(kernel, 10, random_state=0).fit(X).maps_
+    assert [p.matrix.shape for p in waves.projections] == [(3, 5), (2, 5)]
+    assert waves.sources == (0, 2)
+    (waves,) = mc.Fastfood(mc.RBF() ** 2, 10, random_state=0).fit(X).maps_
+    assert waves.sources == (0, 1)
+
+
 def interrupted(signal_number: int, frame: Any) -> None:
     raise InterruptedError
 
