@@ -101,6 +101,31 @@ def test_features_give_the_same_as_the_dual(kernel: mc.Kernel, rows: Any) -> Non
     assert primal.effective_dof_ == pytest.approx(dual.effective_dof_)
 
 
+@pytest.mark.parametrize("alpha", [0.3, "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_random_features(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
+    fourier = mc.RandomFourier(KERNEL, n_components=40, random_state=0)
+    model = mc.KernelRidge(KERNEL, alpha, fit_intercept, solver=S.RandomFeatures(fourier))
+    model.fit(X, BOTH, weights)
+    w = np.ones(N) if weights is None else weights
+    phi = model.feature_map_.transform(X)
+    design = np.column_stack([phi, np.ones(N)]) if fit_intercept else phi
+    penalty = model.alpha_ * np.eye(design.shape[1])
+    if fit_intercept:
+        penalty[-1, -1] = 0
+    squares = design.T @ (w[:, None] * design) + penalty
+    wanted = np.linalg.solve(squares, design.T @ (w[:, None] * BOTH))
+    fresh = model.feature_map_.transform(Z)
+    fresh = np.column_stack([fresh, np.ones(len(Z))]) if fit_intercept else fresh
+    assert_allclose(model.predict(Z), fresh @ wanted, rtol=1e-7)
+    if alpha == "gcv":
+        return
+    # The representer theorem: the same function over the rows.
+    over_rows = model.feature_map_.transform(Z) @ phi.T @ model.dual_coef_ + model.intercept_
+    assert_allclose(over_rows, model.predict(Z), rtol=1e-6)
+
+
 def test_strings_that_were_not_seen() -> None:
     rows = ["abab", "abc", "ccab", "bbbb", "cabc"]
     models = [

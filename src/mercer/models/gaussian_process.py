@@ -139,8 +139,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
     them anywhere and half around a few), from several starts, and then goes on with all rows from
     the best maximum it found there, unless the given start is better. Where the likelihood has
-    several maxima it may so end at another one than a search on all rows alone; ``n_restarts`` looks
-    at more of them.
+    several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
+    looks at more of them.
 
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.

@@ -20,10 +20,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from mercer import memory
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.refined import feature_ridge
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -31,6 +33,8 @@ Features = Callable[[Any], Any]
 
 # Feature values that are in memory at a time.
 _BLOCK_BYTES = 2**24
+# Features that may be held all at once.
+_IN_MEMORY = 2**30
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Primal:
         RidgeAnswer
             Coefficients of all rows, and of the features.
         """
+        _require_positive(task)
         features = _OwnFeatures.of(task.kernel, task.points)
         return _solve(task, features, len(features.names), {})
 
@@ -139,10 +144,15 @@ class RandomFeatures:
                 f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
                 "mc.RandomFourier(kernel, n_components=1000)."
             )
+        _require_positive(task)
         fitted = clone(self.map).fit(task.points.data)
         transform = _Transform(fitted)
-        width = transform(task.points[:1]).shape[1]
-        return _solve(task, transform, width, {"feature_map_": fitted})
+        first = transform(task.points[:1])
+        found = {"feature_map_": fitted}
+        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
+        if in_memory and task.weights is None and not (task.compares or sp.issparse(first)):
+            return _solve_in_memory(task, transform, found)
+        return _solve(task, transform, first.shape[1], found)
 
 
 @dataclass(frozen=True)
@@ -167,18 +177,36 @@ def _solve(task: RidgeTask, features: Features, width: int, quality: dict[str, A
     return RidgeAnswer(task.points, dual, intercept, alpha, quality, errors, function=function)
 
 
+def _solve_in_memory(task: RidgeTask, features: Features, quality: dict[str, Any]) -> RidgeAnswer:
+    """The same at one alpha with all features at hand, where half the precision does the work."""
+    alpha = task.the_alpha("RandomFeatures", "pass a number")
+    phi = np.asarray(features(task.points))
+    found = feature_ridge(phi, task.targets, alpha, fit_intercept=task.fit_intercept)
+    function = FeatureFunction(features, found.coef)
+    dual = _residual_dual(task, phi @ found.coef, found.intercept, alpha)
+    quality = quality | {"residual_": found.residual}
+    return RidgeAnswer(task.points, dual, found.intercept, alpha, quality, function=function)
+
+
 def _rows(task: RidgeTask, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
+    """The coefficients of the rows, in blocks."""
+    step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
+    parts = [function(task.points[start : start + step]) for start in range(0, task.n, step)]
+    return _residual_dual(task, np.concatenate(parts), intercept, alpha)
+
+
+def _residual_dual(task: RidgeTask, values: Array, intercept: Array, alpha: float) -> Array:
     """The coefficients a_i = w_i (y_i - f(x_i)) / alpha."""
-    if not alpha > 0:
+    found: Array = task.mass[:, None] * (task.targets - values - intercept) / alpha
+    return found
+
+
+def _require_positive(task: RidgeTask) -> None:
+    if not task.alphas.min() > 0:
         raise ParameterError(
             f"{task.owner}: alpha = 0 determines no coefficients of the rows in feature space; "
             "pass a positive one, or solver=solvers.Spectral()."
         )
-    step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
-    parts = [function(task.points[start : start + step]) for start in range(0, task.n, step)]
-    left = task.targets - np.concatenate(parts) - intercept
-    found: Array = task.mass[:, None] * left / alpha
-    return found
 
 
 def _blocks(
