@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
 from mercer.models import Contributions, representer
+from mercer.models.explanation import ExplainedModel
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -33,7 +34,7 @@ RBF = mc.RBF(length_scale=1.5)
 def models() -> list[type[Any]]:
     """Every public model."""
     public = (getattr(mc, name) for name in mc.__all__)
-    return [c for c in public if inspect.isclass(c) and issubclass(c, BaseEstimator)]
+    return [c for c in public if inspect.isclass(c) and issubclass(c, ExplainedModel)]
 
 
 def sum_of(found: Contributions) -> Array:

@@ -56,6 +56,8 @@ CONFIGURED = [
     mc.KernelPerceptron(KERNEL, batch_size=10),
     mc.NadarayaWatson(KERNEL),
     mc.NadarayaWatson(KERNEL, degree=1),
+    mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.ConjugateGradient(None)),
+    mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.Falkon(10, landmarks=range(10))),
 ]
 
 

@@ -11,7 +11,7 @@ See Hestenes and Stiefel (1952); the preconditioner is that of `mercer.solvers.l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Progress:
         Products with A after the first.
     converged : bool
         Whether every column is below the tolerance.
+    stopped : bool
+        Whether a report asked to stop.
     """
 
     solution: Array
@@ -49,6 +51,7 @@ class Progress:
     history: Array
     n_iter: int
     converged: bool
+    stopped: bool = False
 
 
 def solve(
@@ -101,15 +104,15 @@ def solve(
     (3, True)
     """
     run = _Run(multiply, right, shifts, precondition, start)
-    while run.n_iter < max_iter and not run.is_done(tol):
+    stopped = False
+    while run.n_iter < max_iter and not run.is_done(tol) and not stopped:
         run.step(tol)
-        if report is not None and report(run.progress(tol)):
-            break
-    return run.finish(tol)
+        stopped = report is not None and report(run.progress(tol))
+    return replace(run.finish(tol), stopped=stopped)
 
 
 def complaint(progress: Progress) -> str:
-    """Why the iterations stopped short, and what to do, as a clause.
+    """Why the iterations stopped short, and what to do, as a clause; empty if they did not.
 
     Parameters
     ----------
@@ -121,6 +124,8 @@ def complaint(progress: Progress) -> str:
     str
         For a warning.
     """
+    if progress.converged or progress.stopped:
+        return ""
     return (
         f"the iterations stopped after {progress.n_iter} with a relative residual of "
         f"{progress.residuals.max(initial=0.0):.2g}; raise max_iter, alpha or the rank of the "
@@ -177,7 +182,11 @@ class _Run:
     def progress(self, tol: float) -> Progress:
         last = self.history[-1]
         return Progress(
-            self.solution, last, np.array(self.history), self.n_iter, bool((last <= tol).all())
+            self.solution.copy(),
+            last,
+            np.array(self.history),
+            self.n_iter,
+            bool((last <= tol).all()),
         )
 
     def finish(self, tol: float) -> Progress:

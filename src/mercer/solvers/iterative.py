@@ -167,5 +167,5 @@ class _System:
         }
         if self.left_out is not None:
             quality["preconditioner_error_"] = self.left_out
-        doubt = "" if progress.converged else conjugate.complaint(progress)
+        doubt = conjugate.complaint(progress)
         return RidgeAnswer(task.points, self.root * solved, intercept, alpha, quality, doubt=doubt)

@@ -261,7 +261,7 @@ class _FalkonSystem:
             "residual_": residual,
             "residual_history_": progress.history.max(axis=1),
         }
-        doubt = "" if progress.converged else conjugate.complaint(progress)
+        doubt = conjugate.complaint(progress)
         return RidgeAnswer(self.points, c, np.asarray(intercept), alpha, quality, doubt=doubt)
 
     def _normal(self, c: Array) -> Array:
