@@ -63,11 +63,11 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         The kernel used.
     landmarks_ : Points
         The landmarks that add something, the largest residual first. Duplicates are left out.
-    landmark_indices_ : ndarray of shape (rank_,) or None
+    landmark_indices_ : ndarray of shape (rank,) or None
         Their rows in the training data; None if points were given.
     rank_ : int
         The number of features.
-    factor_ : ndarray of shape (rank_, rank_)
+    factor_ : ndarray of shape (rank, rank)
         The triangle R.
     trace_error_ : float
         The part of the (weighted) trace of the kernel matrix that the features leave unexplained: 0
@@ -197,7 +197,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
 
         Returns
         -------
-        ndarray of shape (n, rank_)
+        ndarray of shape (n, rank)
             The features, in the floating type of the kernel values.
         """
         check_is_fitted(self)
@@ -219,12 +219,12 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
 
         Parameters
         ----------
-        X : array-like of shape (n, rank_)
+        X : array-like of shape (n, rank)
             Features, such as `transform` returns; they need not be those of any point.
 
         Returns
         -------
-        ndarray of shape (n, n_features_in_)
+        ndarray of shape (n, d)
             The points with the nearest features that a local search finds, in float64.
 
         Raises
