@@ -154,7 +154,7 @@ def test_a_row_of_weight_zero_is_absent(budget: Any) -> None:
     only = mc.KernelPerceptron(RBF, **settings).fit(X, labels, WEIGHTS)
     assert only.classes_.tolist() == ["other", "same"]
     only.partial_fit(X, labels, sample_weight=WEIGHTS)
-    with pytest.raises(DataError, match=r"one class only.*positive weight"):
+    with pytest.raises(DataError, match=r"only one class.*positive weight"):
         mc.KernelPerceptron(RBF).fit(X, TWO, TWO == "same")
     with pytest.raises(DataError, match="never"):
         only.partial_fit(X, labels)

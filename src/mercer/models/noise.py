@@ -187,7 +187,12 @@ def _variances(owner: object, given: Any) -> Array:
         values = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
         raise _unknown(owner, given) from None
-    if isinstance(plain, bool | np.bool_) or values.ndim > 1 or not values.size:
+    if values.ndim > 1:
+        raise ParameterError(
+            f"{type(owner).__name__}: noise has shape {values.shape}, but all targets of a row "
+            "share one variance; pass an array of shape (n,), such as noise.ravel() of one column."
+        )
+    if isinstance(plain, bool | np.bool_) or not values.size:
         raise _unknown(owner, given)
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
