@@ -189,8 +189,8 @@ def _variances(owner: object, given: Any) -> Array:
         raise _unknown(owner, given) from None
     if values.ndim > 1:
         raise ParameterError(
-            f"{type(owner).__name__}: noise has shape {values.shape}, but all targets of a row "
-            "share one variance; pass an array of shape (n,), such as noise.ravel() of one column."
+            f"{type(owner).__name__}: noise has shape {values.shape}, but one variance belongs to "
+            "each row, for all of its targets; pass an array of one dimension, of shape (n,)."
         )
     if isinstance(plain, bool | np.bool_) or not values.size:
         raise _unknown(owner, given)

@@ -70,7 +70,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
         y_i minus the prediction for x_i from the other rows. Computed when first asked for.
     loo_error_ : float
-        Their (weighted) mean square, averaged over targets. Only with ``bandwidth="loo"``.
+        Their (weighted) mean square, averaged over targets. Without a search it is computed when
+        first asked for.
     n_iter_ : int
         Steps of L-BFGS. Only with ``bandwidth="loo"``.
     converged_ : bool
@@ -120,7 +121,6 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
 
     rows_: Positions
     targets_: Array
-    loo_error_: float
 
     _formula = "s_i(x) y_i"
 
@@ -193,10 +193,19 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     @cached_property
     def loo_residuals_(self) -> Array:
         """Leave-one-out residuals."""
+        self._require_two_rows("loo_residuals_")
+        return self._shaped(self._smoother.loo_residuals())
+
+    @cached_property
+    def loo_error_(self) -> float:
+        """Mean squared leave-one-out residual."""
+        self._require_two_rows("loo_error_")
+        return self._smoother.loo_error()
+
+    def _require_two_rows(self, name: str) -> None:
         check_is_fitted(self)
         if len(self.points_) < 2:
-            raise AttributeError("loo_residuals_ needs at least two rows")
-        return self._shaped(self._smoother.loo_residuals())
+            raise AttributeError(f"{name} needs at least two rows")
 
     # Fitting --------------------------------------------------------------------------------------
 
