@@ -200,7 +200,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     def loo_error_(self) -> float:
         """Mean squared leave-one-out residual."""
         self._require_two_rows("loo_error_")
-        return self._smoother.loo_error()
+        return float(self._smoother.loo_error())
 
     def _require_two_rows(self, name: str) -> None:
         check_is_fitted(self)
