@@ -42,6 +42,19 @@ def test_pages_with_code_are_found() -> None:
     assert {"README", "getting_started", "algebra", "write_your_own_kernel"} <= with_code
 
 
+def test_every_page_is_listed_and_linked() -> None:
+    pages = {page.stem for page in (ROOT / "docs").iterdir() if page.suffix in {".md", ".rst"}}
+    tree = re.search(r"```{toctree}\n:maxdepth: 1\n\n(.*?)```", _read("docs/index.md"), re.DOTALL)
+    assert tree is not None
+    assert set(tree[1].split()) == pages - {"index"}
+    linked = set(re.findall(r"\]\(docs/(\w+)\.(?:md|rst)\)", _read("README.md")))
+    assert linked == pages
+
+
+def _read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 def documented_names() -> list[str]:
     """Return the public classes and functions, without modules, exceptions and warnings."""
 

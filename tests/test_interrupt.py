@@ -1,4 +1,4 @@
-"""Ctrl-C stops a long product and leaves the process usable: tested with a real signal."""
+"""Ctrl-C stops long work and keeps what there is of a model: tested with a real signal."""
 
 from __future__ import annotations
 
@@ -55,3 +55,59 @@ def test_an_interrupt_stops_a_long_product_and_the_next_one_is_right(threads: st
         process.kill()
     assert out.strip() == "interrupted", errors
     assert process.returncode == 0
+
+
+FITS = textwrap.dedent(
+    """
+    import os, signal, sys, threading, warnings
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import numpy as np
+    import mercer as mc
+
+    class Signal:
+        "Sends SIGINT soon after the first step, from a thread of its own."
+        sent = False
+        def setup(self, estimator, context): ...
+        def teardown(self, estimator, context): ...
+        def on_fit_task_begin(self, estimator, context, **kwargs): ...
+        def on_fit_task_end(self, estimator, context, **kwargs):
+            if not self.sent:
+                self.sent = True
+                threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return False
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y = np.sin(X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=1500)
+    ard, rbf = mc.RBF(length_scale=np.ones(4)), mc.RBF(length_scale=1.0)
+    for model, targets in [
+        (mc.GaussianProcessRegressor(1.0 * ard), y),
+        (mc.GaussianProcessClassifier(1.0 * ard), y > 0),
+        (mc.KernelMachineRegressor(rbf, "absolute", alpha=0.01), y),
+        (mc.KernelLogisticRegression(rbf, alpha=1e-6, tol=1e-15), y > 0),
+        (mc.NadarayaWatson(ard), y),
+        (mc.KernelLMS(rbf, max_iter=10_000), y),
+        (mc.KernelLMS(rbf, method="batch", alpha=1e-6, max_iter=100_000), y),
+        (mc.KernelPerceptron(rbf, max_iter=10_000), rng.permutation(y > 0)),
+    ]:
+        try:
+            model.set_callbacks(Signal()).fit(X, targets)
+        except KeyboardInterrupt:
+            assert model.converged_ is False
+            assert len(model.predict(X[:3])) == len(model.contributions(X[:3])) == 3
+            print(type(model).__name__, flush=True)
+    """
+)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_an_interrupted_fit_keeps_its_last_step() -> None:
+    # Each fit takes a second or more, or thousands of steps; the signal comes after the first one.
+    done = subprocess.run(
+        [sys.executable, "-c", FITS], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == [
+        *("GaussianProcessRegressor", "GaussianProcessClassifier", "KernelMachineRegressor"),
+        *("KernelLogisticRegression", "NadarayaWatson", "KernelLMS", "KernelLMS"),
+        "KernelPerceptron",
+    ], done.stderr

@@ -59,7 +59,8 @@ def test_shown_rest_and_intercept_sum_to_the_function(model: type[Any], top: int
     fitted = model(RBF).fit(X, targets)
     expected = fitted._function_values(Z).reshape(len(Z), -1)
     for output in range(expected.shape[1]):
-        found = fitted.contributions(Z, top=top, output=output)
+        named = None if is_classifier(fitted) else output
+        found = fitted.contributions(Z, top=top, output=named)
         n = len(fitted.points_)
         assert found.indices.shape == found.values.shape == (7, min(top, n))
         np.testing.assert_allclose(found.prediction, expected[:, output], rtol=1e-10, atol=1e-12)
@@ -84,7 +85,8 @@ def test_all_terms_are_those_of_the_formula(model: type[Any], n_classes: int) ->
     n_outputs = fitted._function_values(Z).reshape(len(Z), -1).shape[1]
     decided = []
     for output in range(n_outputs):
-        found = fitted.contributions(Z, top=len(X), output=output)
+        named = None if is_classifier(fitted) and n_classes == 2 else output
+        found = fitted.contributions(Z, top=len(X), output=named)
         terms = np.zeros((len(Z), len(fitted.points_)))
         np.put_along_axis(terms, found.indices, found.values, axis=1)
         decided.append(terms.sum(axis=1) + found.intercept)
@@ -203,11 +205,159 @@ def test_several_targets_are_explained_one_at_a_time() -> None:
     for output in range(3):
         found = model.contributions(Z, top=2, output=output)
         np.testing.assert_allclose(sum_of(found), model.predict(Z)[:, output], rtol=1e-12)
-    for output in (None, 3, -1, 0.5, True, "y"):
-        with pytest.raises(ParameterError, match="one of the model's 3 outputs"):
-            model.contributions(Z, output=output)  # type: ignore[arg-type]
+    for wrong in (3, -1, 0.5, True, "y", [0], np.array([0, 1])):
+        with pytest.raises(ParameterError, match="one of the model's 3 targets; pass a number"):
+            model.contributions(Z, output=wrong)
+    first = model.contributions(Z, top=2)  # by default the first
+    assert first.outputs.tolist() == [0] * 7
+    np.testing.assert_array_equal(first.values, model.contributions(Z, top=2, output=0).values)
+    assert "row 0: f(x) of target 0 = " in str(first)
     single = mc.KernelRidge(RBF).fit(X, targets[:, :1])
     assert single.contributions(Z).prediction.shape == (7,)
+
+
+CLASSIFIERS = [c for c in models() if is_classifier(c())]
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+def test_no_model_needs_an_output(model: type[Any]) -> None:
+    labels = np.array(["low", "mid", "top"])[np.digitize(Y, [2.7, 3.3])]
+    if is_classifier(model()):
+        fitted = model(RBF).fit(X, labels)
+        found = fitted.contributions(Z, top=4)
+        assert found.outputs.tolist() == fitted.predict(Z).tolist()
+        assert found.kind == "class"
+        assert f"row 0: f(x) of class {found.outputs[0].item()!r} = " in str(found)
+        column = np.searchsorted(fitted.classes_, found.outputs)
+        values = fitted._function_values(Z)[np.arange(len(Z)), column]
+    else:
+        several = get_tags(model()).target_tags.multi_output
+        fitted = model(RBF).fit(X, BOTH if several else Y)
+        found = fitted.contributions(Z, top=4)
+        values = fitted._function_values(Z).reshape(len(Z), -1)[:, 0]
+        assert found.kind == ("target" if several else "")
+    np.testing.assert_allclose(sum_of(found), values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found.prediction, sum_of(found))
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: model.__name__)
+def test_classes_have_labels_and_numbers(model: type[Any]) -> None:
+    codes = np.digitize(Y, [2.7, 3.3])
+    named = model(RBF).fit(X, np.array(["low", "mid", "top"])[codes])
+    for place, label in enumerate(["low", "mid", "top"]):
+        by_label = named.contributions(Z, output=label)
+        by_number = named.contributions(Z, output=place)
+        np.testing.assert_array_equal(by_label.values, by_number.values)
+        np.testing.assert_array_equal(by_label.prediction, by_number.prediction)
+        expected = named._function_values(Z)[:, place]
+        np.testing.assert_allclose(by_label.prediction, expected, rtol=1e-9, atol=1e-12)
+        assert by_label.outputs.tolist() == [label] * 7
+    counted = model(RBF).fit(X, codes + 1)  # a label wins over the number of another class
+    np.testing.assert_allclose(
+        counted.contributions(Z, output=1).values, named.contributions(Z, output="low").values
+    )
+    np.testing.assert_allclose(
+        counted.contributions(Z, output=np.int64(2)).values,
+        named.contributions(Z, output="mid").values,
+    )
+    for wrong in ("other", 3, -1, True, 0.5, ["low"]):
+        with pytest.raises(
+            ParameterError, match=r"model's 3 classes, \['low', 'mid', 'top'\]; pass"
+        ):
+            named.contributions(Z, output=wrong)
+
+
+@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: model.__name__)
+def test_two_classes_share_a_function(model: type[Any]) -> None:
+    fitted = model(RBF).fit(X, np.where(Y > 3, "yes", "no"))
+    values = fitted._function_values(Z)
+    for output, sign, label in [
+        *((None, 1, "yes"), ("yes", 1, "yes"), (1, 1, "yes")),
+        *(("no", -1, "no"), (0, -1, "no")),
+    ]:
+        found = fitted.contributions(Z, top=5, output=output)
+        np.testing.assert_allclose(sum_of(found), sign * values, rtol=1e-9, atol=1e-12)
+        assert found.outputs.tolist() == [label] * 7
+    assert "intercept -0\n" not in str(fitted.contributions(Z, output="no")) + "\n"
+    truth = model(RBF).fit(X, Y > 3)
+    np.testing.assert_allclose(truth.contributions(Z, output=False).prediction, -values)
+    objects = model(RBF).fit(X, np.where(Y > 3, "yes", "no").astype(object))
+    assert "of class 'no'" in str(objects.contributions(Z, output="no"))
+
+
+def test_the_predicted_class_is_that_of_predict_where_averages_decide() -> None:
+    # Far from the data averages over the posterior may prefer another class than the mode does.
+    rng = np.random.default_rng(3)
+    data, labels = rng.normal(size=(60, 1)), rng.integers(0, 3, size=60)
+    fitted = mc.GaussianProcessClassifier(9.0 * mc.RBF(0.5), learn=False).fit(data, labels)
+    places = np.linspace(-4, 4, 400)[:, None]
+    predicted = fitted.predict(places)
+    assert (fitted._function_values(places).argmax(axis=1) != predicted).any()
+    assert fitted.contributions(places).outputs.tolist() == predicted.tolist()
+    # A given matrix holds no k(x, x) for averages: the class that leads at the mode is explained.
+    kernel = 9.0 * mc.RBF(0.5)
+    given = mc.GaussianProcessClassifier(mc.Precomputed(), learn=False).fit(kernel(data), labels)
+    found = given.contributions(kernel(places, data))
+    mode = given._function_values(kernel(places, data)).argmax(axis=1)
+    assert found.outputs.tolist() == mode.tolist()
+
+
+def test_quantiles_have_levels() -> None:
+    model = mc.KernelQuantileRegressor(RBF, [0.2, 0.5, 0.8]).fit(X, Y)
+    for place, level in enumerate([0.2, 0.5, 0.8]):
+        np.testing.assert_array_equal(
+            model.contributions(Z, output=level).values, model.contributions(Z, output=place).values
+        )
+    assert "f(x) of quantile 0.2 = " in str(model.contributions(Z))
+    with pytest.raises(ParameterError, match=r"3 quantiles, \[0.2, 0.5, 0.8\]; pass one"):
+        model.contributions(Z, output=0.3)
+
+
+# The user's own rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+def test_rows_are_those_of_the_user(model: type[Any]) -> None:
+    weights = np.where(np.arange(30) % 3, 1.0, 0.0)
+    targets = (Y > 3).astype(int) if is_classifier(model()) else Y
+    fitted = model(RBF).fit(X, targets, sample_weight=weights)
+    found = fitted.contributions(Z, top=3)
+    for row in range(len(Z)):
+        np.testing.assert_array_equal(X[found.rows[row]], found.points(row))
+    assert (weights[found.rows] > 0).all()
+    for number in found.rows[0]:
+        assert f"\n  {number:12d} " in str(found)
+    assert found.to_dict()["training_row"].tolist() == found.rows.ravel().tolist()
+
+
+@pytest.mark.parametrize("budget", [None, mc.budgets.Remove(8), mc.budgets.Quantize(0.3)])
+def test_rows_of_later_calls_are_counted_on(budget: Any) -> None:
+    weights = np.where(np.arange(30) % 4, 1.0, 0.0)
+    first, second, third = slice(0, 11), slice(11, 13), slice(13, 30)
+    lms = mc.KernelLMS(RBF, budget=budget)
+    perceptron = mc.KernelPerceptron(RBF, budget=budget)
+    for rows in (first, second, third):
+        lms.partial_fit(X[rows], Y[rows], sample_weight=weights[rows])
+        labels = np.where(Y[rows] > 3, "yes", "no")
+        perceptron.partial_fit(X[rows], labels, ["no", "yes"], weights[rows])
+    batch = mc.KernelLMS(RBF, method="batch", alpha=1.0).fit(X[first], Y[first])
+    batch.set_params(method="stochastic", budget=budget, alpha=1.0)
+    batch.partial_fit(X[11:], Y[11:])
+    gp = mc.GaussianProcessRegressor(RBF, noise=0.1, learn=False)
+    gp.fit(X[first], Y[first], weights[first])
+    for rows in (second, third):
+        gp.update(X[rows], Y[rows])
+    for model in (lms, perceptron, batch, gp):
+        np.testing.assert_array_equal(X[model.rows_], model.points_.data)
+        found = model.contributions(Z, top=3)
+        np.testing.assert_array_equal(X[found.rows[2]], found.points(2))
+
+
+def test_rows_of_points_are_counted_in_what_was_given() -> None:
+    part = RBF.prepare(X)[10:]  # remembers that it begins at row 10; the user gave 20 rows
+    weights = np.append(0.0, np.ones(19))
+    model = mc.GaussianProcessRegressor(RBF, noise=0.1, learn=False).fit(part, Y[10:], weights)
+    assert model.rows_.tolist() == list(range(1, 20))
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -280,7 +430,9 @@ def test_one_training_point() -> None:
 def test_to_dict_is_a_data_frame() -> None:
     found = mc.KernelRidge(RBF).fit(X, Y).contributions(Z, top=3)
     for frame in (pd.DataFrame(found.to_dict()), pl.DataFrame(found.to_dict()).to_pandas()):
-        assert list(frame.columns) == ["row", "rank", "index", "kernel_value", "value"]
+        assert list(frame.columns) == [
+            *("row", "output", "rank", "index", "training_row", "kernel_value", "value")
+        ]
         sums = frame.groupby("row")["value"].sum() + found.rest + found.intercept
         np.testing.assert_allclose(sums, found.prediction)
         assert frame["index"].to_numpy().reshape(7, 3).tolist() == found.indices.tolist()

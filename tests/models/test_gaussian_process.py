@@ -426,6 +426,15 @@ def test_draws_of_prior_and_posterior_have_their_mean_and_covariance() -> None:
         assert within(draws[:, j] / scale, mean[:, j] / scale, cov[:, :, j] / scale**2)
 
 
+def test_draws_of_the_prior_have_the_covariance_of_the_oracle() -> None:
+    # 9 means and 45 covariances, each beyond its bound by chance with probability 1e-6: a right
+    # sampler fails for one seed in about 20,000.
+    wanted = 1.7 * references.matrix(references.rbf, Z, length_scale=[1.0, 2.0, 3.0])
+    assert within(GP(RBF).sample_y(Z, 20000, random_state=3), np.zeros(9), wanted)
+    # It would not pass with another covariance.
+    assert not within(GP(RBF).sample_y(Z, 20000, random_state=3), np.zeros(9), 1.1 * wanted)
+
+
 def test_draws_with_known_noise_and_weights() -> None:
     model = GP(RBF, noise=VARIANCES, **HELD).fit(X, Y, RNG.uniform(0.5, 2, size=40))
     assert within(model.sample_y(Z, 4000, random_state=0), *model.predict(Z, return_cov=True))
@@ -687,6 +696,29 @@ def test_an_interrupt_of_the_second_evaluation_keeps_the_first(
     np.testing.assert_allclose(model.predict(Z), held.predict(Z), rtol=1e-9)
 
 
+def test_an_interrupt_after_the_search_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last step, conditioning on all data, is as long as one of the search.
+    from mercer.models.posterior import Posterior
+
+    whole = GP(RBF, noise=0.1).fit(X, Y)
+    original, calls = Posterior.at, 0
+
+    def interrupted(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(Posterior, "at", interrupted)
+    model = GP(RBF, noise=0.1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.converged_ is False
+    np.testing.assert_allclose(model.theta_, whole.theta_)
+    np.testing.assert_allclose(model.predict(Z), whole.predict(Z))
+
+
 def test_callbacks_see_every_iteration_and_can_stop() -> None:
     seen: list[float] = []
 
@@ -741,9 +773,9 @@ def test_many_rows_are_sketched_first(
         ({"noise": "guess"}, "noise = 'guess' is not a variance"),
         ({"noise": True}, "noise = True is not a variance"),
         ({"noise": None}, "noise = None is not a variance"),
-        ({"noise": [[1.0]]}, "is not a variance"),
+        ({"noise": [[1.0]]}, r"noise has shape \(1, 1\), .* an array of one dimension"),
         ({"noise": []}, "is not a variance"),
-        ({"noise": np.ones((40, 2))}, "noise = ndarray of length 40 is not a variance"),
+        ({"noise": np.ones((40, 2))}, r"noise has shape \(40, 2\), .* of shape \(n,\)"),
         ({"noise": [[1.0], [1.0, 2.0]]}, "noise = list of length 2 is not a variance"),
         ({"noise": [1.0] * 39 + [-2.0]}, r"noise\[39\] = -2.0 is not a variance"),
         ({"noise": [1.0, 2.0]}, "noise holds 2 variances but there are 40 rows"),

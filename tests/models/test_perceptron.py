@@ -154,7 +154,7 @@ def test_a_row_of_weight_zero_is_absent(budget: Any) -> None:
     only = mc.KernelPerceptron(RBF, **settings).fit(X, labels, WEIGHTS)
     assert only.classes_.tolist() == ["other", "same"]
     only.partial_fit(X, labels, sample_weight=WEIGHTS)
-    with pytest.raises(DataError, match=r"one class only.*positive weight"):
+    with pytest.raises(DataError, match=r"only one class.*positive weight"):
         mc.KernelPerceptron(RBF).fit(X, TWO, TWO == "same")
     with pytest.raises(DataError, match="never"):
         only.partial_fit(X, labels)
@@ -246,10 +246,12 @@ def test_classes_are_known_from_the_first_call() -> None:
 
 
 def test_bad_data_and_parameters() -> None:
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match=r"y has only one class, 1, .* at least two classes"):
         mc.KernelPerceptron().fit(X, np.ones(N, dtype=int))
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match=r"classes = \[1\] lists only one class; list all labels"):
         mc.KernelPerceptron().partial_fit(X, np.ones(N, dtype=int), classes=[1])
+    with pytest.raises(DataError, match=r"partial_fit: classes = \['p'\] lists only one"):
+        mc.KernelPerceptron().partial_fit(X, TWO, classes=["p"])
     with pytest.raises(DataError, match="59 labels"):
         mc.KernelPerceptron().fit(X, TWO[:-1])
     with pytest.raises(DataError):

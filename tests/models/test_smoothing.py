@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError, ValidityError
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
 from mercer.models.smoother import Smoother
 from references import derivative, rbf
 
@@ -40,6 +40,8 @@ def exceptions_of_principle(estimator: mc.NadarayaWatson) -> dict[str, str]:
     }
 
 
+# Some checks pass four rows, each of them several times.
+@pytest.mark.filterwarnings("ignore:NadarayaWatson.* copies of themselves")
 @parametrize_with_checks(
     [
         mc.NadarayaWatson(),
@@ -82,10 +84,27 @@ def test_leave_one_out_is_refitting(degree: Any, weights: Array | None) -> None:
     w = np.ones(30) if weights is None else weights
     model = mc.NadarayaWatson(RBF, degree=degree, bandwidth=None).fit(X, BOTH, weights)
     kept = np.flatnonzero(w)
+    squares = []
     for place, i in enumerate(kept):
         rest = kept[kept != i]
         expected = BOTH[i] - naive(X[i], X[rest], BOTH[rest], w[rest], degree, 0.8)
         np.testing.assert_allclose(model.loo_residuals_[place], expected, rtol=1e-8, atol=1e-10)
+        squares.append(w[i] * (expected**2).sum() / 2)
+    # The error is there with a given bandwidth, and with one that was searched.
+    assert model.loo_error_ == pytest.approx(sum(squares) / w.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_error_of_the_search_is_that_of_refitting(degree: Any, weights: Array | None) -> None:
+    w = np.ones(30) if weights is None else weights
+    model = mc.NadarayaWatson(RBF, degree=degree).fit(X, Y, weights)
+    kept, scale = np.flatnonzero(w), model.kernel_.length_scale
+    left_out = []
+    for i in kept:
+        rest = kept[kept != i]
+        left_out.append(Y[i] - naive(X[i], X[rest], Y[rest, None], w[rest], degree, scale)[0])
+    assert model.loo_error_ == pytest.approx(np.average(np.square(left_out), weights=w[kept]))
 
 
 @pytest.mark.parametrize("degree", [0, 1])
@@ -122,6 +141,28 @@ def test_the_bandwidth_has_the_least_leave_one_out_error(degree: Any) -> None:
     for scale in np.geomspace(0.02, 30, 60):
         other = mc.NadarayaWatson(mc.RBF(length_scale=scale), degree=degree, bandwidth=None)
         assert model.loo_error_ <= np.mean(other.fit(X, Y).loo_residuals_ ** 2) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("degree", [0, 1])
+def test_copies_of_rows_are_said_to_spoil_the_search(degree: Any) -> None:
+    noisy = np.sin(3 * X[:, 0]) + RNG.normal(size=30)
+    twice = np.repeat(X, 2, axis=0), np.repeat(noisy, 2)
+    with pytest.warns(NumericalWarning, match="copies of themselves.* as sample_weight"):
+        spoiled = mc.NadarayaWatson(RBF, degree=degree).fit(*twice)
+    assert spoiled.loo_error_ < 1e-3
+    # The remedies that the warning names.
+    once = mc.NadarayaWatson(RBF, degree=degree).fit(X, noisy)
+    weighted = mc.NadarayaWatson(RBF, degree=degree).fit(X, noisy, np.full(30, 2.0))
+    assert weighted.kernel_.length_scale == pytest.approx(once.kernel_.length_scale)
+    mc.NadarayaWatson(RBF, degree=degree, bandwidth=None).fit(*twice)
+
+
+def test_rows_that_meet_by_chance_are_no_copies() -> None:
+    # Warnings are errors here: replicates with noise of their own, and classes as targets.
+    places = RNG.integers(0, 5, size=(200, 1)).astype(float)
+    mc.NadarayaWatson().fit(places, np.sin(places[:, 0]) + 0.3 * RNG.normal(size=200))
+    mc.NadarayaWatson().fit(places, (places[:, 0] + RNG.normal(size=200) > 2).astype(float))
+    mc.NadarayaWatson().fit(X, (Y > 0).astype(float))
 
 
 def test_each_column_has_its_own_bandwidth() -> None:

@@ -35,6 +35,8 @@ class KernelExpansion:
         The kernel.
     pool : Points
         The dictionary so far, then the rows to learn from.
+    numbers : ndarray of shape (n,)
+        Which of the rows that the user gave, in all calls, those of the pool are.
     active : ndarray of shape (m,)
         The rows of the pool that carry coefficients.
     coef : ndarray of shape (m, n_outputs)
@@ -45,6 +47,7 @@ class KernelExpansion:
 
     kernel: Kernel
     pool: Points
+    numbers: Rows
     active: Rows
     coef: Array
     matrix: Array | None = None
@@ -54,10 +57,13 @@ class KernelExpansion:
         small = len(self.pool) <= _KEPT
         return replace(self, matrix=self.kernel(self.pool)) if small else self
 
-    @property
-    def points(self) -> Points:
-        """The points that carry coefficients, free of the pool."""
-        return self.pool[self.active].detached()
+    def dictionary(self) -> dict[str, Any]:
+        """What a model stores of the points that carry coefficients, free of the pool."""
+        return {
+            "points_": self.pool[self.active].detached(),
+            "rows_": self.numbers[self.active],
+            "_rows_seen": int(self.numbers[-1]) + 1,
+        }
 
     def values(self, rows: Rows) -> Array:
         """Values of f at rows of the pool; no matrix is stored."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from numbers import Integral
 from typing import Any, TypeGuard
 
@@ -15,12 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.base import KernelEstimator
+from mercer.models.base import KernelEstimator, shown
 from mercer.models.results import Contributions
 
 Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.intp]
 Terms = Iterator[tuple[Array, Array]]
 """Blocks of kernel values with all training points, and of the terms that they make."""
+
+_PLURALS = {"class": "classes", "quantile": "quantiles", "target": "targets"}
 
 
 class ExplainedModel(KernelEstimator):
@@ -38,11 +41,31 @@ class ExplainedModel(KernelEstimator):
     #: What a term is, for people.
     _formula = "a_i k(x, x_i)"
 
+    @property
     @abstractmethod
-    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
-        """The terms of one output at some points, block by block, and what they are added to."""
+    def _n_functions(self) -> int:
+        """How many functions there are: one for each target, quantile or class; two share one."""
 
-    def contributions(self, X: Any, top: int = 10, *, output: int | None = None) -> Contributions:
+    @abstractmethod
+    def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
+        """The terms of one function at each point, block by block, and what they are added to."""
+
+    def _output_names(self) -> tuple[str, NDArray[Any]]:
+        """What outputs are, and the name of each; several targets are numbered."""
+        classes = getattr(self, "classes_", None)
+        if classes is not None:
+            return "class", classes
+        return "target", np.arange(self._n_functions)
+
+    def _predicted_places(self, points: Points) -> Positions:
+        """The place in ``classes_`` of the class that is predicted, if there are more than two."""
+        return np.asarray(np.argmax(self._function_values(points), axis=1), dtype=np.intp)
+
+    @abstractmethod
+    def _function_values(self, X: Any) -> Array:
+        """The values of the functions."""
+
+    def contributions(self, X: Any, top: int = 10, *, output: Any = None) -> Contributions:
         """The training points that carry each prediction: the largest terms of its sum.
 
         Parameters
@@ -52,25 +75,38 @@ class ExplainedModel(KernelEstimator):
         top : int, default=10
             How many training points to show for each row, those with the largest terms in absolute
             value; all of them where there are no more than that.
-        output : int, optional
-            The target or class to explain, counted from 0; needed if there are several functions.
+        output : label, float or int, optional
+            Which function to explain: the label of a class, the level of a quantile, or a number
+            that counts classes, quantiles or targets from 0. What is a label too, such as 1 of the
+            labels 1, 2 and 3, is taken as the label. By default the first target or quantile; of
+            two classes the second, for which the decision function speaks, and of more classes
+            the one that is predicted, row by row.
 
         Returns
         -------
         Contributions
-            Terms, what is left out, the intercept, and f(x), which is their sum. For a classifier
-            f is the decision function, for Poisson and gamma losses the logarithm of the mean, and
-            of several quantiles each is explained before they are put in order.
+            Terms, what is left out, the intercept, and f(x), which is their sum, with the output
+            that each row explains. For a classifier f is the decision function (of the first of two
+            classes, minus it), for Poisson and gamma losses the logarithm of the mean, and of
+            several quantiles each is explained before they are put in order.
         """
         check_is_fitted(self)
         number = self._checked_top(top)
         points = self._validate_points(self.kernel_, _as_rows(X, self.kernel_), reset=False)
-        terms, intercept = self._terms(points, output)
-        shown = min(number, len(self.points_))
-        parts = [_largest_terms(*block, shown) for block in terms]
+        kind, names = self._output_names()
+        places = self._explained_places(points, output, kind, names)
+        # Two classes share a function; what speaks for one of them speaks against the other.
+        shared = len(names) > self._n_functions
+        signs = np.where(places == 0, -1.0, 1.0) if shared else np.ones(len(places))
+        terms, intercepts = self._terms(points, np.zeros_like(places) if shared else places)
+        most = min(number, len(self.points_))
+        parts = [_largest_terms(*block, most) for block in terms]
         indices, similarities, values, rest = (
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
+        # The zero that is added makes -0.0 a plain one.
+        values, rest = signs[:, None] * values + 0.0, signs * rest + 0.0
+        intercept = signs * intercepts + 0.0
         return Contributions(
             indices=indices,
             values=values,
@@ -79,19 +115,46 @@ class ExplainedModel(KernelEstimator):
             intercept=intercept,
             prediction=values.sum(axis=1) + rest + intercept,
             training=self.points_,
+            rows=self._rows_of_points[indices],
+            outputs=names[places],
+            kind=kind if len(names) > 1 else "",
             formula=self._formula,
         )
 
-    def _checked_output(self, output: int | None, n_outputs: int) -> int:
-        """The output to explain, which need not be named if there is one only."""
-        if output is None and n_outputs == 1:
-            return 0
-        if not _is_integer(output) or not 0 <= output < n_outputs:
-            raise ParameterError(
-                f"{type(self).__name__}: output = {output!r} does not name one of the model's "
-                f"{n_outputs} outputs; pass a number from 0 to {n_outputs - 1}."
-            )
-        return int(output)
+    @property
+    def _rows_of_points(self) -> Positions:
+        """Rows of X; models that leave some out keep the numbers of the others in ``rows_``."""
+        rows: Positions | None = getattr(self, "rows_", None)
+        return np.arange(len(self.points_)) if rows is None else rows
+
+    def _explained_places(
+        self, points: Points, output: Any, kind: str, names: NDArray[Any]
+    ) -> Positions:
+        """The place, among the names, of the output that each row explains."""
+        if output is not None:
+            place = self._place_of(output, kind, names)
+        elif kind == "class" and len(names) > 2:
+            return self._predicted_places(points)
+        else:
+            place = 1 if kind == "class" else 0
+        return np.full(len(points), place, dtype=np.intp)
+
+    def _place_of(self, output: Any, kind: str, names: NDArray[Any]) -> int:
+        listed = names.tolist()
+        wanted = output.item() if isinstance(output, np.generic) else output
+        for place, name in enumerate(listed):
+            # True is 1 in Python, but no label 1.
+            if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
+                return place
+        if _is_integer(wanted) and 0 <= wanted < len(listed):
+            return int(wanted)
+        known = "" if kind == "target" else f", {shown(listed)}"
+        example = "" if kind == "target" else f"one of these {_PLURALS[kind]}, or "
+        raise ParameterError(
+            f"{type(self).__name__}: output = {shown(output)} does not name one of the model's "
+            f"{len(listed)} {_PLURALS[kind]}{known}; pass {example}a number from 0 to "
+            f"{len(listed) - 1}."
+        )
 
     def _checked_top(self, top: int) -> int:
         if not _is_integer(top) or top < 1:
@@ -100,6 +163,10 @@ class ExplainedModel(KernelEstimator):
                 "how many training points to show, for example 10."
             )
         return int(top)
+
+
+def _are_same(wanted: Any, name: Any) -> bool:
+    return isinstance(wanted, Hashable) and bool(wanted == name)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.models.expansion import FeatureExpansion
-from mercer.models.explanation import Terms
+from mercer.models.explanation import Positions, Terms
 from mercer.models.online import Lesson, OnlineModel, Progress
 
 Array = NDArray[np.floating[Any]]
@@ -57,14 +57,21 @@ class FeatureMapModel(OnlineModel):
         dtype = self.kernel_.gram(points).dtype
         return np.asarray(self._features(points) @ self.coef_).astype(dtype, copy=False)
 
-    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
+    @property
+    def _n_functions(self) -> int:
+        learned = getattr(self, "coef_", None)
+        return (
+            super()._n_functions if learned is None else learned.reshape(len(learned), -1).shape[1]
+        )
+
+    def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
         if hasattr(self, "coef_"):
             raise ParameterError(
                 f"{type(self).__name__}: contributions are terms of training points, of which none "
                 "is kept with feature_map; read coef_, the coefficients of features, or pass "
                 "kernel=mercer.Linear().warp(phi) in place of feature_map=phi."
             )
-        return super()._terms(points, output)
+        return super()._terms(points, functions)
 
     def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
         if self.feature_map is None:

@@ -36,6 +36,11 @@ _CRITERIA = {
     "loo": "loo_density_with_gradient",
 }
 
+_CONSTANT = (
+    "y is constant, which says nothing about variances, so kernel and noise stay where they start "
+    "(pass the kernel that you expect, with learn=False and a noise)"
+)
+
 # In Gram matrices: the factor takes the matrix's place; leaving rows out takes a second one.
 _MATRICES = 2.1
 
@@ -95,6 +100,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
         The training points; rows of weight zero are left out.
+    rows_ : ndarray of shape (n,)
+        The rows of X that they are, those of updates counted on.
     log_marginal_likelihood_ : float
         Of y as it was given, whatever `normalize_y`; the sum over targets.
     theta_ : ndarray of shape (p,)
@@ -164,6 +171,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     0.1
     """
 
+    rows_: NDArray[np.intp]
+    _rows_seen: int
     _posterior: Posterior
     _scaling: Scaling
     _log_volume: float
@@ -216,12 +225,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             evidence, scaling = self._prepare(X, y, sample_weight)
             with self._computing(len(evidence.points)):
                 optimum, doubt = self._optimum(X, y, evidence, scaling)
-                posterior = Posterior.at(evidence, optimum.theta)
-            self.__dict__.update(posterior.attributes(scaling))
             if self.kernel_.is_psd is not True:
                 self._check_validity(self.kernel_)
-            self._store_search(evidence.space, optimum)
-        complaint = posterior.gaussian.factor.complaint()
+        complaint = self._posterior.gaussian.factor.complaint()
         warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
         return self
 
@@ -265,6 +271,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             self.__dict__.pop(name, None)
         before = self.jitter_
         self.__dict__.update(posterior.attributes(self._scaling))
+        new = np.arange(self._rows_seen, self._rows_seen + len(points))
+        self.rows_, self._rows_seen = np.concatenate([self.rows_, new]), self._rows_seen + len(new)
         if self.jitter_ > before:
             complaint = posterior.gaussian.factor.complaint()
             warn(f"{type(self).__name__}.update: {complaint}.", NumericalWarning)
@@ -413,12 +421,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         require_range(self, targets)
         scaling = Scaling.of(targets, weights, self.normalize_y)
         noise = Noise.read(self, self.noise, len(points), scaling.squares)
+        self.rows_, self._rows_seen = np.arange(len(points)), len(points)
         if weights is not None:
-            rows = np.flatnonzero(weights)
+            self.rows_ = np.flatnonzero(weights)
             noise.require_some(self)
-            if len(rows) < len(points):
-                points, targets = points[rows], targets[rows]
-            noise = noise.of_subset(rows, weights[rows])
+            if len(self.rows_) < len(points):
+                points, targets = points[self.rows_], targets[self.rows_]
+            noise = noise.of_subset(self.rows_, weights[self.rows_])
         kernel = kernel.resolve(points, noise.weights)
         self.points_ = points
         self._check_validity(kernel)
@@ -428,11 +437,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling
     ) -> tuple[Optimum, str]:
         """The best hyper-parameters, and what is doubtful about them."""
-        if self.learn and len(evidence.theta) and not evidence.targets.any():
-            return Optimum.held(evidence.theta), (
-                "y is constant, which says nothing about variances, so kernel and noise stay where "
-                "they start (pass the kernel that you expect, with learn=False and a noise)"
-            )
+        constant = self.learn and len(evidence.theta) and not evidence.targets.any()
         measure = _CRITERIA[self.criterion]
         optimum = self._search(
             X,
@@ -440,9 +445,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             evidence,
             getattr(evidence, measure),
             lambda theta: Posterior.at(evidence, theta).attributes(scaling),
+            held=bool(constant),
             sketch=evidence.sketch(measure),
         )
-        return optimum, ""
+        return optimum, _CONSTANT if constant else ""
 
     # Checks -------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -151,24 +152,35 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         evidence: Evidence,
         objective: Objective,
         attributes: Callable[[Array], dict[str, Any]],
+        *,
+        held: bool = False,
         **options: Any,
     ) -> Optimum:
-        """Maximise an objective; `attributes` are those of a model with given hyper-parameters."""
-        if not self.learn or not len(evidence.theta):
-            return Optimum.held(evidence.theta)
+        """Maximise an objective, and store what is found.
+
+        `attributes` are those of a model with given hyper-parameters, which are not searched if
+        they are `held`. Computing them is part of
+        the steps: an interrupt there keeps what the search has found.
+        """
+
+        def fitted(found: Optimum) -> dict[str, Any]:
+            return attributes(found.theta) | _findings(evidence.space, found)
+
+        if held or not self.learn or not len(evidence.theta):
+            found = Optimum.held(evidence.theta)
+            self.__dict__.update(fitted(found))
+            return found
         with self._iterations(X, y, None) as report:
-
-            def tell(found: Optimum) -> bool:
-                return report(lambda: attributes(found.theta) | _findings(evidence.space, found))
-
-            return evidence.space.maximise(
+            found = evidence.space.maximise(
                 objective,
                 n_restarts=self.n_restarts,
                 random_state=self.random_state,
                 max_iter=self.max_iter,
-                report=tell,
+                report=lambda best: report(partial(fitted, best)),
                 **options,
             )
+            self.__dict__.update(fitted(found))
+        return found
 
     @contextmanager
     def _computing(self, n: int) -> Iterator[None]:
@@ -180,9 +192,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         except ValidityError as error:
             named = str(error).startswith(owner)
             raise error if named else ValidityError(f"{owner}: {error}") from error
-
-    def _store_search(self, space: SearchSpace, found: Optimum) -> None:
-        self.__dict__.update(_findings(space, found))
 
     # Checks -------------------------------------------------------------------------------------
 

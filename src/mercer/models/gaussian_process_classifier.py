@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from mercer import memory
 from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.points import Points
+from mercer.models.base import require_two_classes
 from mercer.models.classification_evidence import ClassificationEvidence
 from mercer.models.gaussian_process_base import GaussianProcess
 from mercer.models.grams import require_positive
@@ -81,6 +82,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         0.0: latent functions have mean zero.
     points_ : Points
         The training points; rows of weight zero are left out.
+    rows_ : ndarray of shape (n,)
+        The rows of X that they are.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``.
     theta_names_ : tuple of str
@@ -139,6 +142,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     """
 
     classes_: Labels
+    rows_: NDArray[np.intp]
     _evidence: ClassificationEvidence
     _posterior: Posterior
 
@@ -173,9 +177,8 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                     evidence.with_gradient,
                     lambda theta: self._posterior_at(evidence, theta),
                 )
-                self.__dict__.update(self._posterior_at(evidence, found.theta))
+                self.converged_ = False  # until the approximation is known to be good
                 doubt = self._doubt()
-            self._store_search(evidence.space, found)
             self.converged_ = found.converged and not doubt
         warn_of(type(self).__name__, evidence.space, found, doubt)
         return self
@@ -188,11 +191,11 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
         weights = self._validate_copies(sample_weight, labels)
-        if weights is not None and not weights.all():
-            rows = np.flatnonzero(weights)
+        rows = self.rows_ = np.arange(len(points)) if weights is None else np.flatnonzero(weights)
+        if weights is not None and len(rows) < len(points):
             points, labels, weights = points[rows], labels[rows], weights[rows]
         self.classes_, codes = np.unique(labels, return_inverse=True)
-        self._check_classes()
+        require_two_classes(type(self).__name__, self.classes_)
         self._check_memory(len(points))
         n_classes = len(self.classes_)
         targets = np.eye(n_classes)[codes] if n_classes > 2 else codes[:, None].astype(np.float64)
@@ -327,6 +330,11 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         variance = np.einsum("mcc->mc", covariance)
         return mean, variance.reshape(mean.shape)
 
+    def _predicted_places(self, points: Points) -> NDArray[np.intp]:
+        if self.kernel_.input_tags()["pairwise"]:  # averages need k(x, x): what leads at the mode
+            return super()._predicted_places(points)
+        return np.asarray(np.argmax(self.predict_proba(points), axis=1), dtype=np.intp)
+
     def _latent(self, X: Any, action: str) -> tuple[Array, Array]:
         """Means, and covariances of shape (m, C, C)."""
         check_is_fitted(self)
@@ -373,13 +381,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
                 "row of X."
             )
         return labels
-
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise DataError(
-                f"{type(self).__name__}: y holds one class, {self.classes_.tolist()[0]!r}, and a "
-                "classifier needs two or more; pass rows of another class with a positive weight."
-            )
 
     def _check_memory(self, n: int) -> None:
         n_classes = len(self.classes_)

@@ -106,6 +106,8 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         The coefficients of the points. Not with `feature_map`.
     points_ : Points
         The points that carry coefficients, oldest first. Not with `feature_map`.
+    rows_ : ndarray of shape (m,)
+        The rows of X that they are, those of later calls counted on. Not with `feature_map`.
     coef_ : ndarray of shape (p,) or (p, n_targets)
         The coefficients of the features. Only with `feature_map`.
     feature_map_ : callable, transformer or Kernel
@@ -363,7 +365,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         }
         if isinstance(f, FeatureExpansion):
             return found | {"coef_": self._shaped(f.weights)}
-        return found | {"points_": f.points, "dual_coef_": self._shaped(f.coef)}
+        return found | f.dictionary() | {"dual_coef_": self._shaped(f.coef)}
 
     # All rows at once -----------------------------------------------------------------------------
 
@@ -412,7 +414,9 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         }
         if self.feature_map is not None:
             return found | {"coef_": coef}
-        return found | {"points_": lesson.points, "dual_coef_": coef}
+        n = len(lesson.points)
+        rows = {"rows_": np.arange(n), "_rows_seen": n}
+        return found | rows | {"points_": lesson.points, "dual_coef_": coef}
 
     # Parameters -----------------------------------------------------------------------------------
 

@@ -183,6 +183,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         ]
         return float(np.mean(scores))
 
+    def _output_names(self) -> tuple[str, NDArray[Any]]:
+        if not self._has_columns:
+            return super()._output_names()
+        assert isinstance(self.loss_, Pinball)
+        return "quantile", np.asarray(self.loss_.levels)
+
     @property
     def _has_columns(self) -> bool:
         return isinstance(self.loss_, Pinball) and self.loss_.several

@@ -187,7 +187,12 @@ def _variances(owner: object, given: Any) -> Array:
         values = np.asarray(plain, dtype=np.float64)
     except (TypeError, ValueError):
         raise _unknown(owner, given) from None
-    if isinstance(plain, bool | np.bool_) or values.ndim > 1 or not values.size:
+    if values.ndim > 1:
+        raise ParameterError(
+            f"{type(owner).__name__}: noise has shape {values.shape}, but one variance belongs to "
+            "each row, for all of its targets; pass an array of one dimension, of shape (n,)."
+        )
+    if isinstance(plain, bool | np.bool_) or not values.size:
         raise _unknown(owner, given)
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():

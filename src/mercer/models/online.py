@@ -115,6 +115,9 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         For the order.
     """
 
+    rows_: Rows
+    _rows_seen: int
+
     def __init__(
         self,
         kernel: Kernel | None = None,
@@ -160,9 +163,11 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
         """The function so far, over a pool that ends with the rows of the lesson."""
-        pool, first = self._pooled(lesson.points)
+        pool, numbers = self._pooled(lesson.points)
+        first = len(pool) - len(lesson.points)
         coef, curve = self._so_far(lesson)
-        expansion = KernelExpansion(self.kernel_, pool, np.arange(first, dtype=np.intp), coef)
+        known = np.arange(first, dtype=np.intp)
+        expansion = KernelExpansion(self.kernel_, pool, numbers, known, coef)
         if passes > 1:
             expansion = expansion.keeping_matrix()
         return Progress(expansion, curve), replace(lesson, points=pool, first=first)
@@ -204,13 +209,14 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         """The number of mini-batches in some passes over n rows."""
         return passes * -(-n // self._batch_rows)
 
-    def _pooled(self, points: Points) -> tuple[Points, int]:
-        """The dictionary followed by new rows, and the place of the first of these."""
+    def _pooled(self, points: Points) -> tuple[Points, Rows]:
+        """The dictionary followed by new rows, and their numbers among all that were given."""
         known = getattr(self, "points_", None)
         if known is None:
-            return points, 0
+            return points, np.arange(len(points), dtype=np.intp)
+        new = np.arange(self._rows_seen, self._rows_seen + len(points), dtype=np.intp)
         try:
-            return Points.concatenate([known, points]), len(known)
+            return Points.concatenate([known, points]), np.concatenate([self.rows_, new])
         except ValueError as error:
             raise DataError(f"{type(self).__name__}.partial_fit: {error}") from error
 

@@ -15,6 +15,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_da
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
+from mercer.models.base import require_two_classes, shown
 from mercer.models.budgets import Budget
 from mercer.models.expansion import BudgetedSweep, KernelExpansion, Rows, Sweep
 from mercer.models.online import Lesson, OnlineModel, Progress, silent, why_not_more
@@ -61,6 +62,8 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         The coefficients of the points, those of the mean if `averaged`; one column for two classes.
     points_ : Points
         The points that carry coefficients, oldest first.
+    rows_ : ndarray of shape (m,)
+        The rows of X that they are, those of later calls counted on.
     intercept_ : float
         Always 0.0; add a ``Constant`` to the kernel for an offset.
     classes_ : ndarray of shape (n_classes,)
@@ -255,12 +258,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         # A row of weight zero is absent, and so is a class that no other row has.
         seen = labels if weights is None else labels[weights > 0]
         self.classes_ = np.unique(seen) if classes is None else classes
-        if len(self.classes_) < 2:
-            where = "" if len(seen) == len(labels) else " among the rows of positive weight"
-            raise DataError(
-                f"KernelPerceptron: y has one class only, {self.classes_.tolist()[0]!r}{where}; "
-                "pass rows of at least two classes."
-            )
+        require_two_classes(type(self).__name__, self.classes_)
         self.kernel_ = kernel.resolve(points, weights)
         self.intercept_ = 0.0
         return self._lesson(points, labels, weights)
@@ -292,7 +290,13 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
                 "partial_fit; list all labels that will ever come."
             )
         with as_data_errors(type(self).__name__):
-            return np.asarray(unique_labels(classes))
+            listed = np.asarray(unique_labels(classes))
+        if len(listed) < 2:
+            raise DataError(
+                f"KernelPerceptron.partial_fit: classes = {shown(listed.tolist())} lists only one "
+                "class; list all labels that will ever come, at least two."
+            )
+        return listed
 
     def _validate_labels(self, y: ArrayLike | None, n: int) -> NDArray[Any]:
         if y is None:
@@ -384,7 +388,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             # After row s of T, a step at row s is part of T - s + 1 of the T functions.
             coef = coef - f.coef[:, self._outputs :] / len(curve)
         return {
-            "points_": f.points,
+            **f.dictionary(),
             "dual_coef_": coef[:, 0] if self._outputs == 1 else coef,
             "_coef": f.coef,
             "learning_curve_": curve,

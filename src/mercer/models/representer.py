@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels.points import Points
-from mercer.models.explanation import ExplainedModel, Terms
+from mercer.models.explanation import ExplainedModel, Positions, Terms
 
 Array = NDArray[np.floating[Any]]
 
@@ -48,21 +47,22 @@ class RepresenterModel(ExplainedModel):
         values += self.intercept_
         return values
 
-    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
-        coefficients, intercept = self._explained_output(output)
-        blocks = ((block, block * coefficients) for block in self._kernel_rows(points))
-        return blocks, intercept
+    @property
+    def _n_functions(self) -> int:
+        return 1 if self.dual_coef_.ndim == 1 else self.dual_coef_.shape[1]
 
-    def _kernel_rows(self, points: Points) -> Iterator[Array]:
-        """Rows of kernel values with all training points, a block at a time."""
+    def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
+        intercepts = np.asarray(self.intercept_, dtype=np.float64)
+        added = np.broadcast_to(intercepts, self._n_functions)[functions]
+        return self._blocks_of_terms(points, functions), added
+
+    def _blocks_of_terms(self, points: Points, functions: Positions) -> Terms:
+        """Rows of kernel values with all training points, a block at a time, and of terms."""
+        coefficients = np.asarray(self.dual_coef_, dtype=np.float64).T.reshape(
+            -1, len(self.points_)
+        )
         step = max(1, _BLOCK // len(self.points_))
         for start in range(0, len(points), step):
-            block = self.kernel_(points[start : start + step], self.points_)
-            yield block.astype(np.float64, copy=False)
-
-    def _explained_output(self, output: int | None) -> tuple[Array, float]:
-        """The coefficients and the intercept of one output."""
-        columns = np.asarray(self.dual_coef_, dtype=np.float64).reshape(len(self.points_), -1)
-        chosen = self._checked_output(output, columns.shape[1])
-        intercepts = np.asarray(self.intercept_, dtype=np.float64)
-        return columns[:, chosen], float(np.broadcast_to(intercepts, columns.shape[1])[chosen])
+            rows = slice(start, start + step)
+            block = self.kernel_(points[rows], self.points_).astype(np.float64, copy=False)
+            yield block, block * coefficients[functions[rows]]

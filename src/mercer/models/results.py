@@ -160,12 +160,20 @@ class Contributions:
         The similarities k(x, x_i) in these terms.
     rest : ndarray of shape (m,)
         The sum of the terms that are not shown.
-    intercept : float
-        The intercept.
+    intercept : ndarray of shape (m,)
+        The intercept of the function that each row explains.
     prediction : ndarray of shape (m,)
         The values f(x).
     training : Points
         The training points.
+    rows : ndarray of shape (m, top)
+        The rows of X in ``fit`` that the training points are, rows of weight zero counted too. What
+        ``partial_fit`` and ``update`` were given is counted on.
+    outputs : ndarray of shape (m,)
+        Which function each row explains: the label of a class, the level of a quantile, or the
+        number of a target.
+    kind : {"class", "quantile", "target", ""}
+        What `outputs` holds; empty if there is one function only, which needs no name.
     formula : str
         What a term is.
 
@@ -179,20 +187,23 @@ class Contributions:
     [[2.0], [0.0]]
     >>> print(carried)
     row 0: f(x) = 4.701
-      training point    k(x, x_i)  a_i k(x, x_i)
-                   2        0.995         +2.346
-                   0       0.1645        -0.2942
-      2 others                         +0.008571
-      intercept                            +2.64
+      training row    k(x, x_i)  a_i k(x, x_i)
+                 2        0.995         +2.346
+                 0       0.1645        -0.2942
+      2 others                       +0.008571
+      intercept                          +2.64
     """
 
     indices: NDArray[np.intp]
     values: Array
     kernel_values: Array
     rest: Array
-    intercept: float
+    intercept: Array
     prediction: Array
     training: Points
+    rows: NDArray[np.intp]
+    outputs: NDArray[Any]
+    kind: str = ""
     formula: str = "a_i k(x, x_i)"
 
     def __len__(self) -> int:
@@ -219,14 +230,16 @@ class Contributions:
         Returns
         -------
         dict of ndarray
-            ``row``, ``rank`` (from 0), ``index``, ``kernel_value`` and ``value``, each of length
-            m * top.
+            ``row``, ``output``, ``rank`` (from 0), ``index``, ``training_row``, ``kernel_value``
+            and ``value``, each of length m * top.
         """
         m, top = self.indices.shape
         return {
             "row": np.repeat(np.arange(m), top),
+            "output": np.repeat(self.outputs, top),
             "rank": np.tile(np.arange(top), m),
             "index": self.indices.ravel(),
+            "training_row": self.rows.ravel(),
             "kernel_value": self.kernel_values.ravel(),
             "value": self.values.ravel(),
         }
@@ -242,12 +255,13 @@ class Contributions:
 
     def _table(self, row: int) -> str:
         others = len(self.training) - self.indices.shape[1]
-        terms = zip(self.indices[row], self.kernel_values[row], self.values[row], strict=True)
+        terms = zip(self.rows[row], self.kernel_values[row], self.values[row], strict=True)
+        named = f" of {self.kind} {self.outputs.tolist()[row]!r}" if self.kind else ""
         lines = [
-            f"row {row}: f(x) = {self.prediction[row]:.4g}",
-            f"  training point    k(x, x_i) {self.formula:>14}",
-            *(f"  {index:14d} {value:12.4g} {term:+14.4g}" for index, value, term in terms),
+            f"row {row}: f(x){named} = {self.prediction[row]:.4g}",
+            f"  training row    k(x, x_i) {self.formula:>14}",
+            *(f"  {number:12d} {value:12.4g} {term:+14.4g}" for number, value, term in terms),
         ]
         if others:
-            lines.append(f"  {f'{others} others':27} {self.rest[row]:+14.4g}")
-        return "\n".join([*lines, f"  {'intercept':27} {self.intercept:+14.4g}"])
+            lines.append(f"  {f'{others} others':25} {self.rest[row]:+14.4g}")
+        return "\n".join([*lines, f"  {'intercept':25} {self.intercept[row]:+14.4g}"])

@@ -22,6 +22,7 @@ Array = NDArray[np.floating[Any]]
 
 _COORDINATES = EVERYTHING.read_by(Numbers("NadarayaWatson(degree=1)", sparse=False))
 _BLOCK = 2**21  # numbers in a block of work
+_SAME = 1e-12  # of squared lengths: a squared distance that is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +167,29 @@ class Smoother:
         """Mean squared leave-one-out error."""
         return self._mean_square(self.loo_residuals())
 
+    def shares_of_copies(self) -> tuple[float, float]:
+        """How much of the weight in leave-one-out predictions rows of the same x have.
+
+        Returns
+        -------
+        twins : float
+            The mean share of rows with the same x, as far as the kernel can tell.
+        copies : float
+            The mean share of those among them that have the same target too.
+        """
+        diagonal = np.asarray(self.kernel.diag(self.points), dtype=float)
+        twins, copies = np.empty(len(self.points)), np.empty(len(self.points))
+        for rows in self.blocks(len(self.points)):
+            values = np.array(self._block(rows).toarray(), dtype=float)
+            ends = diagonal[rows, None] + diagonal
+            same = ends - 2 * values <= _SAME * ends
+            shares, _ = self._shares(values, self.points[rows], own=rows)
+            twins[rows] = (shares * same).sum(axis=1)
+            same &= (self.targets[rows, None] == self.targets).all(axis=2)
+            copies[rows] = (shares * same).sum(axis=1)
+        twin, copy = (float(np.average(share, weights=self.weights)) for share in (twins, copies))
+        return twin, copy
+
     def loo_gradient(self) -> tuple[float, Array]:
         """Mean squared leave-one-out error and its gradient in the kernel's parameters."""
         n = len(self.points)
@@ -184,12 +208,15 @@ class Smoother:
 
     def _left_out(self, rows: slice) -> tuple[Gram, Array, LocalFit]:
         """The fits at rows without them."""
-        pairs = self.kernel.gram(self.points).pairs.block(rows, slice(None))
-        block = Gram(self.kernel, pairs)
+        block = self._block(rows)
         values = np.array(block.toarray(), dtype=float)
         shares, sums = self._shares(values, self.points[rows], own=rows)
         places = None if self.coordinates is None else self.coordinates.values[rows]
         return block, sums, self._fit(shares, sums, places)
+
+    def _block(self, rows: slice) -> Gram:
+        """Rows of the Gram matrix."""
+        return Gram(self.kernel, self.kernel.gram(self.points).pairs.block(rows, slice(None)))
 
     def _mean_square(self, residuals: Array) -> float:
         return float(np.average((residuals * residuals).mean(axis=1), weights=self.weights))

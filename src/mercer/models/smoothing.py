@@ -17,7 +17,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_da
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.base import shown
-from mercer.models.explanation import ExplainedModel, Terms
+from mercer.models.explanation import ExplainedModel, Positions, Terms
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.regression import KernelRegressor
 from mercer.models.smoother import Coordinates, Smoother, negative_values
@@ -30,6 +30,7 @@ _SHIFTS = np.log(2.0) * np.arange(-5, 6)
 _REACH = np.log(1e4)
 _MAX_ITER = 100
 _STOPPED = 99  # the status of a search that a callback has ended
+_COPIED, _ALIKE = 0.5, 0.95  # shares: of copies in predictions, and among rows of the same x
 _SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
 
 
@@ -62,12 +63,15 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         The kernel used.
     points_ : Points
         The training points, without rows of weight zero.
+    rows_ : ndarray of shape (n,)
+        The rows of X that they are.
     targets_ : ndarray of shape (n,) or (n, n_targets)
         Their targets.
     loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
         y_i minus the prediction for x_i from the other rows. Computed when first asked for.
     loo_error_ : float
-        Their (weighted) mean square, averaged over targets. Only with ``bandwidth="loo"``.
+        Their (weighted) mean square, averaged over targets. Without a search it is computed when
+        first asked for.
     n_iter_ : int
         Steps of L-BFGS. Only with ``bandwidth="loo"``.
     converged_ : bool
@@ -88,6 +92,10 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     floating point, the answer is what it tends to: the target of the nearest point, "nearest"
     being judged with longer length-scales. Where these do not help (a string that shares nothing
     with any other), it is the mean of all targets. Lines there are constants.
+
+    A row is left out alone. If the data hold copies of it, with the same target, these predict it
+    without error, and the least bandwidth seems best; a warning says so. Pass each row once, with
+    the number of its copies as its weight: rows are left out together with their weight.
 
     References
     ----------
@@ -111,8 +119,8 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     array([[21.]])
     """
 
+    rows_: Positions
     targets_: Array
-    loo_error_: float
 
     _formula = "s_i(x) y_i"
 
@@ -168,19 +176,36 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         dtype = self.kernel_.gram(points, self.points_).dtype
         return self._shaped(self._smoother.values(points)).astype(dtype, copy=False)
 
-    def _terms(self, points: Points, output: int | None) -> tuple[Terms, float]:
-        targets = self._smoother.targets
-        chosen = targets[:, self._checked_output(output, targets.shape[1])]
-        blocks = self._smoother.weights_of_targets(points)
-        return ((kernel_values, weights * chosen) for kernel_values, weights in blocks), 0.0
+    @property
+    def _n_functions(self) -> int:
+        return int(self._smoother.targets.shape[1])
+
+    def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
+        return self._blocks_of_terms(points, functions), np.zeros(len(points))
+
+    def _blocks_of_terms(self, points: Points, functions: Positions) -> Terms:
+        targets, start = self._smoother.targets.T, 0
+        for kernel_values, weights in self._smoother.weights_of_targets(points):
+            end = start + len(weights)
+            yield kernel_values, weights * targets[functions[start:end]]
+            start = end
 
     @cached_property
     def loo_residuals_(self) -> Array:
         """Leave-one-out residuals."""
+        self._require_two_rows("loo_residuals_")
+        return self._shaped(self._smoother.loo_residuals())
+
+    @cached_property
+    def loo_error_(self) -> float:
+        """Mean squared leave-one-out residual."""
+        self._require_two_rows("loo_error_")
+        return float(self._smoother.loo_error())
+
+    def _require_two_rows(self, name: str) -> None:
         check_is_fitted(self)
         if len(self.points_) < 2:
-            raise AttributeError("loo_residuals_ needs at least two rows")
-        return self._shaped(self._smoother.loo_residuals())
+            raise AttributeError(f"{name} needs at least two rows")
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -190,11 +215,13 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
         kernel = kernel.resolve(points, weights)
+        self.rows_ = np.arange(len(points))
         if weights is None:
             weights = np.ones(len(points))
         if not weights.all():
             kept = np.flatnonzero(weights)
             points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
+            self.rows_ = kept
         with as_data_errors(type(self).__name__):
             coordinates = Coordinates.of(points) if self.degree == 1 else None
         smoother = Smoother(kernel, points, targets, weights, coordinates)
@@ -234,10 +261,26 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         found = replace(smoother, kernel=kernel)
         self.__dict__.update(self._found(found, error * spread**2, n_iter))
         self.converged_ = n_iter < _MAX_ITER and not stopped
+        self._warn_of_copies(found)
         if n_iter >= _MAX_ITER:
             warn(
                 f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
                 "kernel fewer free parameters (mercer.Fixed), or start nearer.",
+                NumericalWarning,
+            )
+
+    def _warn_of_copies(self, smoother: Smoother) -> None:
+        """Say so if rows were predicted by copies of themselves, which know their noise."""
+        if len(np.unique(smoother.targets, axis=0)) == len(smoother.targets):
+            return
+        twins, copies = smoother.shares_of_copies()
+        # Rows that meet in x by chance differ in their targets, at least in some.
+        if copies > _COPIED and copies > _ALIKE * twins:
+            warn(
+                f"NadarayaWatson: rows that are left out are predicted by copies of themselves, "
+                f"which have {copies:.0%} of the weight, so that the bandwidth follows the noise; "
+                "pass each row once, with the number of its copies as sample_weight, or a "
+                "bandwidth of your own (bandwidth=None).",
                 NumericalWarning,
             )
 
