@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
+from mercer.gram import Gram
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
 from mercer.solvers.moments import FeatureRidge, Moments
@@ -130,11 +131,8 @@ def _refined(
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
-        left = task.targets - np.asarray(gram @ coefficients, dtype=np.float64)
-        mass = task.mass[:, None]
-        if task.fit_intercept:
-            left -= (mass * left).sum(axis=0) / mass.sum()
-        gradient = np.asarray(gram.T @ (mass * left)) - alpha * (penalty @ coefficients)
+        gradient = problem.moments.products - _normal(task, gram, problem.moments, coefficients)
+        gradient -= alpha * (penalty @ coefficients)
         size = float(np.linalg.norm(gradient)) / scale
         if size < least:
             best, least = coefficients, size
@@ -142,6 +140,19 @@ def _refined(
             break
         step = problem.apply(gradient, alpha)
     return best, problem.intercept(best), least
+
+
+def _normal(task: RidgeTask, gram: Gram, sums: Moments, coefficients: Array) -> Array:
+    """C'WC c, about the means if there is an intercept, from a pass over all pairs."""
+    if task.weights is None:
+        found: Array = np.asarray(gram.normal_matmat(coefficients), dtype=np.float64)
+    else:
+        inner = task.mass[:, None] * np.asarray(gram @ coefficients)
+        found = np.asarray(gram.T @ inner, dtype=np.float64)
+    if task.fit_intercept:
+        total = sums.features + sums.weight * sums.shift
+        found -= np.outer(total, total @ coefficients) / sums.weight
+    return found
 
 
 def _trace_error(task: RidgeTask, sums: Moments, basis: Array) -> float:
