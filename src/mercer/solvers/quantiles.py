@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import ValidityError
+from mercer.solvers.interior import Interior, Root
 from mercer.solvers.newton import State, rounding
 from mercer.solvers.ordered import Envelope, System
 
@@ -36,6 +38,12 @@ Array = NDArray[np.floating[Any]]
 
 _FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
 _STEPS = 100
+_PATIENCE = 150
+_INTERIOR_STEPS = 100
+_SHORT_STEP = 1e-2
+_CLOSE, _LAST = 1e-2, 1e-6
+_THIN = 0.5
+_EXCUSED = 100
 _IDLE_STEPS = 5
 _NEGLIGIBLE = 1e-6
 _VIOLATION = 1e-9
@@ -92,7 +100,7 @@ def minimise_in_order(
     point = problem.at(apart.scaled[:, order], apart.intercept[order])
     if problem.is_in_order(point):
         return
-    for state in _rounds(problem, point, tol, max_iter):
+    for state in _states(problem, point, tol, max_iter):
         yield replace(state, scaled=state.scaled[:, back], intercept=state.intercept[back])
 
 
@@ -135,21 +143,66 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
     return bool(np.any(rise < margin))
 
 
-def _rounds(problem: _Problem, point: _Point, tol: float, max_iter: int) -> Iterator[State]:
-    found, steps = _Certificate(problem, tol), 0
+def _states(problem: _Problem, point: _Point, tol: float, max_iter: int) -> Iterator[State]:
+    """One method, and where it does not prove its result, the other one."""
+    root = Root.of(problem.gram / problem.alpha)
+    found = _Certificate(problem, tol)
+    ways = [
+        _multipliers(problem, point, found, max_iter),
+        _interior(problem, root, found, max_iter),
+    ]
+    for way in reversed(ways) if root.rank <= _THIN * len(problem.gram) else ways:
+        yield from way
+        if found.converged:
+            return
+
+
+def _multipliers(
+    problem: _Problem, point: _Point, found: _Certificate, max_iter: int
+) -> Iterator[State]:
+    steps, most = 0, min(max_iter, _PATIENCE)
     gamma, centre = _FIRST * problem.scale, point.scaled
     while gamma >= _LEAST * problem.scale:
         view = _View(problem, centre, gamma)
         for _ in range(_STEPS):
             point, settled = view.step(point)
             steps += 1
-            if settled or steps >= max_iter:
+            if settled or steps >= most:
                 break
-            yield found.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
+            yield found.state(point)
         yield found.improved(point, view)
-        if found.converged or steps >= max_iter:
+        if found.converged or steps >= most:
             return
         centre, gamma = -view.at(point.residuals).slopes, _FALL * gamma
+
+
+def _interior(problem: _Problem, root: Root, found: _Certificate, max_iter: int) -> Iterator[State]:
+    way = Interior(
+        root.factor,
+        problem.targets,
+        problem.weights,
+        problem.levels,
+        problem.scale,
+        problem.fit_intercept,
+    )
+    idle, least = 0, max(_LAST * found.tol, _EPS)
+    for _ in range(min(max_iter, _INTERIOR_STEPS)):
+        try:
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                length = way.step()
+        except ValidityError:  # rounding has eaten the factor: this is as far as it leads
+            return
+        idle = idle + 1 if length < _SHORT_STEP else 0
+        point = problem.at(root.inverse @ way.coordinates, way.intercept)
+        if not np.isfinite(point.residuals).all():
+            return
+        if way.gap > _CLOSE * found.tol * way.objective:
+            yield found.state(point)
+            continue
+        # As the centre is as good as the solution, any width tells the kinds of entries.
+        yield found.improved(point, _View(problem, way.scaled, problem.scale))
+        if found.converged or idle >= _IDLE_STEPS or way.gap <= least * way.objective:
+            return
 
 
 @dataclass(frozen=True)
@@ -350,22 +403,27 @@ class _Certificate:
         self.converged = False
         self._objective, self._bound = np.inf, -np.inf
 
+    def state(self, point: _Point) -> State:
+        """The best functions, or where a search stands that has not led to any in order."""
+        return self.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
+
     def improved(self, point: _Point, view: _View) -> State:
         """The best functions after one more round."""
         exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
         slack = self.problem.margin_cost()
-        for candidate in (point, exact):
-            scaled, bound, size = self.problem.dual(candidate.scaled)
+        for candidate in (point.scaled, exact.scaled, view.centre):
+            scaled, bound, size = self.problem.dual(candidate)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
-            self._consider(candidate)
-            self._consider(self.problem.at(scaled, candidate.intercept))
+            self._consider(self.problem.at(scaled, point.intercept))
+        self._consider(point)
+        self._consider(exact)
         if self.best is None:  # nothing is in order yet
-            return State(point.scaled, point.intercept, np.inf, np.inf, False)
+            return self.state(point)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
         # Rounding is an excuse, as long as what was found is near the solution.
-        apart = self.problem.margin_cost(exact)
-        slack = max(slack, min(apart, np.sqrt(self.tol) * self._objective))
-        self.converged = bool(gap <= self.tol * self._objective + slack)
+        slack = max(slack, self.problem.margin_cost(exact))
+        allowed = min(self.tol * self._objective + slack, _EXCUSED * self.tol * self._objective)
+        self.converged = bool(gap <= allowed)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
