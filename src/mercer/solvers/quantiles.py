@@ -41,7 +41,7 @@ _STEPS = 100
 _PATIENCE = 150
 _INTERIOR_STEPS = 100
 _SHORT_STEP = 1e-2
-_CLOSE, _LAST = 1e-2, 1e-6
+_NEAR, _CLOSE, _LAST = 1e2, 1e-3, 1e-6
 _THIN = 0.5
 _EXCUSED = 100
 _IDLE_STEPS = 5
@@ -196,12 +196,14 @@ def _interior(problem: _Problem, root: Root, found: _Certificate, max_iter: int)
         point = problem.at(root.inverse @ way.coordinates, way.intercept)
         if not np.isfinite(point.residuals).all():
             return
-        if way.gap > _CLOSE * found.tol * way.objective:
-            yield found.state(point)
-            continue
-        # As the centre is as good as the solution, any width tells the kinds of entries.
-        yield found.improved(point, _View(problem, way.scaled, problem.scale))
-        if found.converged or idle >= _IDLE_STEPS or way.gap <= least * way.objective:
+        gap = way.gap / way.objective
+        if gap <= _NEAR * found.tol:  # from here on, rounding may make it worse
+            found.tried([point], [way.scaled])
+        if gap <= _CLOSE * found.tol and not found.converged:
+            # As the centre is as good as the solution, any width tells the kinds of entries.
+            found.improved(point, _View(problem, way.scaled, problem.scale))
+        yield found.state(point)
+        if (found.converged and gap <= _CLOSE * found.tol) or gap <= least or idle >= _IDLE_STEPS:
             return
 
 
@@ -255,7 +257,10 @@ class _Problem:
     # Order --------------------------------------------------------------------------------------
 
     def is_in_order(self, point: _Point) -> bool:
-        return bool(np.all(np.diff(point.residuals, axis=1) >= self._margin(point)))
+        apart = np.all(np.diff(point.residuals, axis=1) >= self._margin(point), axis=0)
+        columns = np.vstack([point.scaled, point.intercept])
+        same = np.all(columns[:, 1:] == columns[:, :-1], axis=0)
+        return bool(np.all(apart | same))
 
     def parted(self, point: _Point) -> _Point:
         """The functions moved apart, in order, by as much as they still cross."""
@@ -408,22 +413,26 @@ class _Certificate:
         return self.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
 
     def improved(self, point: _Point, view: _View) -> State:
-        """The best functions after one more round."""
+        """The best functions after one more round, which may have led to the kinds of entries."""
         exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
-        slack = self.problem.margin_cost()
-        for candidate in (point.scaled, exact.scaled, view.centre):
-            scaled, bound, size = self.problem.dual(candidate)
+        return self.tried([point, exact], [point.scaled, exact.scaled])
+
+    def tried(self, points: list[_Point], multipliers: list[Array]) -> State:
+        """The best functions after these, with lower bounds by coefficients that may be others."""
+        last, slack = points[-1], 0.0
+        for coefficients in multipliers:
+            scaled, bound, size = self.problem.dual(coefficients)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
-            self._consider(self.problem.at(scaled, point.intercept))
-        self._consider(point)
-        self._consider(exact)
+            self._consider(self.problem.at(scaled, last.intercept))
+        for point in points:
+            self._consider(point)
         if self.best is None:  # nothing is in order yet
-            return self.state(point)
+            return self.state(last)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
         # Rounding is an excuse, as long as what was found is near the solution.
-        slack = max(slack, self.problem.margin_cost(exact))
-        allowed = min(self.tol * self._objective + slack, _EXCUSED * self.tol * self._objective)
-        self.converged = bool(gap <= allowed)
+        enough, slack = self.tol * self._objective, max(slack, self.problem.margin_cost(last))
+        excuse = self.problem.margin_cost() + min(slack, _EXCUSED * enough)
+        self.converged = bool(gap <= enough + excuse)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
