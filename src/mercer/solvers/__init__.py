@@ -11,7 +11,7 @@ Solvers work on matrices and know nothing of kernels or estimators:
 - `quadrature`: probabilities, as means under Gaussians;
 - `newton`: smooth convex losses;
 - `smoothing`: losses with kinks, exactly, with a duality gap;
-- `quantiles`: several of these that must not cross;
+- `quantiles`: several of these that must not cross, with `crossing`, `ordered` and `interior`;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
 - `descent`: gradient descent, and the largest step that converges;
 - `local`: a constant or a line for each place, weighted by nearness.

@@ -18,7 +18,7 @@ else: neighbours alone see each other, which takes one factor for each function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,7 +265,7 @@ class _Equations:
         diagonal[:, 1:] += self.tie
         self._solve = _tridiagonal(basis, penalised[:, 0], diagonal, self.tie)
 
-    def direction(self, lacks: tuple[Array, Array, Array], wanted: list[Array]) -> _Iterate:
+    def direction(self, lacks: tuple[Array, Array, Array], wanted: Sequence[Array]) -> _Iterate:
         """The step that makes up for what is lacking and changes products as wanted."""
         (over, above), (under, below), (rise, pressure) = self.pairs
         force, gaps, rises = lacks

@@ -39,6 +39,9 @@ _STEPS = 300
 _REFINEMENTS = 3
 _NEGLIGIBLE = 1e-6
 _BISECTIONS = 60
+
+# Rounding excuses a gap of no more than this many times the tolerance.
+_EXCUSED = 100
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -341,10 +344,10 @@ class _Certificate:
         if self.best is None:  # no objective is a number
             return point.state()
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
-        self.converged = gap <= self.tol * self._objective + slack
-        if gap > before / 2 and gap <= np.sqrt(self.tol) * self._objective:
-            # No arithmetic may be able to tell it from the solution.
-            self.converged |= gap <= problem.rounding(self.best)
+        enough = self.tol * self._objective
+        if gap > before / 2:  # no arithmetic may be able to tell it from the solution
+            slack = max(slack, problem.rounding(self.best))
+        self.converged = bool(gap <= enough + min(slack, _EXCUSED * enough))
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
