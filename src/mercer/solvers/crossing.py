@@ -29,7 +29,8 @@ _EPS = float(np.finfo(np.float64).eps)
 # Functions that meet are kept this far apart, relative to the scale, lest rounding cross them.
 _MARGIN = 1e-12
 
-# Rounding excuses a gap of no more than this many times the tolerance.
+# Rounding excuses a gap of at most this many times the tolerance, or of one tolerance measured by
+# the loss of constant functions, which counts where the objective is next to nothing.
 _EXCUSED = 100
 
 
@@ -127,8 +128,7 @@ class Problem:
     def primal(self, point: Point) -> tuple[State, float]:
         """Functions with their loss and objective, infinite if they are not in order."""
         point = self.parted(point)
-        slopes = np.where(point.residuals > 0, 1 - self.levels, -self.levels)
-        loss = float(self.weights @ np.sum(slopes * point.residuals, axis=1))
+        loss = self._loss(point.residuals)
         objective = loss + float(np.sum(point.scaled * point.spread)) / 2
         # Where rows depend on each other, coefficients may be huge and their sums rounding alone.
         sizes = self.gram.diagonal() @ np.sum(point.scaled**2, axis=1) / self.alpha
@@ -136,6 +136,17 @@ class Problem:
         if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
             objective = np.inf
         return State(point.scaled, point.intercept, loss, np.inf, False), objective
+
+    @property
+    def null(self) -> float:
+        """The loss of constant functions: what there is to lose."""
+        k = len(self.levels)
+        constants = np.quantile(self.targets, self.levels) if self.fit_intercept else np.zeros(k)
+        return self._loss(constants - self.targets[:, None])
+
+    def _loss(self, residuals: Array) -> float:
+        slopes = np.where(residuals > 0, 1 - self.levels, -self.levels)
+        return float(self.weights @ np.sum(slopes * residuals, axis=1))
 
     def dual(self, scaled: Array) -> tuple[Array, float, float]:
         """Feasible coefficients near these, their lower bound of the objective, what it adds up.
@@ -214,7 +225,9 @@ class Certificate:
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
         # Rounding is an excuse, as long as what was found is near the solution.
         enough, slack = self.tol * self._objective, max(slack, self.problem.margin_cost(last))
-        excuse = self.problem.margin_cost() + min(slack, _EXCUSED * enough)
+        excuse = self.problem.margin_cost() + min(
+            slack, max(_EXCUSED * enough, self.tol * self.problem.null)
+        )
         self.converged = bool(gap <= enough + excuse)
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best

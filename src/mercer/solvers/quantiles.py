@@ -154,7 +154,10 @@ def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterat
         _interior(problem, root, found, max_iter),
     ]
     for way in reversed(ways) if root.rank <= _THIN * len(problem.gram) else ways:
-        yield from way
+        try:
+            yield from way
+        except ValidityError:  # rounding has eaten a factor: this is as far as it leads
+            yield found.state(point)
         if found.converged:
             return
 
@@ -189,11 +192,8 @@ def _interior(problem: Problem, root: Root, found: Certificate, max_iter: int) -
     )
     idle, least = 0, max(_LAST * found.tol, _EPS)
     for _ in range(min(max_iter, _INTERIOR_STEPS)):
-        try:
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                length = way.step()
-        except ValidityError:  # rounding has eaten the factor: this is as far as it leads
-            return
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            length = way.step()
         idle = idle + 1 if length < _SHORT_STEP else 0
         point = problem.at(root.inverse @ way.coordinates, way.intercept)
         if not np.isfinite(point.residuals).all():
