@@ -32,6 +32,7 @@ _MARGIN = 1e-12
 # Rounding excuses a gap of at most this many times the tolerance, or of one tolerance measured by
 # the loss of constant functions, which counts where the objective is next to nothing.
 _EXCUSED = 100
+_WORTHWHILE = 0.1
 
 
 @dataclass(frozen=True)
@@ -218,8 +219,8 @@ class Certificate:
             scaled, bound, size = self.problem.dual(coefficients)
             self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
             self._consider(self.problem.at(scaled, last.intercept))
-        for point in points:
-            self._consider(point)
+        for point in points:  # feasible ones are preferred, whose coefficients prove themselves
+            self._consider(point, _WORTHWHILE * self.tol)
         if self.best is None:  # nothing is in order yet
             return self.state(last)
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
@@ -232,9 +233,9 @@ class Certificate:
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
-    def _consider(self, point: Point) -> None:
+    def _consider(self, point: Point, gain: float = 0.0) -> None:
         state, objective = self.problem.primal(point)
-        if objective < self._objective:
+        if objective < self._objective - gain * objective:
             self.best, self._objective = state, objective
 
 
