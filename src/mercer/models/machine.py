@@ -264,7 +264,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         remedy = f"scale the data, or raise alpha, tol or max_iter ({self.max_iter})"
         if self.n_iter_ < self.max_iter:
             remedy = (
-                "no step leads closer, because of rounding: scale the data, or raise alpha or tol"
+                "no step leads closer, most likely because of rounding: scale the data, or raise "
+                "alpha or tol"
             )
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
