@@ -20,6 +20,7 @@ from sklearn.linear_model import (
     QuantileRegressor,
     Ridge,
 )
+from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -200,6 +201,13 @@ def test_engels_median_regression() -> None:
     found = linprog(np.r_[np.zeros(4), np.full(2 * n, 0.5)], A_eq=design, b_eq=food)
     assert one - intercept == pytest.approx(found.x[2] - found.x[3], rel=1e-9)
     assert intercept == pytest.approx(found.x[0] - found.x[1], rel=1e-7)
+
+
+@pytest.mark.parametrize("labels", [BINARY, THREE])
+def test_the_multinomial_loss_is_the_logistic_one(labels: Any) -> None:
+    model = mc.KernelMachineClassifier(RBF, loss=losses.Multinomial(), alpha=0.3).fit(X, labels)
+    other = mc.KernelLogisticRegression(RBF, alpha=0.3).fit(X, labels)
+    np.testing.assert_array_equal(model.predict_proba(Z), other.predict_proba(Z))
 
 
 # Optimality ---------------------------------------------------------------------------------------
@@ -400,6 +408,24 @@ def test_without_an_intercept_quantiles_keep_their_order_up_to_rounding() -> Non
     ).fit(X, Y)
     assert model.converged_
     assert np.diff(model.predict(X), axis=1).min() >= -1e-9 * Y.std()
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_the_score_of_quantiles_is_the_share_of_the_pinball_loss(weights: Array | None) -> None:
+    shares = [
+        mc.KernelQuantileRegressor(RBF, quantile=q).fit(X, Y).score(X, Y, weights)
+        for q in (0.2, 0.9)
+    ]
+    for q, share in zip((0.2, 0.9), shares, strict=True):
+        model = mc.KernelMachineRegressor(RBF, loss=losses.Pinball(quantile=q)).fit(X, Y)
+        expected = d2_pinball_score(Y, model.predict(X), alpha=q, sample_weight=weights)
+        assert share == model.score(X, Y, weights) == pytest.approx(expected)
+    both = mc.KernelQuantileRegressor(RBF, quantile=[0.2, 0.9]).fit(X, Y)
+    assert both.score(X, Y, weights) == pytest.approx(np.mean(shares), rel=1e-6)
+    other = mc.KernelHuberRegressor(RBF).fit(X, Y)
+    assert other.score(X, Y, weights) == pytest.approx(
+        r2_score(Y, other.predict(X), sample_weight=weights)
+    )
 
 
 def test_several_quantiles_have_a_score_and_one_in_a_list_a_column() -> None:
@@ -763,6 +789,23 @@ def test_a_kernel_far_too_large_for_its_alpha_is_announced() -> None:
         with pytest.warns(NumericalWarning, match="scale the data"):
             model.fit(1e8 * X, Y)
         assert not model.converged_
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "exponential"])
+def test_a_function_that_is_zero_is_no_reason_for_alarm(loss: str) -> None:
+    model = mc.KernelMachineClassifier(mc.RBF(length_scale=1.0), loss=loss)
+    model.fit(np.ones((10, 1)), [0, 1] * 5)
+    assert model.converged_
+    np.testing.assert_allclose(model.decision_function(np.ones((1, 1))), 0, atol=1e-12)
+
+
+def test_advice_after_rounding_is_not_to_go_on() -> None:
+    model = mc.KernelHuberRegressor(RBF, tol=1e-20)
+    with pytest.warns(NumericalWarning, match="rounding: scale the data, or raise alpha or tol"):
+        model.fit(X, Y)
+    assert model.n_iter_ < 20
+    with pytest.warns(NumericalWarning, match=r"raise alpha, tol or max_iter \(1\)"):
+        model.set_params(max_iter=1).fit(X, Y)
 
 
 class StopAfter:

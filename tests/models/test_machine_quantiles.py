@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import mercer as mc
 from mercer.exceptions import NumericalWarning
-from mercer.solvers import quantiles, smoothing
+from mercer.solvers import interior, quantiles, smoothing
 
 Array = NDArray[np.floating[Any]]
 
@@ -176,13 +176,111 @@ def test_the_joint_fit_takes_few_steps() -> None:
         assert 0 < model.n_iter_ - sum(apart) <= 60
 
 
+# Hard cases ---------------------------------------------------------------------------------------
+
+
+def smooth_kernel(n: int = 200) -> tuple[Array, Array, Any]:
+    """Noise and a kernel that follows it: everything crosses; of 200 eigenvalues 60 count."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=(n, 1))
+    return x, rng.normal(size=n), mc.RBF(length_scale=0.05)
+
+
+def joint_steps(model: Any, kernel: Any, x: Array, y: Array, weights: Array | None) -> int:
+    alone = [
+        mc.KernelQuantileRegressor(kernel, quantile=level, alpha=model.alpha)
+        .fit(x, y, sample_weight=weights)
+        .n_iter_
+        for level in model.loss_.levels
+    ]
+    return int(model.n_iter_ - sum(alone))
+
+
+@pytest.mark.parametrize("case", ["ties", "classes", "nine", "nineteen", "weights"])
+def test_ties_weights_and_many_quantiles_take_few_steps(case: str) -> None:
+    """What costs time is the number of steps: an interior-point method is as fast as ever."""
+    x, y, kernel = smooth_kernel()
+    levels = {"nine": np.arange(1, 10) / 10, "nineteen": np.arange(1, 20) / 20}.get(case, LEVELS)
+    y = {"ties": y.round(1), "classes": (y > 0).astype(float)}.get(case, y)
+    weights = (
+        10.0 ** np.random.default_rng(2).integers(-2, 3, size=200) if case == "weights" else None
+    )
+    model = mc.KernelQuantileRegressor(kernel, quantile=levels, alpha=1e-2)
+    model.fit(x, y, sample_weight=weights)
+    assert model.converged_
+    f = model._function_values(x)
+    assert np.all(np.diff(f, axis=1) >= 0)
+    assert np.any(np.diff(f, axis=1) < 1e-8)
+    assert 0 < joint_steps(model, kernel, x, y, weights) <= 40
+    # Both sides of the gap, by definition; of coefficients the kernel sees a part, and where the
+    # weights differ those that it sees best need not be a bound.
+    w = np.ones(200) if weights is None else weights
+    r, a, K = y[:, None] - f, model.dual_coef_, kernel(x)
+    energy = model.alpha * np.sum(a * (K @ a))
+    primal = w @ np.maximum(levels * r, (levels - 1) * r).sum(axis=1) + energy / 2
+    bound = model.alpha * float(y @ a.sum(axis=1)) - energy / 2
+    assert model.dual_gap_ <= 1e-8 * primal
+    assert primal == pytest.approx(bound, rel=1e-6) or weights is not None
+
+
+def test_weights_of_all_sizes_end_soon_and_in_order() -> None:
+    x, y, kernel = smooth_kernel()
+    weights = 10.0 ** np.random.default_rng(2).integers(-6, 7, size=200)
+    model = mc.KernelQuantileRegressor(kernel, quantile=LEVELS, alpha=1e-3)
+    with pytest.warns(NumericalWarning, match="duality gap.*rounding"):
+        model.fit(x, y, sample_weight=weights)
+    assert not model.converged_
+    assert model.n_iter_ < 600
+    f = model._function_values(x)
+    assert np.all(np.diff(f, axis=1) >= 0)
+    r = y[:, None] - f
+    loss = weights @ np.maximum(LEVELS * r, (LEVELS - 1) * r).sum(axis=1)
+    assert model.dual_gap_ < 1e-2 * loss
+
+
+def objective(model: Any, x: Array, y: Array) -> float:
+    levels, a = model.loss_.levels, model.dual_coef_
+    r = y[:, None] - model._function_values(x).reshape(len(y), -1)
+    norm = float(np.sum(a * (model.kernel_(x) @ a)))
+    return float(np.maximum(levels * r, (levels - 1) * r).sum()) + model.alpha / 2 * norm
+
+
+@pytest.mark.parametrize("quantile", [0.3, LEVELS])
+def test_a_gap_beyond_what_rounding_excuses_is_announced(quantile: Any) -> None:
+    x, y, _ = smooth_kernel()
+    model = mc.KernelQuantileRegressor(mc.RBF(length_scale=0.5), quantile=quantile, alpha=1e-13)
+    with pytest.warns(NumericalWarning, match="duality gap"):
+        model.fit(x, y)
+    assert not model.converged_
+
+
+@pytest.mark.parametrize("quantile", [0.3, LEVELS])
+@pytest.mark.parametrize(("alpha", "shift"), [(1e-2, 0.0), (1e-8, 0.0), (1e-2, 1e9), (1.0, 1e6)])
+def test_rounding_excuses_a_hundred_tolerances_at_most(
+    quantile: Any, alpha: float, shift: float
+) -> None:
+    x, y, kernel = smooth_kernel()
+    model = mc.KernelQuantileRegressor(kernel, quantile=quantile, alpha=alpha).fit(x, y + shift)
+    assert model.converged_
+    assert model.dual_gap_ <= 1.01e-6 * objective(model, x, y + shift)
+
+
+def test_no_arithmetic_is_a_stop_not_a_crash() -> None:
+    x, y, _ = smooth_kernel(60)
+    model = mc.KernelQuantileRegressor(mc.RBF(length_scale=0.5), quantile=LEVELS, alpha=1e-12)
+    with pytest.warns(NumericalWarning):
+        model.fit(x, 1e-9 * y)
+    assert np.all(np.isfinite(model.predict(x)))
+
+
 # Stopped fits -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("steps", [1, 10, 50, 98, 102])
 @pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("columns", [1, 3])  # few eigenvalues, many eigenvalues
 def test_an_interrupt_leaves_quantiles_in_order(
-    steps: int, fit_intercept: bool, monkeypatch: pytest.MonkeyPatch
+    steps: int, fit_intercept: bool, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = []
 
@@ -195,9 +293,9 @@ def test_an_interrupt_leaves_quantiles_in_order(
 
         return step
 
-    for owner in (smoothing._Problem, quantiles._View):
+    for owner in (smoothing._Problem, quantiles._View, interior.Interior):
         monkeypatch.setattr(owner, "step", interrupted(owner.step))
-    x, y = noisy(150, 3)
+    x, y = noisy(150, columns)
     levels = LEVELS[::-1]
     model = mc.KernelQuantileRegressor(quantile=levels, alpha=0.02, fit_intercept=fit_intercept)
     with pytest.raises(KeyboardInterrupt):

@@ -261,10 +261,15 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _warn_of_short_fit(self) -> None:
         what = "norm of the gradient" if self.loss_.smooth else "duality gap"
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
+        remedy = f"scale the data, or raise alpha, tol or max_iter ({self.max_iter})"
+        if self.n_iter_ < self.max_iter:
+            remedy = (
+                "no step leads closer, most likely because of rounding: scale the data, or raise "
+                "alpha or tol"
+            )
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
-            f"{error:.3g}, more than tol = {self.tol:g} allows; scale the data, or "
-            f"raise alpha, tol or max_iter ({self.max_iter}).",
+            f"{error:.3g}, more than tol = {self.tol:g} allows; {remedy}.",
             NumericalWarning,
         )
 

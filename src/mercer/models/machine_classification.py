@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
-from mercer.losses import ClassificationLoss, Logistic, Loss
+from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial
 from mercer.models.base import require_two_classes
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
@@ -64,7 +64,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     loss : Loss or str, default="logistic"
         A loss for classes of `mercer.losses`, or one of your own, a class that derives from
         ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
-        "exponential" stand for the losses.
+        "exponential" stand for the losses. ``mercer.losses.Multinomial()`` is another word for
+        "logistic", which is what it is for several classes.
     alpha : float, default=1.0
         Positive weight of the penalty; for the logistic and the hinge loss, 1 / C.
     fit_intercept : bool, default=True
@@ -104,8 +105,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
-        kinks.
+        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
+        function's values can account for is excused, up to a hundred times that, or up to `tol`
+        times the loss of a constant function. Only for losses with kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -215,6 +217,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             return np.column_stack([log_expit(-odds), log_expit(odds)])
         # One class against the rest: of these probabilities, shares of their sum.
         return np.asarray(log_softmax(log_expit(odds), axis=1))
+
+    def _named(self, loss: object) -> Loss:
+        named = super()._named(loss)
+        return Logistic() if isinstance(named, Multinomial) else named
 
     @property
     def _has_columns(self) -> bool:

@@ -78,8 +78,9 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         converged at `tol` times the norms of its two terms. Only for smooth losses.
     dual_gap_ : float
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
-        its minimum, in its own units; converged at `tol` times the objective. Only for losses with
-        kinks.
+        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
+        function's values can account for is excused, up to a hundred times that, or up to `tol`
+        times the loss of a constant function. Only for losses with kinks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -95,7 +96,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     -----
     Smooth losses are minimised by Newton's method. Losses with kinks are smoothed, solved for a
     width that falls until it is known which points sit at a kink, and then exactly. Several
-    quantiles are fitted alone and, if they cross, together by the method of multipliers.
+    quantiles are fitted alone and, if they cross, together by the method of multipliers or by an
+    interior-point method, whichever suits the eigenvalues of the Gram matrix.
 
     References
     ----------
@@ -156,7 +158,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         return self.loss_.mean(values)
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The coefficient of determination; for several quantiles, their mean share of loss.
+        """The share of variance, or for quantiles of the pinball loss, that is explained.
+
+        For the pinball loss it is `sklearn.metrics.d2_pinball_score` at the quantile, averaged over
+        several; for every other loss the coefficient of determination.
 
         Parameters
         ----------
@@ -170,16 +175,15 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         Returns
         -------
         float
-            1 for perfect predictions, 0 for those of the best constant. Of a quantile, the share of
-            its pinball loss that is explained.
+            1 for perfect predictions, 0 for those of the best constant.
         """
-        if not self._has_columns:
+        if not isinstance(self.loss_, Pinball):
             return float(super().score(X, y, sample_weight))
-        assert isinstance(self.loss_, Pinball)
-        columns = zip(self.loss_.levels, self.predict(X).T, strict=True)
+        predicted = self.predict(X)
+        columns = predicted.reshape(len(predicted), -1).T
         scores = [
-            d2_pinball_score(y, predicted, alpha=level, sample_weight=sample_weight)
-            for level, predicted in columns
+            d2_pinball_score(y, column, alpha=level, sample_weight=sample_weight)
+            for level, column in zip(self.loss_.levels, columns, strict=True)
         ]
         return float(np.mean(scores))
 

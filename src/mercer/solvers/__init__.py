@@ -20,7 +20,7 @@ nothing of kernels or estimators:
 - `quadrature`: probabilities, as means under Gaussians;
 - `newton`: smooth convex losses;
 - `smoothing`: losses with kinks, exactly, with a duality gap;
-- `quantiles`: several of these that must not cross;
+- `quantiles`: several of these that must not cross, with `crossing`, `ordered` and `interior`;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;
 - `refined`: ridge on features, in float32 first and then to the accuracy of float64;
 - `descent`: gradient descent, and the largest step that converges;

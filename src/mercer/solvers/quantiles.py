@@ -16,19 +16,26 @@ functions do not see each other, which leaves a factor for each function and one
 pairs, which are few. When entries have the kind that they have in the solution, gamma = 0 in the
 same equations gives it exactly, and the gap between both sides above proves it.
 
+Ties, weights of many sizes and many quantiles make these rounds long. They do not matter to an
+interior-point method (see `mercer.solvers.interior`), whose steps cost as much as the matrix has
+eigenvalues. So where these are few it comes first, and else where the rounds do not end soon.
+
 .. [1] R. T. Rockafellar (1976). Augmented Lagrangians and applications of the proximal point
    algorithm in convex programming. Mathematics of Operations Research 1(2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import ValidityError
+from mercer.solvers.crossing import Certificate, Point, Problem, length_along
+from mercer.solvers.interior import Interior, Root
 from mercer.solvers.newton import State, rounding
 from mercer.solvers.ordered import Envelope, System
 
@@ -36,16 +43,19 @@ Array = NDArray[np.floating[Any]]
 
 _FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
 _STEPS = 100
+
+# The method of multipliers gets so many steps in all, the interior-point method so many.
+_PATIENCE, _INTERIOR_STEPS = 150, 100
+
+# Where the matrix has so few eigenvalues, in parts of its rows, the latter is the faster one.
+_THIN = 0.5
+
+# In tolerances: a gap worth proving, a gap to stop at once it is proved, and one to stop at anyway.
+_NEAR, _CLOSE, _LAST = 1e2, 1e-3, 1e-6
+_SHORT_STEP = 1e-2
 _IDLE_STEPS = 5
 _NEGLIGIBLE = 1e-6
-_VIOLATION = 1e-9
-_BISECTIONS = 60
-_RESOLUTION = 1e-3
-_RIDGE = 1e-10
 _EPS = float(np.finfo(np.float64).eps)
-
-# Functions that meet are kept this far apart, relative to the scale, lest rounding cross them.
-_MARGIN = 1e-12
 
 
 def minimise_in_order(
@@ -88,11 +98,11 @@ def minimise_in_order(
     """
     order = np.argsort(levels)
     back = np.argsort(order)
-    problem = _Problem(gram, targets, weights, levels[order], alpha, fit_intercept)
+    problem = Problem(gram, targets, weights, levels[order], alpha, fit_intercept)
     point = problem.at(apart.scaled[:, order], apart.intercept[order])
     if problem.is_in_order(point):
         return
-    for state in _rounds(problem, point, tol, max_iter):
+    for state in _states(problem, point, tol, max_iter):
         yield replace(state, scaled=state.scaled[:, back], intercept=state.intercept[back])
 
 
@@ -135,166 +145,87 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
     return bool(np.any(rise < margin))
 
 
-def _rounds(problem: _Problem, point: _Point, tol: float, max_iter: int) -> Iterator[State]:
-    found, steps = _Certificate(problem, tol), 0
+def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterator[State]:
+    """One method, and where it does not prove its result, the other one."""
+    root = Root.of(problem.gram / problem.alpha)
+    found = Certificate(problem, tol)
+    ways = [
+        _multipliers(problem, point, found, max_iter),
+        _interior(problem, root, found, max_iter),
+    ]
+    for way in reversed(ways) if root.rank <= _THIN * len(problem.gram) else ways:
+        try:
+            yield from way
+        except ValidityError:  # rounding has eaten a factor: this is as far as it leads
+            yield found.state(point)
+        if found.converged:
+            return
+
+
+def _multipliers(
+    problem: Problem, point: Point, found: Certificate, max_iter: int
+) -> Iterator[State]:
+    steps, most = 0, min(max_iter, _PATIENCE)
     gamma, centre = _FIRST * problem.scale, point.scaled
     while gamma >= _LEAST * problem.scale:
         view = _View(problem, centre, gamma)
         for _ in range(_STEPS):
             point, settled = view.step(point)
             steps += 1
-            if settled or steps >= max_iter:
+            if settled or steps >= most:
                 break
-            yield found.best or State(point.scaled, point.intercept, np.inf, np.inf, False)
-        yield found.improved(point, view)
-        if found.converged or steps >= max_iter:
+            yield found.state(point)
+        yield _improved(found, point, view)
+        if found.converged or steps >= most:
             return
         centre, gamma = -view.at(point.residuals).slopes, _FALL * gamma
 
 
-@dataclass(frozen=True)
-class _Point:
-    """Coefficients and intercepts, G T, and the residuals F - y."""
+def _interior(problem: Problem, root: Root, found: Certificate, max_iter: int) -> Iterator[State]:
+    way = Interior(
+        root.factor,
+        problem.targets,
+        problem.weights,
+        problem.levels,
+        problem.scale,
+        problem.fit_intercept,
+    )
+    idle, least = 0, max(_LAST * found.tol, _EPS)
+    for _ in range(min(max_iter, _INTERIOR_STEPS)):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            length = way.step()
+        idle = idle + 1 if length < _SHORT_STEP else 0
+        point = problem.at(root.inverse @ way.coordinates, way.intercept)
+        if not np.isfinite(point.residuals).all():
+            return
+        gap = way.gap / way.objective
+        if gap <= _NEAR * found.tol:  # from here on, rounding may make it worse
+            found.tried([point], [way.scaled])
+        if gap <= _CLOSE * found.tol and not found.converged:
+            # As the centre is as good as the solution, any width tells the kinds of entries.
+            _improved(found, point, _View(problem, way.scaled, problem.scale))
+        yield found.state(point)
+        if (found.converged and gap <= _CLOSE * found.tol) or gap <= least or idle >= _IDLE_STEPS:
+            return
 
-    scaled: Array
-    intercept: Array
-    spread: Array
-    residuals: Array
 
-    def moved(self, intercept: Array) -> _Point:
-        """The same functions, with other intercepts."""
-        change = intercept - self.intercept
-        return _Point(self.scaled, intercept, self.spread, self.residuals + change)
-
-    def towards(self, other: _Point, length: float) -> _Point:
-        """A point between this and another one."""
-        return _Point(
-            self.scaled + length * (other.scaled - self.scaled),
-            self.intercept + length * (other.intercept - self.intercept),
-            self.spread + length * (other.spread - self.spread),
-            self.residuals + length * (other.residuals - self.residuals),
-        )
-
-
-class _Problem:
-    def __init__(
-        self,
-        gram: Array,
-        targets: Array,
-        weights: Array,
-        levels: Array,
-        alpha: float,
-        fit_intercept: bool,
-    ) -> None:
-        self.gram, self.targets, self.weights, self.levels = gram, targets, weights, levels
-        self.alpha, self.fit_intercept = alpha, fit_intercept
-        # With an intercept, any constant may be added to the kernel; this one keeps a small system
-        # regular whose rows differ by nothing but the intercept.
-        mean = float(np.mean(gram.diagonal())) / alpha
-        self.constant = (mean or 1.0) if fit_intercept else 0.0
-        spread = float(np.abs(targets - np.median(targets)).mean())
-        self.scale = spread or float(np.abs(targets).max()) or 1.0
-
-    def at(self, scaled: Array, intercept: Array) -> _Point:
-        spread = self.gram @ scaled / self.alpha
-        return _Point(scaled, intercept, spread, spread + intercept - self.targets[:, None])
-
-    # Order --------------------------------------------------------------------------------------
-
-    def is_in_order(self, point: _Point) -> bool:
-        return bool(np.all(np.diff(point.residuals, axis=1) >= self._margin(point)))
-
-    def parted(self, point: _Point) -> _Point:
-        """The functions moved apart, in order, by as much as they still cross."""
-        if not self.fit_intercept:
-            return point
-        margin = self._margin(point)
-        crossing = -np.diff(point.residuals, axis=1).min(axis=0)
-        steps = np.where(crossing > -margin, crossing + margin, 0.0)
-        offsets = np.concatenate([[0.0], np.cumsum(steps)])
-        return point.moved(point.intercept + offsets - offsets.mean())
-
-    def _margin(self, point: _Point) -> float:
-        """How far apart functions have to be lest rounding cross them."""
-        values = point.spread + point.intercept
-        lost = rounding(self.gram, point.scaled / self.alpha, values)
-        return _MARGIN * self.scale + 16 * float(lost.max())
-
-    # Both sides of the gap ----------------------------------------------------------------------
-
-    def primal(self, point: _Point) -> tuple[State, float]:
-        """Functions with their loss and objective, infinite if they are not in order."""
-        point = self.parted(point)
-        slopes = np.where(point.residuals > 0, 1 - self.levels, -self.levels)
-        loss = float(self.weights @ np.sum(slopes * point.residuals, axis=1))
-        objective = loss + float(np.sum(point.scaled * point.spread)) / 2
-        # Where rows depend on each other, coefficients may be huge and their sums rounding alone.
-        sizes = self.gram.diagonal() @ np.sum(point.scaled**2, axis=1) / self.alpha
-        objective += _EPS * float(sizes)
-        if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
-            objective = np.inf
-        return State(point.scaled, point.intercept, loss, np.inf, False), objective
-
-    def dual(self, scaled: Array) -> tuple[Array, float, float]:
-        """Feasible coefficients near these, their lower bound of the objective, what it adds up.
-
-        The projection on what is feasible is the derivative of the envelope of width 1 at y = 0.
-        """
-        shares = -scaled / self.weights[:, None]
-        if self.fit_intercept:
-            shares = shares + self.balance(shares, 1.0)
-        scaled = -self.envelope(shares, 1.0).slopes
-        energy = float(np.sum(scaled * (self.gram @ scaled))) / self.alpha
-        bound = float(self.targets @ scaled.sum(axis=1)) - energy / 2
-        size = float(np.abs(self.targets) @ np.abs(scaled).sum(axis=1))
-        total = float(np.linalg.norm(scaled.sum(axis=0))) if self.fit_intercept else 0.0
-        return scaled, -np.inf if total > 100 * _EPS * np.abs(scaled).sum() else bound, size
-
-    def margin_cost(self, point: _Point | None = None) -> float:
-        """What it may cost to keep functions apart, at a point also by its rounding."""
-        margin = _MARGIN * self.scale if point is None else self._margin(point)
-        return len(self.levels) * margin * float(self.weights.sum())
-
-    def envelope(self, residuals: Array, gamma: float) -> Envelope:
-        return Envelope(residuals, self.weights, self.levels, gamma)
-
-    def balance(self, residuals: Array, gamma: float) -> Array:
-        """What to add to residuals so that the slopes of each function sum to zero."""
-        shift = np.zeros(residuals.shape[1])
-        total, least, idle = float(self.weights.sum()), np.inf, 0
-        for _ in range(_STEPS):
-            here = self.envelope(residuals + shift, gamma)
-            gradient = here.slopes.sum(axis=0)
-            size = float(np.abs(gradient).max())
-            idle = 0 if size < least / 2 else idle + 1
-            if size <= 4 * _EPS * total or idle >= _IDLE_STEPS:  # as small as rounding lets it be
-                break
-            least = min(least, size)
-            curvature = here.curvature()
-            curvature.flat[:: len(curvature) + 1] += _RIDGE * total / gamma
-            change = -np.linalg.solve(curvature, gradient)
-            shift = shift + self._balancing(residuals + shift, change, gamma) * change
-        return shift
-
-    def _balancing(self, residuals: Array, change: Array, gamma: float) -> float:
-        def slope(length: float) -> float:
-            slopes = self.envelope(residuals + length * change, gamma).slopes
-            return float(slopes.sum(axis=0) @ change)
-
-        return _length(slope)
+def _improved(found: Certificate, point: Point, view: _View) -> State:
+    """The best functions after one more round, which may have led to the kinds of entries."""
+    exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
+    return found.tried([point, exact], [point.scaled, exact.scaled])
 
 
 class _View:
     """The smoothed problem of one round."""
 
-    def __init__(self, problem: _Problem, centre: Array, gamma: float) -> None:
+    def __init__(self, problem: Problem, centre: Array, gamma: float) -> None:
         self.problem, self.centre, self.gamma = problem, centre, gamma
 
     def at(self, residuals: Array) -> Envelope:
         moved = self.gamma * self.centre / self.problem.weights[:, None]
         return self.problem.envelope(residuals - moved, self.gamma)
 
-    def step(self, point: _Point) -> tuple[_Point, bool]:
+    def step(self, point: Point) -> tuple[Point, bool]:
         """One Newton step; True if it has led to the minimum."""
         here = self.at(point.residuals)
         if self.problem.fit_intercept and not here.free.any(axis=0).all():
@@ -311,7 +242,7 @@ class _View:
             slopes = self.at(point.residuals + length * change).slopes
             return float(np.sum(slopes * change)) + linear + length * quadratic
 
-        length = _length(slope)
+        length = length_along(slope)
         moved = point.towards(new, length)
         same = length == 1.0 and here.same_kinds(self.at(moved.residuals))
         # What is left to gain is little beside what this round is away from the next.
@@ -320,7 +251,7 @@ class _View:
         little = _NEGLIGIBLE * self.gamma / 2 * float(np.sum(away)) + 10 * lost
         return moved, same or -slope(0.0) <= little
 
-    def landed(self, here: Envelope, intercept: Array, gamma: float) -> _Point:
+    def landed(self, here: Envelope, intercept: Array, gamma: float) -> Point:
         """The solution, if all entries keep their kind: F + gamma (T - C) / w is y where free."""
         problem = self.problem
         system = System(problem.gram, problem.alpha, problem.constant, here)
@@ -339,50 +270,3 @@ class _View:
             shift = np.linalg.lstsq(sees.T @ borders, missing, rcond=1e-13)[0]
             found, intercept = found - borders @ shift, intercept + shift
         return problem.at(known + system.scattered(found), intercept)
-
-
-class _Certificate:
-    """The best functions and the best lower bound seen so far, and the gap between them."""
-
-    def __init__(self, problem: _Problem, tol: float) -> None:
-        self.problem, self.tol = problem, tol
-        self.best: State | None = None
-        self.converged = False
-        self._objective, self._bound = np.inf, -np.inf
-
-    def improved(self, point: _Point, view: _View) -> State:
-        """The best functions after one more round."""
-        exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
-        slack = self.problem.margin_cost()
-        for candidate in (point, exact):
-            scaled, bound, size = self.problem.dual(candidate.scaled)
-            self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * size)
-            self._consider(candidate)
-            self._consider(self.problem.at(scaled, candidate.intercept))
-        if self.best is None:  # nothing is in order yet
-            return State(point.scaled, point.intercept, np.inf, np.inf, False)
-        gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
-        # Rounding is an excuse, as long as what was found is near the solution.
-        apart = self.problem.margin_cost(exact)
-        slack = max(slack, min(apart, np.sqrt(self.tol) * self._objective))
-        self.converged = bool(gap <= self.tol * self._objective + slack)
-        self.best = replace(self.best, error=gap, converged=self.converged)
-        return self.best
-
-    def _consider(self, point: _Point) -> None:
-        state, objective = self.problem.primal(point)
-        if objective < self._objective:
-            self.best, self._objective = state, objective
-
-
-def _length(slope: Callable[[float], float]) -> float:
-    """How far to go: to the minimum along a line, at most the whole way."""
-    if slope(1.0) <= _RESOLUTION * abs(slope(0.0)):
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
-        if high - low <= _RESOLUTION * high:
-            break
-    return (low + high) / 2

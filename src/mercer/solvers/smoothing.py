@@ -39,6 +39,10 @@ _STEPS = 300
 _REFINEMENTS = 3
 _NEGLIGIBLE = 1e-6
 _BISECTIONS = 60
+
+# Rounding excuses a gap of at most this many times the tolerance, or of one tolerance measured by
+# the loss of a constant function, which counts where the objective is next to nothing.
+_EXCUSED = 100
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -165,6 +169,13 @@ class _Problem:
         locations = self.terms.location
         spread = float(np.abs(locations - np.median(locations)).mean())
         return spread or float(np.abs(locations).max()) or 1.0
+
+    @property
+    def null(self) -> float:
+        """The loss of a constant function: what there is to lose."""
+        locations = self.terms.location
+        middle = float(np.median(locations)) if self.fit_intercept else 0.0
+        return self.terms.loss(middle - locations)
 
     def spread(self, scaled: Array) -> Array:
         return self.gram @ scaled / self.alpha
@@ -341,10 +352,12 @@ class _Certificate:
         if self.best is None:  # no objective is a number
             return point.state()
         gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
-        self.converged = gap <= self.tol * self._objective + slack
-        if gap > before / 2 and gap <= np.sqrt(self.tol) * self._objective:
-            # No arithmetic may be able to tell it from the solution.
-            self.converged |= gap <= problem.rounding(self.best)
+        enough = self.tol * self._objective
+        if gap > before / 2:  # no arithmetic may be able to tell it from the solution
+            slack = max(slack, problem.rounding(self.best))
+        self.converged = bool(
+            gap <= enough + min(slack, max(_EXCUSED * enough, self.tol * problem.null))
+        )
         self.best = replace(self.best, error=gap, converged=self.converged)
         return self.best
 
