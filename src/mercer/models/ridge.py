@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -18,20 +17,18 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
-from mercer.models.regression import KernelRegressor
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
+from mercer.models.ridge_diagnostics import RidgeDiagnostics
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
-    LeaveOneOut,
     RidgeAnswer,
     RidgeProblem,
     RidgeTask,
     Solution,
     Spectral,
     auto,
-    spectral,
 )
 from mercer.solvers.factor import RIDGE
 
@@ -55,7 +52,7 @@ class _Fit:
     rank: int | None = None
 
 
-class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
+class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -256,69 +253,6 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
             points=other.points_,
         )
 
-    # Diagnostics, computed when asked for ---------------------------------------------------------
-
-    @cached_property
-    def loo_residuals_(self) -> Array:
-        """Leave-one-out residuals."""
-        return self._shaped(self._leave_one_out.residuals)
-
-    @cached_property
-    def effective_dof_(self) -> float:
-        """Effective degrees of freedom."""
-        return self._leave_one_out.effective_dof
-
-    @cached_property
-    def shrinkage_(self) -> Array:
-        """Shrinkage s / (s + alpha) for each eigenvalue s, descending."""
-        return spectral.shrinkage(self._eigenvalues, self.alpha_)
-
-    def dof_path(self, alphas: ArrayLike) -> Array:
-        """Effective degrees of freedom of the fitted problem at other alphas.
-
-        Parameters
-        ----------
-        alphas : array-like of shape (n_alphas,)
-            Weights of the squared norm.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            [1 +] sum of s / (s + alpha).
-        """
-        grid = checked_alphas(alphas)
-        return spectral.degrees_of_freedom(self._eigenvalues, grid, self._settings[0])
-
-    def loo_path(self, alphas: ArrayLike) -> Array:
-        """Mean squared leave-one-out errors of the fitted problem at other alphas.
-
-        Parameters
-        ----------
-        alphas : array-like of shape (n_alphas,)
-            Weights of the squared norm.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            Weighted means over rows, averaged over targets.
-        """
-        return self._error_path(alphas, "loo")
-
-    def gcv_path(self, alphas: ArrayLike) -> Array:
-        """Generalised cross-validation errors of the fitted problem at other alphas.
-
-        Parameters
-        ----------
-        alphas : array-like of shape (n_alphas,)
-            Weights of the squared norm.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            Weighted mean of (r_i / (1 - df/n))^2, averaged over targets.
-        """
-        return self._error_path(alphas, "gcv")
-
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
 
@@ -460,6 +394,9 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
         gram, repair = self._positive(kernel, gram)
         return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
 
+    def _dense_problem(self, kernel: Kernel) -> RidgeProblem:
+        return self._problem(kernel)[0]
+
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""
         if kernel.is_psd is True:
@@ -545,24 +482,6 @@ class KernelRidge(RepresenterModel, KernelRegressor, IterativeEstimator):
         self._function = None
         if found.rank is not None:
             self.rank_ = found.rank
-
-    @cached_property
-    def _leave_one_out(self) -> LeaveOneOut:
-        check_is_fitted(self)
-        problem, _ = self._problem(self.kernel_)
-        # The jitter belongs to the matrix that was solved.
-        return problem.leave_one_out(self.alpha_ + self.jitter_)
-
-    @cached_property
-    def _eigenvalues(self) -> Array:
-        check_is_fitted(self)
-        return self._problem(self.kernel_)[0].eigenvalues()
-
-    def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
-        check_is_fitted(self)
-        grid = checked_alphas(alphas)
-        problem, _ = self._problem(self.kernel_)
-        return problem.errors(grid, criterion)
 
     # Parameters -----------------------------------------------------------------------------------
 

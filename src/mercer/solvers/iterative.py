@@ -12,8 +12,8 @@ that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
+# The least tolerance, in units of rounding of the kernel: products with it are no better.
+_ROUNDING = 64
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
@@ -85,32 +87,14 @@ class ConjugateGradient:
         RidgeAnswer
             Coefficients over all rows.
         """
-        alpha = task.the_alpha(
-            "ConjugateGradient",
-            "pass a number, or take solvers.Nystrom, which compares all of them in a pass",
-        )
+        alpha = task.the_alpha("ConjugateGradient")
         if not alpha > 0:
             raise ParameterError(
                 f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
                 "one, or solver=solvers.Spectral()."
             )
-        system = _System(task, self._factor(task))
-
-        def answer(progress: conjugate.Progress) -> RidgeAnswer:
-            return system.answer(progress, alpha)
-
-        found = conjugate.solve(
-            system.multiply,
-            system.right,
-            alpha,
-            precondition=system.precondition,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            report=None
-            if task.report is None
-            else lambda progress: task.report(lambda: answer(progress)),  # type: ignore[misc]
-        )
-        return answer(found)
+        system = _System(task, alpha, self._factor(task))
+        return iterate(task, system, alpha, self.tol, self.max_iter)
 
     def _factor(self, task: RidgeTask) -> LowRank | None:
         if self.preconditioner is None:
@@ -132,11 +116,80 @@ class ConjugateGradient:
         )
 
 
+class System(Protocol):
+    """Equations that are solved by iterations, and what their solution means."""
+
+    right: Array
+
+    @property
+    def precondition(self) -> conjugate.Precondition | None:
+        """As in `conjugate.solve`."""
+        ...
+
+    def multiply(self, vectors: Array) -> Array:
+        """The matrix times columns."""
+        ...
+
+    def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
+        """The model that goes with where the iterations are, its quality left out."""
+        ...
+
+
+def iterate(
+    task: RidgeTask, system: System, shift: float, tol: float, max_iter: int
+) -> RidgeAnswer:
+    """Solve the equations of a task, telling whoever watches.
+
+    Parameters
+    ----------
+    task : RidgeTask
+        The problem.
+    system : System
+        Its equations.
+    shift : float
+        What is added to the diagonal of their matrix.
+    tol : float
+        Relative residual at which to stop; no less than rounding allows.
+    max_iter : int
+        Products with the matrix at most.
+
+    Returns
+    -------
+    RidgeAnswer
+        With iterations and residuals.
+    """
+
+    def answer(progress: conjugate.Progress) -> RidgeAnswer:
+        found = system.answer(progress)
+        quality = found.quality | {
+            "n_iter_": progress.n_iter,
+            "converged_": progress.converged,
+            "residual_": float(progress.residuals.max(initial=0.0)),
+            "residual_history_": progress.history.max(axis=1),
+        }
+        return replace(found, quality=quality, doubt=conjugate.complaint(progress))
+
+    def tell(progress: conjugate.Progress) -> bool:
+        return task.report is not None and task.report(lambda: answer(progress))
+
+    return answer(
+        conjugate.solve(
+            system.multiply,
+            system.right,
+            shift,
+            precondition=system.precondition,
+            tol=max(tol, _ROUNDING * float(np.finfo(task.dtype).eps)),
+            max_iter=max_iter,
+            report=tell,
+        )
+    )
+
+
 class _System:
     """S K S, the right-hand sides S (y - middle) and s, and the preconditioner."""
 
-    def __init__(self, task: RidgeTask, factor: LowRank | None) -> None:
-        self.task = task
+    def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | None) -> None:
+        self.task, self.alpha = task, alpha
         self.gram = task.kernel.gram(task.points)
         self.root = np.sqrt(task.mass).astype(self.gram.dtype)[:, None]
         self.left_out = None if factor is None else factor.trace_error
@@ -150,7 +203,7 @@ class _System:
         found: Array = self.root * np.asarray(self.gram @ (self.root * vectors))
         return found
 
-    def answer(self, progress: conjugate.Progress, alpha: float) -> RidgeAnswer:
+    def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
         """Coefficients and intercept from where the iterations are."""
         task, solved = self.task, progress.solution
         intercept = task.middle
@@ -159,13 +212,6 @@ class _System:
             shift = (self.root.T @ solved[:, :-1]) / (self.root.T @ border)
             solved = solved[:, :-1] - border * shift
             intercept = intercept + shift[0]
-        quality = {
-            "n_iter_": progress.n_iter,
-            "converged_": progress.converged,
-            "residual_": float(progress.residuals.max(initial=0.0)),
-            "residual_history_": progress.history.max(axis=1),
-        }
-        if self.left_out is not None:
-            quality["preconditioner_error_"] = self.left_out
-        doubt = conjugate.complaint(progress)
-        return RidgeAnswer(task.points, self.root * solved, intercept, alpha, quality, doubt=doubt)
+        left_out = self.left_out
+        quality = {} if left_out is None else {"preconditioner_error_": left_out}
+        return RidgeAnswer(task.points, self.root * solved, intercept, self.alpha, quality)

@@ -23,6 +23,7 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.gram import Gram
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
+from mercer.solvers.iterative import iterate
 from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
@@ -131,7 +132,9 @@ def _refined(
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
-        gradient = problem.moments.products - _normal(task, gram, problem.moments, coefficients)
+        gradient = problem.moments.products - _normal(
+            task, gram, problem.moments.plain_features, coefficients
+        )
         gradient -= alpha * (penalty @ coefficients)
         size = float(np.linalg.norm(gradient)) / scale
         if size < least:
@@ -142,16 +145,15 @@ def _refined(
     return best, problem.intercept(best), least
 
 
-def _normal(task: RidgeTask, gram: Gram, sums: Moments, coefficients: Array) -> Array:
-    """C'WC c, about the means if there is an intercept, from a pass over all pairs."""
+def _normal(task: RidgeTask, gram: Gram, sums: Array, coefficients: Array) -> Array:
+    """C'WC c from a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
     if task.weights is None:
         found: Array = np.asarray(gram.normal_matmat(coefficients), dtype=np.float64)
     else:
         inner = task.mass[:, None] * np.asarray(gram @ coefficients)
         found = np.asarray(gram.T @ inner, dtype=np.float64)
     if task.fit_intercept:
-        total = sums.features + sums.weight * sums.shift
-        found -= np.outer(total, total @ coefficients) / sums.weight
+        found -= np.outer(sums, sums @ coefficients) / float(task.mass.sum())
     return found
 
 
@@ -214,29 +216,15 @@ class Falkon:
         RidgeAnswer
             Coefficients over the landmarks.
         """
-        alpha = task.the_alpha(
-            "Falkon", "pass a number, or take solvers.Nystrom, which compares all of them in a pass"
-        )
+        alpha = task.the_alpha("Falkon")
         system = _FalkonSystem(task, _select(self, task), alpha)
-
-        def answer(progress: conjugate.Progress) -> RidgeAnswer:
-            return system.answer(progress, alpha)
-
-        found = conjugate.solve(
-            system.multiply,
-            system.right,
-            0.0,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            report=None
-            if task.report is None
-            else lambda progress: task.report(lambda: answer(progress)),  # type: ignore[misc]
-        )
-        return answer(found)
+        return iterate(task, system, 0.0, self.tol, self.max_iter)
 
 
 class _FalkonSystem:
     """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
+
+    precondition = None
 
     def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
         self.task, self.points, self.alpha = task, points, alpha
@@ -250,40 +238,23 @@ class _FalkonSystem:
         inner = share * self.root @ self.root.T
         inner[np.diag_indices(m)] += alpha
         self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
-        self.mass = task.mass
-        self.sums = self._transposed(self.mass[:, None])[:, 0]
-        left = task.targets - task.middle
-        self.right = self._inward(self._transposed(self.mass[:, None] * left))
+        mass = task.mass[:, None]
+        self.sums = self._transposed(mass)[:, 0]
+        self.right = self._inward(self._transposed(mass * (task.targets - task.middle)))
 
     def multiply(self, vectors: Array) -> Array:
         """The preconditioned matrix times columns."""
         c = self._outward(vectors)
-        return self._inward(self._normal(c) + self.alpha * (self.penalty @ c))
+        normal = _normal(self.task, self.gram, self.sums, c)
+        return self._inward(normal + self.alpha * (self.penalty @ c))
 
-    def answer(self, progress: conjugate.Progress, alpha: float) -> RidgeAnswer:
+    def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
         """Coefficients from where the iterations are."""
-        c = self._outward(progress.solution)
-        task, total = self.task, float(self.mass.sum())
-        intercept = task.middle - (self.sums @ c / total if task.fit_intercept else 0.0)
-        residual = float(progress.residuals.max(initial=0.0))
-        quality = {
-            "n_iter_": progress.n_iter,
-            "converged_": progress.converged,
-            "residual_": residual,
-            "residual_history_": progress.history.max(axis=1),
-        }
-        doubt = conjugate.complaint(progress)
-        return RidgeAnswer(self.points, c, np.asarray(intercept), alpha, quality, doubt=doubt)
-
-    def _normal(self, c: Array) -> Array:
-        """C'WC c, about the mean if there is an intercept."""
-        if self.task.weights is None:
-            found: Array = np.asarray(self.gram.normal_matmat(c), dtype=np.float64)
-        else:
-            found = self._transposed(self.mass[:, None] * np.asarray(self.gram @ c))
-        if self.task.fit_intercept:
-            found -= np.outer(self.sums, self.sums @ c) / float(self.mass.sum())
-        return found
+        c, task = self._outward(progress.solution), self.task
+        intercept = task.middle
+        if task.fit_intercept:
+            intercept = intercept - self.sums @ c / float(task.mass.sum())
+        return RidgeAnswer(self.points, c, intercept, self.alpha)
 
     def _transposed(self, columns: Array) -> Array:
         return np.asarray(self.gram.T @ columns, dtype=np.float64)

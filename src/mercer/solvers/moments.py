@@ -151,12 +151,18 @@ class Moments:
             energy=self.energy - self.targets * middle,
         )
 
+    @property
+    def plain_features(self) -> Array:
+        """Sum of w phi."""
+        found: Array = self.features + self.weight * self.shift
+        return found
+
     def plain(self) -> Moments:
         """The same about zero, as far as the features are concerned."""
         border = np.outer(self.shift, self.features)
         return replace(
             self,
-            features=self.features + self.weight * self.shift,
+            features=self.plain_features,
             squares=self.squares
             + (border + border.T)
             + self.weight * np.outer(self.shift, self.shift),
@@ -275,7 +281,7 @@ class FeatureRidge:
         sums = self.moments
         if not self.fit_intercept:
             return np.zeros_like(sums.origin)
-        left = sums.targets - (sums.features + sums.weight * sums.shift) @ coefficients
+        left = sums.targets - sums.plain_features @ coefficients
         found: Array = sums.origin + left / sums.weight
         return found
 

@@ -68,6 +68,12 @@ class RidgeTask:
         return len(self.points)
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type in which the kernel is computed."""
+        found: np.dtype[Any] = self.kernel.gram(self.points).dtype
+        return found
+
+    @property
     def mass(self) -> Array:
         """The weights, ones if there are none."""
         return np.ones(self.n) if self.weights is None else self.weights
@@ -107,12 +113,13 @@ class RidgeTask:
             )
         return float(self.alphas[int(np.argmin(errors))]), errors
 
-    def the_alpha(self, solver: str, remedy: str) -> float:
+    def the_alpha(self, solver: str) -> float:
         """The one alpha, for solvers that cannot choose among several."""
         if not self.compares:
             return float(self.alphas[0])
         raise DataError(
-            f"{self.owner}: {solver} cannot compare candidates by {self.criterion!r}; {remedy}."
+            f"{self.owner}: {solver} cannot compare candidates by {self.criterion!r}; pass a "
+            "number as alpha, or take solvers.Nystrom, which compares all of them in a pass."
         )
 
 
