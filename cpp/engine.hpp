@@ -111,6 +111,20 @@ struct WavesJob {
   Interrupt interrupt;
 };
 
+// The lower triangle of a symmetric matrix, with another diagonal, becomes that of its inverse, and
+// `right` the inverse times itself. Nothing is changed if the matrix is not positive definite.
+template <class T>
+struct InverseJob {
+  T* matrix = nullptr;
+  std::int64_t n = 0, stride = 0;
+  const T* diagonal = nullptr;
+  T* right = nullptr;
+  std::int64_t right_sides = 0, right_stride = 0;
+  double* log_determinant = nullptr;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
@@ -128,6 +142,7 @@ struct EngineTable {
   void (*contract)(const ContractJob<T>&);
   void (*hadamard)(const HadamardJob<T>&);
   void (*waves)(const WavesJob<T>&);
+  bool (*inverse)(const InverseJob<T>&);
 };
 
 struct Engine {

@@ -4,6 +4,7 @@
 #include "contract.hpp"
 #include "gram.hpp"
 #include "hadamard.hpp"
+#include "inverse.hpp"
 #include "normal_product.hpp"
 #include "product.hpp"
 
@@ -11,8 +12,8 @@ namespace mercer::MERCER_ISA {
 
 template <class T>
 constexpr EngineTable<T> engine_table() {
-  return {run_gram<T>,     run_product<T>,  run_normal_product<T>,
-          run_contract<T>, run_hadamard<T>, run_waves<T>};
+  return {run_gram<T>,     run_product<T>, run_normal_product<T>, run_contract<T>,
+          run_hadamard<T>, run_waves<T>,   run_inverse<T>};
 }
 
 }  // namespace mercer::MERCER_ISA

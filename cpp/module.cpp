@@ -667,6 +667,32 @@ void waves(const Writable<T>& values, std::int64_t angles, double scale, int thr
   run_released([&] { engine().table<T>().waves(job); });
 }
 
+// The logarithm of the determinant; none if the matrix is not positive definite.
+template <class T>
+std::optional<double> invert(const Writable<T>& matrix, nb::handle new_diagonal, nb::handle sides,
+                             int threads) {
+  const auto diagonal =
+      view<Vector<T>>(new_diagonal, "invert: diagonal must be a vector of the type of the matrix.");
+  const auto right = view<Writable<T>>(
+      sides, "invert: right must be a writable matrix of the type of the matrix.");
+  require(matrix.shape(0) == matrix.shape(1), "invert: the matrix must be square.");
+  require(diagonal.shape(0) == matrix.shape(0) && right.shape(0) == matrix.shape(0),
+          "invert: diagonal and right must have one row per row of the matrix.");
+  double log_determinant = 0.0;
+  InverseJob<T> job;
+  std::tie(job.matrix, job.stride) = writable_rows<T>(matrix, "invert");
+  job.n = static_cast<std::int64_t>(matrix.shape(0));
+  job.diagonal = diagonal.data();
+  std::tie(job.right, job.right_stride) = writable_rows<T>(right, "invert");
+  job.right_sides = static_cast<std::int64_t>(right.shape(1));
+  job.log_determinant = &log_determinant;
+  job.threads = threads;
+  job.interrupt = {signal_arrived, nullptr};
+  bool done = false;
+  run_released([&] { done = engine().table<T>().inverse(job); });
+  return done ? std::optional<double>(log_determinant) : std::nullopt;
+}
+
 // The sides decide the element type; without slots and vectors, another array of the call does.
 bool is_single(const PyPairs& call, nb::handle other) {
   for (const PySide* side : {&call.rows, &call.cols})
@@ -817,6 +843,23 @@ NB_MODULE(_core, m) {
       nb::sig("def waves(values: numpy.typing.NDArray[typing.Any], angles: int, scale: float, "
               "threads: int) -> None"),
       "In place: the first `angles` columns become scale * cos, the others scale * sin of them.");
+  m.def(
+      "invert",
+      [](nb::handle matrix, nb::handle diagonal, nb::handle right, int threads) {
+        std::optional<double> found;
+        with_floats<Writable>(matrix, "invert: the matrix must be writable, float32 or float64.",
+                              [&](const auto& a) { found = invert(a, diagonal, right, threads); });
+        return found;
+      },
+      "matrix"_a, "diagonal"_a, "right"_a, "threads"_a,
+      nb::sig("def invert(matrix: numpy.typing.NDArray[typing.Any], "
+              "diagonal: numpy.typing.NDArray[typing.Any], "
+              "right: numpy.typing.NDArray[typing.Any], threads: int) -> float | None"),
+      "The lower triangle of a symmetric matrix, with another diagonal, becomes that of its "
+      "inverse, "
+      "and `right` the inverse times itself; returns the logarithm of the determinant, or None, "
+      "with "
+      "nothing changed, if the matrix is not positive definite.");
 }
 
 }  // namespace mercer

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 
 from mercer.exceptions import ValidityError
 from mercer.solvers.factor import factorise
-from mercer.solvers.gaussian import Gaussian
+from mercer.solvers.gaussian import Gaussian, Precision
 from mercer.symmetry import mirror
 
 Array = NDArray[np.floating[Any]]
@@ -72,7 +72,7 @@ def test_the_likelihood_is_scipys_and_slopes_are_finite_differences() -> None:
         ends = [
             getattr(Gaussian.of(A + sign * step * direction, NOISE, Y), name)() for sign in (-1, 1)
         ]
-        value, triangle = getattr(Gaussian.of(A.copy(), NOISE, Y), f"{name}_with_slope")()
+        value, triangle = getattr(Precision.of(A.copy(), NOISE, Y), f"{name}_with_slope")()
         assert triangle.matrix.flags.c_contiguous
         slope = triangle.full()
         assert value == pytest.approx(sum(ends) / 2, rel=1e-6)

@@ -41,8 +41,8 @@ _CONSTANT = (
     "(pass the kernel that you expect, with learn=False and a noise)"
 )
 
-# In Gram matrices: the factor takes the matrix's place; leaving rows out takes a second one.
-_MATRICES = 2.1
+# In Gram matrices: that of the model, and one to invert with room for as much again.
+_MATRICES = 3.2
 
 
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess):

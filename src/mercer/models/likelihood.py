@@ -16,7 +16,7 @@ from mercer.models.hyperparameters import SearchSpace
 from mercer.models.noise import Noise
 from mercer.models.ranges import Variance
 from mercer.solvers.evidence import Sketch
-from mercer.solvers.gaussian import Gaussian
+from mercer.solvers.gaussian import Gaussian, Precision
 from mercer.symmetry import LowerTriangle
 
 Array = NDArray[np.floating[Any]]
@@ -83,9 +83,11 @@ class GaussianEvidence:
 
     def gaussian(self, kernel: Kernel, variance: float) -> Gaussian:
         """The distribution of the targets."""
+        return Gaussian.of(self._gram(kernel), self.noise.diagonal(variance), self.targets)
+
+    def _gram(self, kernel: Kernel) -> Array:
         # Hyper-parameters are learned from differences of logarithms, too small for float32.
-        gram = kernel(self.points).astype(np.float64, copy=False)
-        return Gaussian.of(gram, self.noise.diagonal(variance), self.targets)
+        return kernel(self.points).astype(np.float64, copy=False)
 
     def log_likelihood(self, gaussian: Gaussian, variance: float) -> float:
         """The log marginal likelihood, every copy of a row counted."""
@@ -93,11 +95,11 @@ class GaussianEvidence:
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood at theta and its gradient."""
-        return self._with_gradient(theta, Gaussian.log_likelihood_with_slope)
+        return self._with_gradient(theta, Precision.log_likelihood_with_slope)
 
     def loo_density_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The leave-one-out log predictive density at theta and its gradient."""
-        return self._with_gradient(theta, Gaussian.loo_density_with_slope)
+        return self._with_gradient(theta, Precision.loo_density_with_slope)
 
     def sketch(self, measure: str) -> Sketch | None:
         """Some of the rows, if all of them are many; `measure` names a method of this."""
@@ -135,15 +137,16 @@ class GaussianEvidence:
         return np.flatnonzero(chosen)
 
     def _with_gradient(
-        self, theta: Array, measure: Callable[[Gaussian], tuple[float, LowerTriangle]]
+        self, theta: Array, measure: Callable[[Precision], tuple[float, LowerTriangle]]
     ) -> tuple[float, Array]:
-        """A function of G and its gradient: one factor, one contraction over all pairs."""
+        """A function of G and its gradient: one inverse, one contraction over all pairs."""
         kernel, variance = self.at(theta)
-        gaussian = self.gaussian(kernel, variance)
-        value, slope = measure(gaussian)
+        noise = self.noise.diagonal(variance)
+        precision = Precision.of(self._gram(kernel), noise, self.targets)
+        value, slope = measure(precision)
         traces = slope.matrix.diagonal().copy()
         # Jitter is a fraction of the mean diagonal, and moves with it.
-        np.fill_diagonal(slope.matrix, traces + gaussian.factor.fraction * traces.mean())
+        np.fill_diagonal(slope.matrix, traces + precision.jitter.fraction * traces.mean())
         gradient = np.zeros(len(theta))
         size = len(theta) - self.noise.learned
         if size:

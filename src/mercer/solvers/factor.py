@@ -6,8 +6,9 @@ still holds the matrix, from which a failed attempt is undone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from mercer.exceptions import ValidityError
 from mercer.symmetry import asymmetry, mirror
 
 Array = NDArray[np.floating[Any]]
+Result = TypeVar("Result")
 
 LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 """Jitter tried in turn when none does not do, as a fraction of the mean diagonal."""
@@ -220,18 +222,80 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
     1e-10
     """
     a = in_fortran_order(gram)
-    diagonal = a.diagonal().copy()
-    added = np.asarray(ridge, dtype=a.dtype)
-    if _factorise(a, diagonal + added):
-        return Factor(a)
-    _restore(a, diagonal)
-    cause, remedy = _cause(a, advice)
+    original = a.diagonal().copy()
+
+    def attempt(diagonal: Array) -> Array | None:
+        if _factorise(a, diagonal):
+            return a
+        _restore(a, original)
+        return None
+
+    upper, jitter = with_jitter(attempt, a, ridge, advice)
+    return Factor(upper, *jitter)
+
+
+class Jitter(NamedTuple):
+    """What was added to a diagonal, as such and as a fraction of its mean, why, and a remedy."""
+
+    size: float = 0.0
+    fraction: float = 0.0
+    cause: str = ""
+    remedy: str = ""
+
+
+def with_jitter(
+    attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
+) -> tuple[Result, Jitter]:
+    """Do something with ``gram + diag(ridge)``, with the least jitter on the ladder that works.
+
+    Parameters
+    ----------
+    attempt : callable
+        ``attempt(diagonal)``, with the diagonal to use; None if the matrix is not positive
+        definite, which must then be as it was.
+    gram : ndarray of shape (n, n)
+        The matrix.
+    ridge : float or ndarray of shape (n,)
+        What is added to its diagonal.
+    advice : Advice
+        The words of the model, for messages.
+
+    Returns
+    -------
+    result : object
+        What `attempt` made.
+    jitter : Jitter
+        What was needed for it.
+
+    Raises
+    ------
+    ValidityError
+        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.factor import RIDGE, with_jitter
+    >>> with_jitter(
+    ...     lambda diagonal: diagonal.sum() if diagonal[0] > 1 else None,
+    ...     np.ones((2, 2)),
+    ...     0.0,
+    ...     RIDGE,
+    ... )[1].size
+    1e-10
+    """
+    diagonal = gram.diagonal().copy()
+    added = np.asarray(ridge, dtype=gram.dtype)
+    found = attempt(diagonal + added)
+    if found is not None:
+        return found, Jitter()
+    cause, remedy = _cause(gram, advice)
     mean = float(diagonal.mean())
-    for fraction in _rungs(a.dtype) if mean > 0 else ():
+    for fraction in _rungs(gram.dtype) if mean > 0 else ():
         jitter = fraction * mean
-        if _factorise(a, diagonal + (added + a.dtype.type(jitter))):
-            return Factor(a, jitter, fraction, cause, remedy)
-        _restore(a, diagonal)
+        found = attempt(diagonal + (added + gram.dtype.type(jitter)))
+        if found is not None:
+            return found, Jitter(jitter, fraction, cause, remedy)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
         f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "

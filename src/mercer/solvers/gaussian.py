@@ -7,8 +7,8 @@ With G = K + diag(noise) = L L' and targets y of mean zero, a = G^-1 y and P = G
     \log p(y_i \mid y_{-i}) = \tfrac12 \log P_{ii} - \frac{a_i^2}{2 P_{ii}} - \tfrac12 \log 2\pi .
 
 Several targets share G, and their logarithms add up. Derivatives are symmetric matrices W with
-d value = sum_ij W_ij dG_ij, made in the memory of the factor, so that a kernel's gradient is one
-contraction with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
+d value = sum_ij W_ij dG_ij, made in the memory of P, so that a kernel's gradient is one contraction
+with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs
 
-from mercer.solvers.factor import Advice, Factor, factorise
-from mercer.symmetry import LowerTriangle, mirror
+from mercer import _core
+from mercer.parallel import thread_count
+from mercer.solvers.factor import Advice, Factor, Jitter, factorise, with_jitter
+from mercer.symmetry import LowerTriangle
 
 Array = NDArray[np.floating[Any]]
 
@@ -94,24 +96,7 @@ class Gaussian:
         float
             The sum over targets.
         """
-        constant = self.factor.log_determinant() + len(self.targets) * _LOG_2PI
-        return -0.5 * (float(np.vdot(self.targets, self.dual)) + self.n_targets * constant)
-
-    def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
-        """The log density of the targets and its derivative in G; the factor is used up.
-
-        Returns
-        -------
-        value : float
-            As `log_likelihood`.
-        slope : LowerTriangle
-            (a a' - P) / 2, summed over targets.
-        """
-        value = self.log_likelihood()
-        inverse = self.factor.inverse(overwrite=True)
-        syrk = get_blas_funcs("syrk", (inverse,))
-        slope = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=inverse, overwrite_c=True)
-        return value, LowerTriangle(slope.T)
+        return _log_likelihood(self.targets, self.dual, self.factor.log_determinant())
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """What each target is, given all others.
@@ -137,19 +122,99 @@ class Gaussian:
         diagonal = self.factor.inverse(overwrite=False).diagonal()
         return _loo_density(self.dual, diagonal[:, None])
 
-    def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
-        """The leave-one-out density and its derivative in G; the factor is used up.
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G.
+
+    Attributes
+    ----------
+    inverse : ndarray of shape (n, n)
+        P in the lower triangle, in C order; what is above the diagonal is not part of it. It is
+        used up by the first derivative.
+    log_determinant : float
+        That of G.
+    targets : ndarray of shape (n, n_targets)
+        The targets y.
+    dual : ndarray of shape (n, n_targets)
+        P y.
+    jitter : Jitter
+        What was added to the diagonal of G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.gaussian import Precision
+    >>> value, slope = Precision.of(np.eye(2), 0.0, np.zeros((2, 1))).log_likelihood_with_slope()
+    >>> round(value, 6), slope.full().tolist()
+    (-1.837877, [[-0.5, 0.0], [0.0, -0.5]])
+    """
+
+    inverse: Array
+    log_determinant: float
+    targets: Array
+    dual: Array
+    jitter: Jitter
+
+    @classmethod
+    def of(cls, gram: Array, noise: float | Array, targets: Array) -> Precision:
+        """Invert ``gram + diag(noise)`` in the memory of `gram`.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Symmetric and positive semi-definite, in C order; its lower triangle is overwritten.
+        noise : float or ndarray of shape (n,)
+            Variances of the noise.
+        targets : ndarray of shape (n, n_targets)
+            The targets.
+
+        Returns
+        -------
+        Precision
+            The inverse and what goes with it; jitter counts as noise.
+        """
+        gram = np.ascontiguousarray(gram)
+        dual = np.array(targets, dtype=gram.dtype, order="C")
+
+        def attempt(diagonal: Array) -> float | None:
+            return _core.invert(gram, diagonal, dual, thread_count())
+
+        log_determinant, jitter = with_jitter(attempt, gram, noise, NOISE)
+        return cls(gram, log_determinant, targets, dual, jitter)
+
+    @property
+    def n_targets(self) -> int:
+        """How many targets share the covariance."""
+        return int(self.targets.shape[1])
+
+    def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
+        """The log density of the targets and its derivative in G.
 
         Returns
         -------
         value : float
-            As `loo_density`.
+            As `Gaussian.log_likelihood`.
+        slope : LowerTriangle
+            (a a' - P) / 2, summed over targets.
+        """
+        value = _log_likelihood(self.targets, self.dual, self.log_determinant)
+        syrk = get_blas_funcs("syrk", (self.inverse,))
+        upper = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=self.inverse.T, overwrite_c=True)
+        return value, LowerTriangle(upper.T)
+
+    def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
+        """The leave-one-out density and its derivative in G.
+
+        Returns
+        -------
+        value : float
+            As `Gaussian.loo_density`.
         slope : LowerTriangle
             -P C P + (P b a' + a b' P) / 2 with b_i = a_i / P_ii and
             C_ii = (1 + a_i^2 / P_ii) / (2 P_ii), summed over targets.
         """
-        inverse = self.factor.inverse(overwrite=True)
-        mirror(inverse)
+        inverse = LowerTriangle(self.inverse).full()
         diagonal = inverse.diagonal().copy()[:, None]
         value = _loo_density(self.dual, diagonal)
         shifted = inverse @ (self.dual / diagonal)
@@ -159,6 +224,11 @@ class Gaussian:
         slope = syrk(-1.0, inverse)
         slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)
         return value, LowerTriangle(slope.T)
+
+
+def _log_likelihood(targets: Array, dual: Array, log_determinant: float) -> float:
+    constant = log_determinant + len(targets) * _LOG_2PI
+    return -0.5 * (float(np.vdot(targets, dual)) + int(targets.shape[1]) * constant)
 
 
 def _loo_density(dual: Array, diagonal: Array) -> float:

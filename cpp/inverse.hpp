@@ -1,0 +1,357 @@
+// The inverse of a symmetric positive definite matrix G, its determinant and solutions of G x = y.
+//
+// With blocks of rows I, J, the factor G = L L', D_J = L_JJ^-1 and U = (L^-1)', three passes, each
+// made of products of rows with rows:
+//
+//   L_IJ = (G_IJ - sum_{k<J} L_Ik L_Jk') D_J',
+//   U_JI = -(sum_{J<=k<I} U_Jk L_Ik') D_I',        U_JJ = D_J',
+//   P_IJ = sum_{k>=I} U_Ik U_Jk',                  P = G^-1.
+//
+// U takes the upper triangle of the memory whose lower triangle holds L. Diagonal blocks are
+// treated by the same recurrences, tile by tile.
+#pragma once
+
+#include <cmath>
+
+#include "engine.hpp"
+#include "row_panels.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// ---------------------------------------------------------------------------------------------
+// One tile: plain loops
+// ---------------------------------------------------------------------------------------------
+
+// The factor of a tile, in its lower triangle; false if there is none.
+template <class T>
+bool factorise_tile(RowPanels<T> a) {
+  for (std::int64_t j = 0; j < kTileRows<T>; ++j) {
+    T pivot = *a.at(j, j);
+    for (std::int64_t k = 0; k < j; ++k) pivot -= *a.at(j, k) * *a.at(j, k);
+    if (!(pivot > T(0)) || !std::isfinite(pivot)) return false;
+    const T root = std::sqrt(pivot);
+    *a.at(j, j) = root;
+    for (std::int64_t i = j + 1; i < kTileRows<T>; ++i) {
+      T value = *a.at(i, j);
+      for (std::int64_t k = 0; k < j; ++k) value -= *a.at(i, k) * *a.at(j, k);
+      *a.at(i, j) = value / root;
+    }
+  }
+  return true;
+}
+
+// d = l^-1, zero above the diagonal.
+template <class T>
+void invert_tile(RowPanels<T> l, RowPanels<T> d) {
+  for (std::int64_t j = 0; j < kTileRows<T>; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) *d.at(i, j) = T(0);
+    *d.at(j, j) = T(1) / *l.at(j, j);
+    for (std::int64_t i = j + 1; i < kTileRows<T>; ++i) {
+      T sum = T(0);
+      for (std::int64_t k = j; k < i; ++k) sum += *l.at(i, k) * *d.at(k, j);
+      *d.at(i, j) = -sum / *l.at(i, i);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Blocks
+// ---------------------------------------------------------------------------------------------
+
+// Blocks of columns that one block of rows is multiplied with in turn: while they pass by, it stays
+// in the second-level cache.
+inline constexpr std::int64_t kGroupBlocks = 4;
+
+// Room for the work on one block.
+template <class T>
+struct BlockRoom {
+  AlignedBuffer<T> copy{kBlockRows * kBlockRows}, work{kGroupBlocks * kBlockRows * kBlockRows};
+};
+
+// block = block D', D lower triangular.
+template <class T>
+void multiply_in_place(RowPanels<T> block, RowPanels<T> d, std::int64_t rows, std::int64_t order,
+                       BlockRoom<T>& room) {
+  const RowPanels<T> copy{room.copy.data(), order};
+  copy_panels<T>(block, copy, rows, order);
+  multiply_by_transposed<T>(block, copy, d, rows, order);
+}
+
+// L_IJ, from what is in its place: G_IJ less the products with all columns before `first`. d is
+// D_J.
+template <class T>
+void factorise_block(RowPanels<T> a, RowPanels<T> d, Range rows, Range columns, std::int64_t first,
+                     BlockRoom<T>& room) {
+  const RowPanels<T> block = a.from(rows.begin, columns.begin);
+  subtract_product<T>(block, a, a, rows, columns, {first, columns.begin});
+  multiply_in_place<T>(block, d, rows.size(), columns.size(), room);
+}
+
+// U_JI, from what is in its place: less the products with all columns before `first`. d is D_I.
+template <class T>
+void invert_block(RowPanels<T> u, RowPanels<T> l, RowPanels<T> d, Range rows, Range columns,
+                  std::int64_t first, BlockRoom<T>& room) {
+  const RowPanels<T> block = u.from(rows.begin, columns.begin);
+  subtract_product<T, Tiles::all, Rows::upper>(block, u, l, rows, columns, {first, columns.begin});
+  multiply_in_place<T>(block, d, rows.size(), columns.size(), room);
+}
+
+// L_JJ of `order` rows, tile by tile; false if there is none.
+template <class T>
+bool factorise_diagonal(RowPanels<T> a, std::int64_t order, BlockRoom<T>& room) {
+  constexpr std::int64_t R = kTileRows<T>;
+  const RowPanels<T> d{room.work.data(), R};
+  for (std::int64_t j = 0; j < order; j += R) {
+    const Range tile{j, j + R}, below{j + R, order};
+    subtract_product<T>(a.from(j, j), a, a, tile, tile, {0, j});
+    if (!factorise_tile<T>(a.from(j, j))) return false;
+    invert_tile<T>(a.from(j, j), d);
+    if (below.size() > 0) factorise_block<T>(a, d, below, tile, 0, room);
+  }
+  return true;
+}
+
+// D_J of `order` rows, tile by tile.
+template <class T>
+void invert_diagonal(RowPanels<T> l, RowPanels<T> d, std::int64_t order, BlockRoom<T>& room) {
+  constexpr std::int64_t R = kTileRows<T>;
+  const RowPanels<T> u{room.work.data(), order};
+  for (std::int64_t j = 0; j < order; j += R) invert_tile<T>(l.from(j, j), d.from(j, j));
+  for (std::int64_t j = 0; j < order; j += R) {
+    transpose_panels<T>(d.from(j, j), u.from(j, j), R, R);
+    for (std::int64_t i = j + R; i < order; i += R) {
+      clear_panels<T>(u.from(j, i), R, R);
+      invert_block<T>(u, l, d.from(i, i), {j, j + R}, {i, i + R}, j, room);
+      transpose_panels<T>(u.from(j, i), d.from(i, j), R, R);
+      clear_panels<T>(d.from(j, i), R, R);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The whole matrix
+// ---------------------------------------------------------------------------------------------
+
+template <class T>
+class SymmetricInverse {
+ public:
+  explicit SymmetricInverse(const InverseJob<T>& job)
+      : job_(job),
+        order_(round_up(job.n, kTileRows<T>)),
+        blocks_(divide_up(order_, kBlockRows)),
+        data_(order_ * order_),
+        inverses_(blocks_ * kBlockRows * kBlockRows),
+        solutions_(order_ * job.right_sides) {}
+
+  // False, with nothing changed, if the matrix is not positive definite.
+  bool run() {
+    read();
+    if (!factorise()) return false;
+    *job_.log_determinant = log_determinant();
+    solve_forward();
+    invert();
+    write_solutions();
+    write_inverse();
+    return true;
+  }
+
+ private:
+  Range block(std::int64_t i) const {
+    return {i * kBlockRows, std::min((i + 1) * kBlockRows, order_)};
+  }
+  // Up to kGroupBlocks blocks from `first` on.
+  Range group(std::int64_t first) const {
+    return {first * kBlockRows, std::min((first + kGroupBlocks) * kBlockRows, order_)};
+  }
+  RowPanels<T> diagonal_inverse(std::int64_t i) {
+    return {inverses_.data() + i * kBlockRows * kBlockRows, block(i).size()};
+  }
+  RowPanels<T> panels() { return {data_.data(), order_}; }
+  T* solution(std::int64_t column) { return solutions_.data() + column * order_; }
+
+  // Calls task(unit, room) for every unit, on several threads.
+  template <class Task>
+  void share(std::int64_t units, Task task) {
+    if (units == 0) return;
+    const double work = 2.0 * static_cast<double>(units * kBlockRows * kBlockRows * order_);
+    auto body = [&](Worker& worker) {
+      BlockRoom<T> room;
+      for (std::int64_t unit = worker.next_unit(); unit >= 0; unit = worker.next_unit())
+        task(unit, room, worker);
+    };
+    run_workers(units, useful_threads(job_.threads, units, work), job_.interrupt, WorkerBody(body));
+  }
+
+  // Tells how much is done; false if the call is to end.
+  static bool keep_going(Worker& worker, std::int64_t depth) {
+    return worker.keep_going(kBlockRows * kBlockRows * depth / kLanes<T>);
+  }
+
+  // The lower triangle, padded by an identity.
+  void read() {
+    constexpr std::int64_t L = kLanes<T>;
+    const RowPanels<T> a = panels();
+    for (std::int64_t i = 0; i < order_; i += L) {
+      if (i + L <= job_.n) {
+        read_panel(i);
+      } else {
+        for (std::int64_t row = i; row < i + L; ++row)
+          for (std::int64_t k = 0; k < i + L; ++k)
+            *a.at(row, k) = row < job_.n && k < row ? job_.matrix[row * job_.stride + k] : T(0);
+      }
+      for (std::int64_t row = i; row < i + L; ++row)
+        *a.at(row, row) = row < job_.n ? job_.diagonal[row] : T(1);
+    }
+  }
+
+  void read_panel(std::int64_t i) {
+    constexpr int L = kLanes<T>;
+    const RowPanels<T> a = panels();
+    for (std::int64_t k = 0; k <= i; k += L) {
+      Vec<T> square[L];
+#pragma GCC unroll 16
+      for (int v = 0; v < L; ++v)
+        square[v] = load_unaligned<T>(job_.matrix + (i + v) * job_.stride + k);
+      transpose<T>(square);
+#pragma GCC unroll 16
+      for (int v = 0; v < L; ++v) store<T>(a.at(i, k + v), square[v]);
+    }
+  }
+
+  // Group by group of columns: what earlier groups contribute is subtracted at once.
+  bool factorise() {
+    const RowPanels<T> a = panels();
+    BlockRoom<T> room;
+    for (std::int64_t first = 0; first < blocks_; first += kGroupBlocks) {
+      const Range columns = group(first);
+      share(blocks_ - first, [&](std::int64_t unit, BlockRoom<T>&, Worker& worker) {
+        const Range rows = block(first + unit);
+        if (!keep_going(worker, kGroupBlocks * columns.begin)) return;
+        subtract_product<T, Tiles::lower>(a.from(rows.begin, columns.begin), a, a, rows, columns,
+                                          {0, columns.begin});
+      });
+      for (std::int64_t j = first; block(j).begin < columns.end; ++j)
+        if (!factorise_column(j, columns.begin, room)) return false;
+    }
+    return true;
+  }
+
+  // Block column j, from which all columns before `first` have been subtracted.
+  bool factorise_column(std::int64_t j, std::int64_t first, BlockRoom<T>& room) {
+    const RowPanels<T> a = panels();
+    const Range columns = block(j);
+    const RowPanels<T> corner = a.from(columns.begin, columns.begin);
+    subtract_product<T, Tiles::lower>(corner, a, a, columns, columns, {first, columns.begin});
+    if (!factorise_diagonal<T>(corner, columns.size(), room)) return false;
+    invert_diagonal<T>(corner, diagonal_inverse(j), columns.size(), room);
+    share(blocks_ - j - 1, [&](std::int64_t unit, BlockRoom<T>& own, Worker& worker) {
+      if (!keep_going(worker, columns.end - first)) return;
+      factorise_block<T>(a, diagonal_inverse(j), block(j + 1 + unit), columns, first, own);
+    });
+    return true;
+  }
+
+  double log_determinant() {
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < job_.n; ++i)
+      sum += std::log(static_cast<double>(*panels().at(i, i)));
+    return 2.0 * sum;
+  }
+
+  // z = L^-1 y.
+  void solve_forward() {
+    for (std::int64_t column = 0; column < job_.right_sides; ++column) {
+      T* z = solution(column);
+      for (std::int64_t i = 0; i < order_; ++i)
+        z[i] = i < job_.n ? job_.right[i * job_.right_stride + column] : T(0);
+      for (std::int64_t j = 0; j < blocks_; ++j) {
+        const Range rows = block(j);
+        AlignedBuffer<T> left(kBlockRows);
+        std::copy_n(z + rows.begin, rows.size(), left.data());
+        add_rows_times<T>(panels(), z, rows, {0, rows.begin}, T(-1), left.data());
+        std::fill_n(z + rows.begin, rows.size(), T(0));
+        add_rows_times<T>(diagonal_inverse(j), left.data(), {0, rows.size()}, {0, rows.size()},
+                          T(1), z + rows.begin);
+      }
+    }
+  }
+
+  void invert() {
+    const RowPanels<T> a = panels();
+    for (std::int64_t j = 0; j < blocks_; ++j) {
+      const Range rows = block(j);
+      transpose_panels<T>(diagonal_inverse(j), a.from(rows.begin, rows.begin), rows.size(),
+                          rows.size());
+    }
+    share(blocks_, [&](std::int64_t j, BlockRoom<T>& room, Worker& worker) {
+      for (std::int64_t first = j + 1; first < blocks_; first += kGroupBlocks) {
+        if (!keep_going(worker, kGroupBlocks * (first - j) * kBlockRows)) return;
+        invert_group(j, first, room);
+      }
+    });
+  }
+
+  // U_JI for a group of blocks I.
+  void invert_group(std::int64_t j, std::int64_t first, BlockRoom<T>& room) {
+    const RowPanels<T> a = panels();
+    const Range rows = block(j), columns = group(first);
+    const RowPanels<T> target = a.from(rows.begin, columns.begin);
+    clear_panels<T>(target, rows.size(), columns.size());
+    subtract_product<T, Tiles::all, Rows::upper>(target, a, a, rows, columns,
+                                                 {rows.begin, columns.begin});
+    for (std::int64_t i = first; block(i).begin < columns.end; ++i)
+      invert_block<T>(a, a, diagonal_inverse(i), rows, block(i), columns.begin, room);
+  }
+
+  // x = U z.
+  void write_solutions() {
+    AlignedBuffer<T> x(order_);
+    for (std::int64_t column = 0; column < job_.right_sides; ++column) {
+      x.fill(T(0));
+      for (std::int64_t j = 0; j < blocks_; ++j)
+        add_rows_times<T>(panels(), solution(column), block(j), {block(j).begin, order_}, T(1),
+                          x.data() + block(j).begin);
+      for (std::int64_t i = 0; i < job_.n; ++i) job_.right[i * job_.right_stride + column] = x[i];
+    }
+  }
+
+  void write_inverse() {
+    const RowPanels<T> u = panels();
+    share(blocks_, [&](std::int64_t j, BlockRoom<T>& room, Worker& worker) {
+      for (std::int64_t first = j; first < blocks_; first += kGroupBlocks) {
+        const Range columns = block(j), rows = group(first), depth{rows.begin, order_};
+        if (!keep_going(worker, kGroupBlocks * depth.size())) return;
+        const RowPanels<T> sums{room.work.data(), rows.size()};
+        clear_panels<T>(sums, columns.size(), rows.size());
+        subtract_product<T, Tiles::upper, Rows::full, Rows::upper>(sums, u, u, columns, rows,
+                                                                   depth);
+        write_block(sums, rows, columns);
+      }
+    });
+  }
+
+  // Minus `sums`, which has the columns of P as rows, up to the diagonal.
+  void write_block(RowPanels<T> sums, Range rows, Range columns) {
+    constexpr std::int64_t L = kLanes<T>;
+    const std::int64_t last = std::min(rows.end, job_.n);
+    for (std::int64_t i = rows.begin; i < last; ++i) {
+      T* out = job_.matrix + i * job_.stride + columns.begin;
+      const std::int64_t count = std::min(columns.end, i + 1) - columns.begin;
+      std::int64_t j = 0;
+      for (; j + L <= count; j += L)
+        store_unaligned<T>(out + j, -load<T>(sums.at(j, i - rows.begin)));
+      for (; j < count; ++j) out[j] = -*sums.at(j, i - rows.begin);
+    }
+  }
+
+  const InverseJob<T>& job_;
+  std::int64_t order_, blocks_;
+  AlignedBuffer<T> data_, inverses_, solutions_;
+};
+
+template <class T>
+bool run_inverse(const InverseJob<T>& job) {
+  return SymmetricInverse<T>(job).run();
+}
+
+}  // namespace mercer::MERCER_ISA
