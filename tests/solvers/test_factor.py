@@ -57,6 +57,28 @@ def test_jitter_is_the_least_rung_that_works_and_leaves_the_matrix_intact() -> N
     assert "fewer numerical dimensions" in factor.complaint()
 
 
+@pytest.mark.parametrize("n", [1, 13, 96, N])
+def test_a_precision_is_the_inverse(n: int) -> None:
+    targets = Y[:n].copy()
+    found = Precision.of(A[:n, :n].copy(), NOISE[:n], targets)
+    np.testing.assert_allclose(
+        np.tril(found.inverse), np.tril(np.linalg.inv(G[:n, :n])), rtol=1e-7, atol=1e-10
+    )
+    np.testing.assert_allclose(found.dual, np.linalg.solve(G[:n, :n], Y[:n]), rtol=1e-8)
+    assert found.log_determinant == pytest.approx(np.linalg.slogdet(G[:n, :n])[1])
+    np.testing.assert_array_equal(targets, Y[:n])
+
+
+def test_a_precision_climbs_the_same_ladder_as_a_factor() -> None:
+    low_rank = ROOT[:, :20] @ ROOT[:, :20].T
+    found = Precision.of(low_rank.copy(), 0.0, Y)
+    factor = factorise(low_rank.copy(), 0.0)
+    assert (found.jitter.size, found.jitter.fraction) == (factor.jitter, factor.fraction)
+    assert found.log_determinant == pytest.approx(factor.log_determinant(), rel=1e-4)
+    with pytest.raises(ValidityError, match="not positive semi-definite"):
+        Precision.of(-np.eye(3), 0.0, np.ones((3, 1)))
+
+
 def test_the_likelihood_is_scipys_and_slopes_are_finite_differences() -> None:
     expected = sum(multivariate_normal(np.zeros(N), G).logpdf(y) for y in Y.T)
     gaussian = Gaussian.of(A.copy(), NOISE, Y)

@@ -1,0 +1,173 @@
+// Inverses of symmetric matrices against naive loops, for every instruction set that this machine
+// runs.
+#include "oracle.hpp"
+
+namespace mercer {
+namespace {
+
+using namespace oracle;
+
+// A positive definite matrix of rows that are longer than need be, a diagonal to use in place of
+// its own, and right-hand sides.
+template <class T>
+struct Problem {
+  explicit Problem(std::int64_t n, std::int64_t right_sides)
+      : n(n), stride(n + 3), right_sides(right_sides), right(draws<T>(n * right_sides)) {
+    const std::int64_t depth = n + 4;
+    const std::vector<double> roots = draws<double>(n * depth);
+    matrix.assign(static_cast<std::size_t>(n * stride), T(-77));
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j <= i; ++j) {
+        double sum = 0.0;
+        for (std::int64_t k = 0; k < depth; ++k)
+          sum += roots[index(i * depth + k)] * roots[index(j * depth + k)];
+        matrix[index(i * stride + j)] = static_cast<T>(sum / static_cast<double>(depth));
+      }
+      diagonal.push_back(matrix[index(i * stride + i)] + T(0.5));
+      matrix[index(i * stride + i)] = T(-77);  // not to be read
+    }
+  }
+
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+  double entry(std::int64_t i, std::int64_t j) const {
+    if (i == j) return static_cast<double>(diagonal[index(i)]);
+    return static_cast<double>(matrix[index(std::max(i, j) * stride + std::min(i, j))]);
+  }
+
+  InverseJob<T> job(std::vector<T>& a, std::vector<T>& b, double& log_determinant) const {
+    InverseJob<T> found;
+    found.matrix = a.data();
+    found.n = n;
+    found.stride = stride;
+    found.diagonal = diagonal.data();
+    found.right = b.data();
+    found.right_sides = right_sides;
+    found.right_stride = right_sides;
+    found.log_determinant = &log_determinant;
+    return found;
+  }
+
+  std::int64_t n, stride, right_sides;
+  std::vector<T> matrix, diagonal, right;
+};
+
+// The logarithm of the determinant by elimination.
+template <class T>
+double naive_log_determinant(const Problem<T>& p) {
+  const std::int64_t n = p.n;
+  std::vector<double> a(static_cast<std::size_t>(n * n));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) a[static_cast<std::size_t>(i * n + j)] = p.entry(i, j);
+  double sum = 0.0;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const double pivot = a[static_cast<std::size_t>(k * n + k)];
+    sum += std::log(pivot);
+    for (std::int64_t i = k + 1; i < n; ++i) {
+      const double ratio = a[static_cast<std::size_t>(i * n + k)] / pivot;
+      for (std::int64_t j = k; j < n; ++j)
+        a[static_cast<std::size_t>(i * n + j)] -= ratio * a[static_cast<std::size_t>(k * n + j)];
+    }
+  }
+  return sum;
+}
+
+template <class T>
+void test_inverse(const Engine& engine, std::int64_t n, std::int64_t right_sides) {
+  const Problem<T> p(n, right_sides);
+  std::vector<T> a = p.matrix, b = p.right;
+  double log_determinant = 0.0;
+  InverseJob<T> job = p.job(a, b, log_determinant);
+  CHECK(engine.table<T>().inverse(job));
+  const double tolerance = 200.0 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  CHECK(std::fabs(log_determinant - naive_log_determinant(p)) <=
+        tolerance * static_cast<double>(n));
+  const auto inverse = [&](std::int64_t i, std::int64_t j) {
+    return static_cast<double>(
+        a[static_cast<std::size_t>(std::max(i, j) * p.stride + std::min(i, j))]);
+  };
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < n; ++k) sum += p.entry(i, k) * inverse(k, j);
+      CHECK(std::fabs(sum - (i == j ? 1.0 : 0.0)) <= tolerance);
+    }
+    for (std::int64_t j = i + 1; j < p.stride; ++j)
+      CHECK(a[static_cast<std::size_t>(i * p.stride + j)] == T(-77));
+    for (std::int64_t c = 0; c < right_sides; ++c) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < n; ++k)
+        sum +=
+            p.entry(i, k) * static_cast<double>(b[static_cast<std::size_t>(k * right_sides + c)]);
+      const auto want = static_cast<double>(p.right[static_cast<std::size_t>(i * right_sides + c)]);
+      CHECK(std::fabs(sum - want) <= 10 * tolerance);
+    }
+  }
+  std::vector<T> again = p.matrix, solved = p.right;
+  InverseJob<T> shared = p.job(again, solved, log_determinant);
+  shared.threads = 3;
+  CHECK(engine.table<T>().inverse(shared));
+  CHECK(again == a);
+  CHECK(solved == b);
+}
+
+// A matrix that is not positive definite, or not finite, is left as it is.
+template <class T>
+void test_refusal(const Engine& engine, std::int64_t n, std::int64_t row, T value) {
+  Problem<T> p(n, 1);
+  p.diagonal[static_cast<std::size_t>(row)] = value;
+  std::vector<T> a = p.matrix, b = p.right;
+  double log_determinant = 0.0;
+  InverseJob<T> job = p.job(a, b, log_determinant);
+  CHECK(!engine.table<T>().inverse(job));
+  CHECK(a == p.matrix);
+  CHECK(b == p.right);
+}
+
+bool at_once(void*) { return true; }
+
+template <class T>
+void test_interrupt(const Engine& engine) {
+  const Problem<T> p(400, 1);
+  std::vector<T> a = p.matrix, b = p.right;
+  double log_determinant = 0.0;
+  InverseJob<T> job = p.job(a, b, log_determinant);
+  job.interrupt = {at_once, nullptr};
+  bool stopped = false;
+  // One call may be over before the clock is looked at.
+  for (int call = 0; call < 1000 && !stopped; ++call) {
+    try {
+      engine.table<T>().inverse(job);
+    } catch (const Interrupted&) {
+      stopped = true;
+    }
+  }
+  CHECK(stopped);
+}
+
+template <class T>
+void test_all(const Engine& engine) {
+  for (const std::int64_t n : {1, 2, 5, 6, 11, 12, 13, 24, 25, 95, 96, 97, 200})
+    test_inverse<T>(engine, n, 2);
+  test_inverse<T>(engine, 420, 1);  // more than one group of blocks
+  test_inverse<T>(engine, 30, 0);
+  for (const std::int64_t row : {0, 50, 149}) {
+    test_refusal<T>(engine, 150, row, T(-1));
+    test_refusal<T>(engine, 150, row, std::numeric_limits<T>::quiet_NaN());
+    test_refusal<T>(engine, 150, row, std::numeric_limits<T>::infinity());
+  }
+  test_interrupt<T>(engine);
+}
+
+}  // namespace
+}  // namespace mercer
+
+int main() {
+  for (const mercer::Engine* engine : mercer::available_engines()) {
+    std::printf("engine %s\n", engine->name);
+    mercer::test_all<float>(*engine);
+    mercer::test_all<double>(*engine);
+  }
+  std::printf("%d failures\n", mercer::oracle::failures);
+  return mercer::oracle::failures == 0 ? 0 : 1;
+}
