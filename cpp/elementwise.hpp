@@ -8,12 +8,14 @@
 
 namespace mercer::MERCER_ISA {
 
-// Tile registers, one after the other.
+// Tile registers, one after the other, but for one that may be elsewhere.
 template <class T>
 struct Registers {
   T* data;
   std::int64_t stride;
-  T* operator[](std::int32_t index) const { return data + index * stride; }
+  std::int32_t moved = -1;
+  T* place = nullptr;
+  T* operator[](std::int32_t index) const { return index == moved ? place : data + index * stride; }
 };
 
 // Vectors handled per turn of a pass; sizes of tiles are multiples of this many vectors.

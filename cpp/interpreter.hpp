@@ -81,7 +81,7 @@ class Interpreter {
         lanes_are_rows_(lanes_are_rows),
         fold_(fold),
         width_(tile_width(pairs)),
-        registers_(program_.registers * width_ * W),
+        storage_(program_.registers * width_ * W),
         across_values_(width_) {}
 
   std::int64_t width() const { return width_; }
@@ -110,7 +110,9 @@ class Interpreter {
     return left < W ? left : W;
   }
   bool is_partial() const { return lane_count() < W || padded_ != count_; }
-  T* tile(std::int32_t index) { return registers_.data() + index * width_ * W; }
+  T* tile(std::int32_t index) { return registers()[index]; }
+  // Has a register's tile made in the given memory, which holds all that `run` writes.
+  void place(std::int32_t index, T* memory) { moved_ = index, place_ = memory; }
 
   // Replaces the padding of a tile by zeros, so that sums over it are right.
   void clear_padding(T* values) const {
@@ -181,10 +183,12 @@ class Interpreter {
       case Op::block:
         return run_block(pairs_.blocks[static_cast<std::size_t>(line.a)], dst);
       default:
-        return run_elementwise<T>(line, {registers_.data(), width_ * W}, size(),
-                                  pairs_.scalars.data(), program_.tables.data());
+        return run_elementwise<T>(line, registers(), size(), pairs_.scalars.data(),
+                                  program_.tables.data());
     }
   }
+
+  Registers<T> registers() { return {storage_.data(), width_ * W, moved_, place_}; }
 
   template <Metric metric>
   void run_metric(std::int32_t slot, T* dst) {
@@ -312,7 +316,9 @@ class Interpreter {
   bool lanes_are_rows_;
   Fold fold_;
   std::int64_t width_;
-  AlignedBuffer<T> registers_;
+  AlignedBuffer<T> storage_;
+  std::int32_t moved_ = -1;
+  T* place_ = nullptr;
   AlignedBuffer<T> across_values_;
   AlignedBuffer<T> column_registers_;
   AlignedBuffer<T> states_;

@@ -34,6 +34,42 @@ __attribute__((noinline)) void accumulate_transposed(const T* __restrict strip, 
     }
 }
 
+// lanes[j][c] += strip[j] t[c], as vectors; both sums over lanes are left for later.
+template <class T>
+__attribute__((noinline)) void accumulate_lanes(const T* __restrict strip, std::int64_t count,
+                                                const T* __restrict t, std::int64_t right_sides,
+                                                T* __restrict lanes) {
+  constexpr int W = kPanel<T>, L = kLanes<T>, V = kPanelVectors<T>;
+  for (std::int64_t c = 0; c < right_sides; ++c) {
+    Vec<T> weights[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) weights[v] = load<T>(t + c * W + v * L);
+    T* target = lanes + c * L;
+    for (std::int64_t j = 0; j < count; ++j, target += right_sides * L) {
+      Vec<T> sum = load<T>(target);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sum += load<T>(strip + j * W + v * L) * weights[v];
+      store<T>(target, sum);
+    }
+  }
+}
+
+// sums[i] += the sum of the lanes of vector i, which becomes zero; `count` is a multiple of them.
+template <class T>
+void flush_lanes(T* lanes, std::int64_t count, double* sums) {
+  constexpr int L = kLanes<T>;
+  for (std::int64_t i = 0; i < count; i += L) {
+    Vec<T> vectors[L];
+#pragma GCC unroll 8
+    for (int k = 0; k < L; ++k) {
+      vectors[k] = load<T>(lanes + (i + k) * L);
+      store<T>(lanes + (i + k) * L, Vec<T>{});
+    }
+    const Vec<T> totals = sums_of<T>(vectors);
+    for (int k = 0; k < L; ++k) sums[i + k] += static_cast<double>(totals[k]);
+  }
+}
+
 template <class T>
 class NormalProduct {
  public:
@@ -48,6 +84,7 @@ class NormalProduct {
     const std::int64_t wanted = std::clamp<std::int64_t>(kBudget / bytes, 2, 64);
     panels_per_unit_ = divide_up(panels_, wanted);
     units_ = divide_up(panels_, panels_per_unit_);
+    keeps_lanes_ = size() * kLanes<T> * static_cast<std::int64_t>(sizeof(T)) <= kLanesBytes;
   }
 
   void run() {
@@ -66,6 +103,9 @@ class NormalProduct {
 
  private:
   static constexpr std::int64_t W = kPanel<T>;
+  // Sums may stay in vectors, for so many panels, where these leave room for the strip in the
+  // second-level cache.
+  static constexpr std::int64_t kLanesBytes = 128 << 10, kLanesPanels = 16;
   // Accumulators of a unit; the columns are padded to whole panels, as in the strip.
   std::int64_t padded() const { return round_up(columns_, W); }
   std::int64_t size() const { return padded() * job_.right_sides; }
@@ -74,6 +114,8 @@ class NormalProduct {
     Interpreter<T> tile(job_.pairs, true);
     AlignedBuffer<T> strip(padded() * W), t(job_.right_sides * W);
     strip.fill(T(0));
+    AlignedBuffer<T> lanes(keeps_lanes_ ? size() * kLanes<T> : 0);
+    lanes.fill(T(0));
     AlignedBuffer<double> exact(job_.right_sides * W);
     for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
       double* sums = sums_.data() + u * size();
@@ -82,7 +124,12 @@ class NormalProduct {
       for (std::int64_t p = u * panels_per_unit_; p < end; ++p) {
         if (!run_panel(worker, tile, p, strip.data(), exact)) return;
         for (std::int64_t i = 0; i < t.size(); ++i) t[i] = static_cast<T>(exact[i]);
-        accumulate_transposed<T>(strip.data(), padded(), t.data(), job_.right_sides, sums);
+        if (!keeps_lanes_) {
+          accumulate_transposed<T>(strip.data(), padded(), t.data(), job_.right_sides, sums);
+          continue;
+        }
+        accumulate_lanes<T>(strip.data(), padded(), t.data(), job_.right_sides, lanes.data());
+        if (p + 1 == end || (p + 1) % kLanesPanels == 0) flush_lanes<T>(lanes.data(), size(), sums);
       }
     }
   }
@@ -93,10 +140,12 @@ class NormalProduct {
     exact.fill(0.0);
     for (std::int64_t j = 0; j < columns_; j += tile.width()) {
       const std::int64_t count = std::min(tile.width(), columns_ - j);
+      // On its way to the first-level cache while the tile is computed.
+      for (std::int64_t i = 0; i < count; ++i) __builtin_prefetch(strip + (j + i) * W, 1);
+      T* values = strip + j * W;
+      tile.place(job_.result, values);
       tile.run(panel, j, count);
-      T* values = tile.tile(job_.result);
       if (tile.is_partial()) tile.clear_padding(values);
-      std::memcpy(strip + j * W, values, static_cast<std::size_t>(count * W) * sizeof(T));
       accumulate_product<T>(values, count, job_.V + j * job_.right_sides, job_.right_sides,
                             exact.data());
       if (!worker.keep_going(static_cast<std::int64_t>(cost_ * static_cast<double>(count))))
@@ -109,6 +158,7 @@ class NormalProduct {
   std::int64_t columns_, panels_;
   double cost_;
   std::int64_t panels_per_unit_ = 1, units_ = 1;
+  bool keeps_lanes_ = false;
   AlignedBuffer<double> sums_;
 };
 
