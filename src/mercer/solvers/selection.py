@@ -23,6 +23,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
+from mercer.sampling import Draw, seed_from, uniform_rows
 from mercer.solvers.leverage import leverage_scores
 from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.seeding import far_seeds
@@ -213,8 +214,9 @@ class KernelColumns:
 def _uniform(
     kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
 ) -> tuple[Rows, None]:
-    chances = None if weights is None else weights / weights.sum()
-    return np.asarray(rng.choice(len(points), size=size, replace=False, p=chances)), None
+    if weights is None:
+        return uniform_rows(len(points), size, rng), None
+    return Draw.of(weights, size, seed_from(rng)).rows, None
 
 
 def _kmeans(
