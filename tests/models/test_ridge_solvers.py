@@ -294,7 +294,7 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(KERNEL)) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
     assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
-    monkeypatch.setattr(auto, "_WHOLE", 100)
+    monkeypatch.setattr(auto, "WHOLE", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "Nystrom"
 
 

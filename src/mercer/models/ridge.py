@@ -23,6 +23,7 @@ from mercer.models.ridge_diagnostics import RidgeDiagnostics
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
+    ConjugateGradient,
     RidgeAnswer,
     RidgeProblem,
     RidgeTask,
@@ -31,6 +32,9 @@ from mercer.solvers import (
     auto,
 )
 from mercer.solvers.factor import RIDGE
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.summands import Trace
+from mercer.streams.labels import Numbers
 
 Array = NDArray[np.floating[Any]]
 
@@ -177,19 +181,24 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         self.psd = psd
         self.solver = solver
 
+    _targets: Array | None
+    _weights: Array | None
+
     # Fitting ------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
-        sample_weight : array-like of shape (n,) or float, optional
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the kind the kernel takes; or blocks of rows with their targets, as `Blocks`
+            takes them, from a file or an iterator.
+        y : array-like of shape (n,) or (n, n_targets), Dask collection or str
+            Targets; None if blocks hold them, or the name of a column of blocks or Dask collections
+            that are data frames.
+        sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
         Returns
@@ -199,13 +208,13 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         """
         with self._fitting():
             self._check_parameters()
-            self._prepare(X, y, sample_weight)
-            self.solver_ = self._chosen_solver()
+            rows = self._prepare(X, y, sample_weight)
+            self.solver_ = self._chosen_solver(rows)
             with self._iterations(X, y, None) as report:
                 if self._is_dense:
                     self._fit_dense()
                 else:
-                    self._fit_by_solver(report)
+                    self._fit_by_solver(rows, report)
         return self
 
     def path(
@@ -234,8 +243,8 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         other = type(self)(**self.get_params(deep=False))
         other._check_parameters()
         grid = checked_alphas(alphas)
-        other._prepare(X, y, sample_weight)
         other.solver_ = Spectral()
+        other._require_held(other._prepare(X, y, sample_weight), other.solver_)
         problem, repair = other._problem(other.kernel_)
         spectrum = problem.spectrum()
         found = [
@@ -276,37 +285,47 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     def _searches(self) -> bool:
         return self.length_scales is not None or isinstance(self.alpha, str)
 
-    def _chosen_solver(self) -> Any:
-        if isinstance(self.solver, str):
-            return self._forecast().chosen
-        if not isinstance(self.solver, Cholesky | Spectral) and self.kernel_.is_psd is False:
+    def _chosen_solver(self, rows: Rows) -> Any:
+        given = isinstance(self.solver, str)
+        chosen = self._forecast(rows).chosen if given else self.solver
+        if isinstance(chosen, Cholesky | Spectral):
+            self._require_held(rows, chosen)
+        elif self.kernel_.is_psd is False:
             raise ParameterError(
-                f"{type(self).__name__}: {self.solver!r} needs a valid kernel, and {self.kernel_!r}"
+                f"{type(self).__name__}: {chosen!r} needs a valid kernel, and {self.kernel_!r}"
                 " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
             )
-        return self.solver
+        return chosen
+
+    def _require_held(self, rows: Rows, solver: Any) -> None:
+        """Refuse rows that come in blocks, where their matrix is needed."""
+        self._task(self.kernel_, rows).part(type(solver).__name__)
+
+    @property
+    def _whole(self) -> float:
+        """Rows of an array in a file up to which it is treated as one in memory."""
+        if isinstance(self.solver, str):
+            return auto.WHOLE
+        needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
+        return np.inf if needs_all else 0
 
     def _forecast_for(self, X: Any, y: ArrayLike) -> auto.Forecast:
         """What each solver would cost."""
         self._check_parameters()
-        self._prepare(X, y, None)
-        return self._forecast()
+        return self._forecast(self._prepare(X, y, None))
 
-    def _forecast(self) -> auto.Forecast:
+    def _forecast(self, rows: Rows) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""
-        return auto.forecast(self._task(self.kernel_), searches=self._searches)
+        return auto.forecast(self._task(self.kernel_, rows), searches=self._searches)
 
-    def _task(self, kernel: Kernel, report: Report | None = None) -> RidgeTask:
+    def _task(self, kernel: Kernel, rows: Rows, report: Report | None = None) -> RidgeTask:
         """The problem as solvers see it."""
-        targets, weights = self._targets, self._weights
         return RidgeTask(
             type(self).__name__,
             kernel,
-            self.points_,
-            targets,
-            None if weights is None else weights.astype(np.float64),
+            rows,
             self._settings[0],
-            self._solver_alphas(kernel),
+            self._solver_alphas(kernel, rows),
             "gcv" if self.alpha == "gcv" else "loo",
             compares=self._searches,
             report=None
@@ -314,22 +333,21 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
         )
 
-    def _solver_alphas(self, kernel: Kernel) -> Array:
+    def _solver_alphas(self, kernel: Kernel, rows: Rows) -> Array:
         """The alphas to compare, without the matrix."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
         if self.alphas is not None:
             return checked_alphas(self.alphas)
-        mass = np.ones(len(self.points_)) if self._weights is None else self._weights
-        rows = np.flatnonzero(mass)
-        scale = float(mass[rows] @ kernel.diag(self.points_)[rows]) / len(rows)
-        return default_alphas(scale, len(rows), kernel.gram(self.points_).dtype)
+        count = rows.totals.rows
+        scale = rows.total(Trace(kernel)) / count
+        return default_alphas(scale, count, kernel.gram(rows.head).dtype)
 
-    def _fit_by_solver(self, report: Report) -> None:
+    def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
         given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
-        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
-        tasks = [self._task(kernel, report) for kernel in kernels]
+        kernels = tuple(rows.resolve(kernel) for kernel in given)
+        tasks = [self._task(kernel, rows, report) for kernel in kernels]
         answers = [self.solver_.ridge(task) for task in tasks]
         best = 0
         if self._searches:
@@ -355,6 +373,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             "_function": answer.function,
             "_targets": self._targets,
             "_weights": self._weights,
+            "_n_rows": self._n_rows,
             "_settings": self._settings,
             "_is_vector": self._is_vector,
             "solver_": self.solver_,
@@ -370,24 +389,36 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
 
     # The problem ----------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
+        self._settings = (self.fit_intercept, self.psd)
+        stream, X = self._stream(
+            kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
+        )
+        rows: Rows = stream or self._in_memory(kernel, X, y, sample_weight)
+        if stream is not None:
+            self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
+            self._targets = self._weights = None
+        self._n_rows = len(rows)
+        self.kernel_ = rows.resolve(kernel)
+        return rows
+
+    def _in_memory(self, kernel: Kernel, X: Any, y: Any, sample_weight: Any) -> InMemory:
         self.points_ = self._validate_points(kernel, X, reset=True)
         targets = self._target_columns(y, len(self.points_))
         weights = self._validate_weights(sample_weight, targets)
-        self.kernel_ = kernel.resolve(self.points_, weights)
         # Diagnostics are computed later: they must see what was fitted, not what became of it.
         self._targets = targets.copy()
         self._weights = None if weights is None else weights.copy()
-        self._settings = (self.fit_intercept, self.psd)
+        return InMemory(Part(self.points_, self._targets, self._weights))
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
-        if len(self.points_) != len(self._targets):
+        if self._targets is None or len(self.points_) != self._n_rows:
             raise DataError(
                 f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
-                f"{len(self._targets)} rows, and this diagnostic needs all of them; fit with "
+                f"{self._n_rows} rows, and this diagnostic needs all of them; fit with "
                 "solver=mercer.solvers.Cholesky()."
             )
         gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])

@@ -6,6 +6,8 @@ The rule, in the order in which it is applied:
 2. the matrix in memory, up to 15,000 rows, if it fits (`Cholesky`);
 3. conjugate gradients, up to 100,000 rows, if alpha is given (`ConjugateGradient`);
 4. landmarks (`Nystrom`).
+
+Rows that come in blocks leave the first and the last.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, NoFeatureMapError
@@ -25,8 +28,8 @@ from mercer.solvers.task import RidgeTask
 
 # Rows up to which a dense factor is a matter of seconds to minutes.
 _DENSE = 15_000
-# Rows up to which products with the whole matrix are.
-_WHOLE = 100_000
+#: Rows up to which products with the whole matrix are.
+WHOLE = 100_000
 # Below this many rows every solver is quick, and the dense one has the most diagnostics.
 _SMALL = 2_000
 # Rounding over alpha: coefficients of rows from those of features lose this many digits.
@@ -34,6 +37,7 @@ _LEAST_ALPHA = 1e-6
 _ITERATIONS = 60
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
+_IN_BLOCKS = "rows come in blocks"
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,17 @@ def _reasons(task: RidgeTask) -> tuple[str, ...]:
         f"the kernel has fewer features than would pay for {n} rows",
         f"{n} rows are no more than {_DENSE}, and their matrix fits",
         f"{n} rows are more than {_DENSE}, and alpha is given",
-        f"{n} rows are too many for the whole matrix",
+        f"{n} rows are too many for the whole matrix"
+        if task.held
+        else f"{n} rows come in blocks, and landmarks need only sums over them",
     )
 
 
 def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
-    n, t = task.n, task.targets.shape[1] + 1
-    item = task.kernel.gram(task.points).dtype.itemsize
+    n, t = task.n, task.n_targets + 1
+    item = task.dtype.itemsize
     free = memory.available()
-    width, rank, m = _width(task), int(10 * np.sqrt(n)), landmark_count(n)
+    width, rank, m = _width(task), int(10 * np.sqrt(n)), min(n, landmark_count(n))
     dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     return [
@@ -181,7 +187,7 @@ def landmark_count(n: int) -> int:
 def _width(task: RidgeTask) -> int | None:
     """The number of features of one row, if the kernel has them."""
     try:
-        return int(task.kernel.feature_map(task.points[:1]).shape[1])
+        return int(task.kernel.feature_map(task.rows.head).shape[1])
     except (NoFeatureMapError, MemoryForecastError):
         return None
 
@@ -189,16 +195,20 @@ def _width(task: RidgeTask) -> int | None:
 def _no_primal(task: RidgeTask, width: int | None) -> str:
     if width is None:
         return "no finite features"
-    if task.n < _SMALL:
+    if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
+        return "which features there are depends on the rows"
+    if task.held and task.n < _SMALL:
         return "few rows"
     if 3 * width**2 >= task.n**2:
         return "as many features as rows"
-    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.points[:1])[0]):
+    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.rows.head)[0]):
         return "alpha is too small"
     return _not_positive(task)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
+    if not task.held:
+        return _IN_BLOCKS
     if size > free:
         return "does not fit in memory"
     # An indefinite matrix can be looked at, and mended, only as a whole.
@@ -206,9 +216,11 @@ def _no_dense(task: RidgeTask, size: float, free: int) -> str:
 
 
 def _no_iterations(task: RidgeTask, searches: bool) -> str:
+    if not task.held:
+        return _IN_BLOCKS
     if searches:
         return "cannot choose alpha"
-    if task.n > _WHOLE:
+    if task.n > WHOLE:
         return "many rows"
     return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")
 

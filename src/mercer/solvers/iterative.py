@@ -104,7 +104,8 @@ class ConjugateGradient:
                 f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
                 f"of {', '.join(map(repr, _METHODS))} or None."
             )
-        access = KernelColumns(task.kernel, task.points, task.weights)
+        part = task.part(type(self).__name__)
+        access = KernelColumns(task.kernel, part.points, part.weights)
         rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
         return pivoted_cholesky(
             access.columns,
@@ -189,12 +190,13 @@ class _System:
     """S K S, the right-hand sides S (y - middle) and s, and the preconditioner."""
 
     def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | None) -> None:
-        self.task, self.alpha = task, alpha
-        self.gram = task.kernel.gram(task.points)
-        self.root = np.sqrt(task.mass).astype(self.gram.dtype)[:, None]
+        part = task.part("ConjugateGradient")
+        self.task, self.points, self.alpha = task, part.points, alpha
+        self.gram = task.kernel.gram(part.points)
+        self.root = np.sqrt(part.mass).astype(self.gram.dtype)[:, None]
         self.left_out = None if factor is None else factor.trace_error
         self.precondition = None if factor is None else LowRankInverse.of(factor.factor)
-        targets = self.root * (task.targets - task.middle)
+        targets = self.root * (part.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
         self.right = np.column_stack([targets, *border]).astype(self.gram.dtype)
 
@@ -214,4 +216,4 @@ class _System:
             intercept = intercept + shift[0]
         left_out = self.left_out
         quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        return RidgeAnswer(task.points, self.root * solved, intercept, self.alpha, quality)
+        return RidgeAnswer(self.points, self.root * solved, intercept, self.alpha, quality)
