@@ -309,7 +309,10 @@ def _joined(blocks: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, 
 
 def _is_small(block: tuple[Any, Any, Any]) -> bool:
     data = block[0]
-    return type(data) is np.ndarray and data.ndim == 2 and len(data) < _FEW
+    if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= _FEW:
+        return False
+    # What does not match is refused by whoever reads it, in its place.
+    return all(column is None or np.shape(column)[:1] == (len(data),) for column in block)
 
 
 def _joinable(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:

@@ -179,7 +179,7 @@ class _Collection:
                     "and columns."
                 )
             return cls(list(data.to_delayed().ravel()), tuple(data.chunks[0]), data)
-        if not hasattr(data, "to_delayed") or not hasattr(data, "npartitions"):
+        if not hasattr(data, "to_delayed") or not hasattr(data, "_meta_nonempty"):
             raise DataTypeError(
                 f"{owner}: {name} is a {type(data).__name__}; pass a Dask array, data frame or "
                 "series."
@@ -195,8 +195,9 @@ class _Collection:
 
     def cut_like(self, lengths: tuple[float, ...]) -> _Collection | None:
         """The same in chunks of given lengths; None if that cannot be."""
-        known = not any(math.isnan(length) for length in self.lengths)
-        if self.array is None or not known or sum(self.lengths) != sum(lengths):
+        if self.array is None or any(math.isnan(length) for length in self.array.chunks[0]):
+            return None
+        if sum(self.lengths) != sum(lengths):
             return None
         array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
         return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)

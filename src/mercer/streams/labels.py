@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
+from mercer.kernels.containers import row_number
 
 Array = NDArray[np.floating[Any]]
 
@@ -107,7 +108,7 @@ class Numbers:
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
         if not np.isfinite(values).all():
-            row = int(np.argwhere(~np.isfinite(values))[0][0])
+            row = row_number(np.argwhere(~np.isfinite(values))[0][0])
             raise DataError(
                 f"{self.owner}: Input y contains NaN or infinity (first in row {row}); drop the "
                 "rows that have no target."

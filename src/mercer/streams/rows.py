@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel
-from mercer.kernels.containers import guarded, ingest, len_of
+from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.sampling import Draw
@@ -410,12 +410,12 @@ def _container(block: Block, owner: str) -> Any:
 def _located(owner: str, block: Block) -> Iterator[None]:
     """Say in which block something is wrong."""
     try:
-        yield
+        with rows_from(block.start):
+            yield
     except DataError as error:
         complaint = str(error).removeprefix(f"{owner}: ")
         raise type(error)(
-            f"{owner}: in the block that begins with row {block.start} (rows within it count from "
-            f"0): {complaint}"
+            f"{owner}: in the block that begins with row {block.start}: {complaint}"
         ) from error
 
 

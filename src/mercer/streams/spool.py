@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,6 +48,7 @@ class Spool:
             if self._file is None:
                 # Open until the object is gone: a context would end with this call.
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
             offset = self._file.seek(0, 2)
             pickle.dump(item, self._file, protocol=pickle.HIGHEST_PROTOCOL)
             self._file.flush()
