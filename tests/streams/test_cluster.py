@@ -78,7 +78,7 @@ def cluster() -> Iterator[Any]:
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as started,
     ):
@@ -148,7 +148,7 @@ def test_a_cluster_that_is_gone_is_an_error_and_not_a_wait() -> None:
             n_workers=1,
             threads_per_worker=1,
             processes=False,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster),
@@ -161,6 +161,16 @@ def test_a_cluster_that_is_gone_is_an_error_and_not_a_wait() -> None:
         assert np.array_equal(MODEL.predict(X), before)
 
 
+STARTED = threading.Event()
+
+
+def slow(block: Array) -> Array:
+    """Take a while, and tell those who wait for it."""
+    STARTED.set()
+    time.sleep(0.5)
+    return block
+
+
 def test_a_scheduler_that_dies_is_an_error_and_not_a_wait() -> None:
     with (
         dask.config.set({"mercer.cluster-timeout": 1.0, "distributed.comm.timeouts.connect": "1s"}),
@@ -168,20 +178,14 @@ def test_a_scheduler_that_dies_is_an_error_and_not_a_wait() -> None:
             n_workers=1,
             threads_per_worker=1,
             processes=False,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         distributed.Client(cluster, timeout=1),
     ):
-        started = threading.Event()
-
-        def slow(block: Array) -> Array:
-            started.set()
-            time.sleep(0.5)
-            return block
 
         def close() -> None:
-            started.wait(30)
+            STARTED.wait(30)
             cluster.close()
 
         rows = da.from_array(X, chunks=CHUNK).map_blocks(slow, meta=np.empty((0, 0)))

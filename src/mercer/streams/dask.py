@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -381,6 +382,8 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
             f"{owner}: workers died again and again while they read the same chunk ({error}); "
             "give them more memory, or make chunks smaller."
         ) from error
+    except CancelledError as error:
+        raise _gone(owner, "its tasks were cancelled") from error
     except (OSError, RuntimeError) as error:  # lost connections, a client that was closed
         if isinstance(error, ClusterError):
             raise
@@ -388,7 +391,7 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
             raise  # what a task raised
         raise _gone(owner, str(error) or type(error).__name__) from error
     finally:
-        if future is not None and not future.done():
+        if future is not None and not future.done() and client.status == "running":
             future.cancel()
 
 
