@@ -382,6 +382,8 @@ def test_more_that_blocks_cannot_do() -> None:
         mc.KernelRidge(mc.Sigmoid()).fit(stream())
     with pytest.raises(ParameterError, match="one of mercer's own"):
         fit(stream(), solver=S.RandomFeatures(PolynomialFeatures(2)))
+    with pytest.raises(DataError, match="whole matrix"):
+        mc.KernelRidge(mc.Precomputed()).fit([(np.eye(3)[:2], [1.0, 2.0])])
     model = fit(stream(), solver=S.Nystrom(20, random_state=0))
     with pytest.raises(DataError, match="kept 20 of the 2500 rows"):
         _ = model.loo_residuals_

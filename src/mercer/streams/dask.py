@@ -28,7 +28,7 @@ from mercer.parallel import one_thread
 from mercer.streams.blocks import Block, added
 
 # How many sums are added in one task.
-_FAN_IN = 8
+_FAN_IN = 4
 # Seconds between looks at a cluster, and how long one without workers is waited for.
 _POLL = 0.5
 _PATIENCE = 300.0

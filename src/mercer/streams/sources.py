@@ -49,9 +49,18 @@ def rows_of(
     X : object
         The same data, to be used in place of X: an iterator that was looked at starts again.
     """
+    pairwise = kernel.input_tags()["pairwise"]
+    whole = np.inf if pairwise else whole
     supervised = not isinstance(targets, NoTargets)
     source, X = source_of(owner, X, y, sample_weight, whole=whole, lists=supervised)
-    return None if source is None else StreamRows(source, kernel, owner, targets), X
+    if source is None:
+        return None, X
+    if pairwise:
+        raise DataError(
+            f"{owner}: with {kernel!r:.80} rows are those of a matrix, and a few say nothing "
+            "of the others; pass the whole matrix, or Precomputed(K) and blocks of row numbers."
+        )
+    return StreamRows(source, kernel, owner, targets), X
 
 
 def source_of(
