@@ -161,6 +161,19 @@ def test_what_is_refused() -> None:
         model.fit(chunked(spoilt), chunked(Y))
 
 
+def test_forecasts() -> None:
+    costs = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), chunked(X))
+    assert costs.chosen == S.Nystrom(500)
+    assert "come in blocks" in costs.reason
+    assert [cost.obstacle for cost in costs.costs][1:3] == ["rows come in blocks"] * 2
+    assert mc.forecast(mc.KernelRidge(mc.Linear()), mc.Blocks([X, X])).chosen == S.Primal()
+
+
+def test_models_that_need_all_rows_do_not_fetch_them_unasked() -> None:
+    with pytest.raises(DataTypeError, match=r"X\.compute\(\)"):
+        mc.GaussianProcessRegressor(mc.RBF(1.0)).fit(chunked(X), Y)
+
+
 def test_sums_do_not_depend_on_chance() -> None:
     rows = StreamRows(
         DaskBlocks.of("test", chunked(X, 100), chunked(Y, 100)),

@@ -48,6 +48,11 @@ def ingest(data: Any, owner: str) -> Any:
         return sp.csr_array(data)
     if isinstance(data, nw.DataFrame):
         return data
+    if hasattr(data, "__dask_graph__"):
+        raise DataTypeError(
+            f"{owner}: a Dask {type(data).__name__} has not been computed, and is not taken here; "
+            "pass X.compute() if it fits in memory."
+        )
     try:
         found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
     except nw.exceptions.NarwhalsError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterTypeError
@@ -19,7 +18,7 @@ def forecast(model: KernelRidge, X: Any) -> Forecast:
     ----------
     model : KernelRidge
         The model; it is not fitted.
-    X : array-like, data frame or sequence
+    X : array-like, data frame, sequence, Blocks or Dask collection
         The rows that it would be fitted to.
 
     Returns
@@ -40,7 +39,5 @@ def forecast(model: KernelRidge, X: Any) -> Forecast:
             f"forecast: model is a {type(model).__name__}, which has one way to be fitted; pass a "
             "KernelRidge."
         )
-    probe = clone(model)
-    rows = probe._validate_points(probe._kernel_or_default(probe.kernel), X, reset=True)
-    found: Forecast = probe._forecast_for(X, np.zeros(len(rows)))
+    found: Forecast = clone(model)._forecast_for(X)
     return found

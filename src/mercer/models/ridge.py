@@ -34,7 +34,7 @@ from mercer.solvers import (
 from mercer.solvers.factor import RIDGE
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.summands import Trace
-from mercer.streams.labels import Numbers
+from mercer.streams.labels import NoTargets, Numbers
 
 Array = NDArray[np.floating[Any]]
 
@@ -309,10 +309,20 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
         return np.inf if needs_all else 0
 
-    def _forecast_for(self, X: Any, y: ArrayLike) -> auto.Forecast:
-        """What each solver would cost."""
+    def _forecast_for(self, X: Any) -> auto.Forecast:
+        """What each solver would cost for one target."""
         self._check_parameters()
-        return self._forecast(self._prepare(X, y, None))
+        kernel = self._kernel_or_default(self.kernel)
+        self._settings = (self.fit_intercept, self.psd)
+        stream, X = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
+        rows: Rows
+        if stream is None:
+            points = self._validate_points(kernel, X, reset=True)
+            rows = InMemory(Part(points, np.zeros((len(points), 1))))
+        else:
+            rows = stream
+        self.kernel_ = rows.resolve(kernel)
+        return self._forecast(rows)
 
     def _forecast(self, rows: Rows) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""

@@ -118,7 +118,8 @@ class Blocks:
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        items = self._source() if callable(self._source) else self._source
+        source: Any = self._source
+        items = source if isinstance(source, Iterable) else source()
         return _joined(self._split(item) for item in items)
 
     def total(
