@@ -24,6 +24,7 @@ from mercer.gram import Gram
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
 from mercer.solvers.iterative import iterate
+from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
@@ -99,6 +100,11 @@ class Nystrom:
             "effective_dof_": problem.effective_dof(alpha),
         }
         return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
+
+    @property
+    def direct(self) -> Exactly:
+        """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
+        return Exactly()
 
 
 def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
@@ -219,6 +225,11 @@ class Falkon:
         alpha = task.the_alpha("Falkon")
         system = _FalkonSystem(task, _select(self, task), alpha)
         return iterate(task, system, 0.0, self.tol, self.max_iter)
+
+    @property
+    def direct(self) -> ByIterations:
+        """How a machine's steps are computed: by iterations of n m operations each."""
+        return ByIterations(self.tol, self.max_iter)
 
 
 class _FalkonSystem:

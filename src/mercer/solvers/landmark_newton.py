@@ -4,10 +4,10 @@ With coordinates v in which the squared norm is |v|^2 (`row_sums.Span`), the fun
 
 .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac\alpha2 \|v\|^2, \qquad f(x) = \phi(x)^\top v + b .
 
-`landmark_steps.Exactly` asks the rows for the second derivative, n m^2 operations: one pass of the rows for each
-step, as losses at several lengths of a step and the derivatives where it is whole come together.
-`landmark_steps.ByIterations` solves Newton's equations by conjugate gradients, each iteration a pass of n m
-operations, preconditioned by the second derivative of a sample of the rows.
+`landmark_steps.Exactly` asks the rows for the second derivative, n m^2 operations: one pass of the
+rows for each step, as losses at several lengths of a step and the derivatives where it is whole
+come together. `landmark_steps.ByIterations` solves Newton's equations by conjugate gradients, each
+iteration a pass of n m operations, preconditioned by the second derivative of a sample of rows.
 
 First steps are taken with alphas that fall to the one that is asked for and, where there are many
 rows, on every s-th of them: few steps on all rows are then left. See Marteau-Ferey, Bach and Rudi
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.row_loss import RowLoss
-from mercer.solvers.row_sums import BentAlong, Mass, Place, Probe, Probed, Span, Squares
+from mercer.solvers.row_sums import BentAlong, Compare, Mass, Place, Probe, Probed, Span, Squares
 from mercer.solvers.rows import Rows
 
 Array = NDArray[np.floating[Any]]
@@ -41,9 +41,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _FALL = 10.0
 _FIRST = 1 / 300
 _STEPS_OF_PATH, _TOL_OF_PATH = 2, 0.1
-# A sample has so many rows for each landmark, at least so many, and grows by this factor.
-_ROWS_FOR_EACH, _FEWEST, _GROWTH = 4, 4000, 8
-_STEPS_OF_SAMPLE, _TOL_OF_SAMPLE = 10, 1e-3
+# A sample has so many rows for each landmark, at least so many, and at most one of so many rows.
+_ROWS_FOR_EACH, _FEWEST, _WORTH_A_SAMPLE = 8, 4000, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,9 +237,7 @@ class Problem:
         size = float(np.linalg.norm(self.span.outward(coordinates)))
         return size * self.span.reach ** (1 if self.span.whitened else 2)
 
-    def _probe(
-        self, place: Place, turn: Place, lengths: tuple[float, ...], curved: bool
-    ) -> Probed:
+    def _probe(self, place: Place, turn: Place, lengths: tuple[float, ...], curved: bool) -> Probed:
         summand = Probe(self.span, self.loss, place, turn, lengths, self.stride, curved)
         return self.rows.total(summand)
 
@@ -291,7 +288,7 @@ def minimise(
 def descend(
     problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
 ) -> Iterator[LandmarkState]:
-    """The same after first steps at larger alphas and, where there are many rows, on few of them.
+    """The same after first steps at larger alphas, on few of the rows where there are many.
 
     Parameters
     ----------
@@ -303,46 +300,44 @@ def descend(
     LandmarkState
         Those on the way are not converged.
     """
-    steps, state = 0, None
-    for stage, allowed, loose in stages(problem):
-        if steps + 1 >= max_iter:
-            break
-        least = min(allowed, max_iter - 1 - steps)
-        for state in minimise(stage, direct, start, tol=loose, max_iter=least):
-            steps += 1
+    steps, best = 0, start
+    sample = _sample(problem)
+    ends = [start]
+    for stage in [*_easier(sample), *([sample] if sample.stride > 1 else [])]:
+        allowed = min(_STEPS_OF_PATH, max_iter - 1 - steps)
+        for state in minimise(stage, direct, ends[-1], tol=_TOL_OF_PATH, max_iter=allowed):
+            steps, best = steps + 1, (state.coordinates, state.intercept)
             yield replace(state, converged=False)
-        assert state is not None
-        start = state.coordinates, state.intercept
-    yield from minimise(problem, direct, start, tol=tol, max_iter=max(1, max_iter - steps))
+        ends.append(best)
+    # What suits a sample need not suit all rows: the more so, the smaller alpha is.
+    start = _best(problem, ends) if sample.stride > 1 else best
+    yield from minimise(problem, direct, start, tol=tol, max_iter=max_iter - steps)
 
 
-def stages(problem: Problem) -> Iterator[tuple[Problem, int, float]]:
-    """Easier problems on the way to one, with how many steps to take and how well to solve them.
-
-    Parameters
-    ----------
-    problem : Problem
-        The one.
-
-    Yields
-    ------
-    tuple of Problem, int, float
-        First on few rows, with alphas that fall, then on more and more of them.
-    """
-    mass, total = problem.rows.total(Mass(problem.span.kernel))
+def _sample(problem: Problem) -> Problem:
+    """The problem on every s-th row, with an alpha that is as large beside their loss."""
     fewest = max(_FEWEST, _ROWS_FOR_EACH * len(problem.span))
-    strides = [1]
-    while len(problem.rows) // (strides[-1] * _GROWTH) >= fewest:
-        strides.append(strides[-1] * _GROWTH)
-    for stride in reversed(strides):
-        alpha = problem.alpha
-        if stride > 1:
-            alpha *= problem.rows.total(Mass(problem.span.kernel, stride))[0] / mass
-        stage = replace(problem, alpha=alpha, stride=stride)
-        if stride == strides[-1] and problem.alpha < _FIRST * total:
-            falls = int(np.log(_FIRST * total / problem.alpha) / np.log(_FALL))
-            for fall in range(falls, 0, -1):
-                easier = replace(stage, alpha=alpha * _FALL**fall)
-                yield easier, _STEPS_OF_PATH, _TOL_OF_PATH
-        if stride > 1:
-            yield stage, _STEPS_OF_SAMPLE, _TOL_OF_SAMPLE
+    stride = len(problem.rows) // fewest
+    if stride < _WORTH_A_SAMPLE:
+        return problem
+    few, all_of_them = (
+        problem.rows.total(Mass(problem.span.kernel, step))[0] for step in (stride, 1)
+    )
+    return replace(problem, stride=stride, alpha=problem.alpha * few / all_of_them)
+
+
+def _easier(problem: Problem) -> Iterator[Problem]:
+    """The same with alphas that fall."""
+    total = _FIRST * problem.rows.total(Mass(problem.span.kernel, problem.stride))[1]
+    if problem.alpha < total:
+        falls = int(np.log(total / problem.alpha) / np.log(_FALL))
+        for fall in range(falls, 0, -1):
+            yield replace(problem, alpha=problem.alpha * _FALL**fall)
+
+
+def _best(problem: Problem, starts: list[Start]) -> Start:
+    """The one with the least objective, by one pass for all of them."""
+    places = tuple(problem.place(*start) for start in starts)
+    values = problem.rows.total(Compare(problem.span, problem.loss, places))
+    values = values + [problem.alpha / 2 * np.sum(start[0] ** 2) for start in starts]
+    return starts[int(np.argmin(values))]

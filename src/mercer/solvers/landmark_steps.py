@@ -17,8 +17,11 @@ Array = NDArray[np.floating[Any]]
 
 # What the equations of a step are solved to at least, relative to the gradient.
 _FORCING = 0.1
-# A preconditioner takes so many rows for each landmark, and ties outputs up to so many unknowns.
+# A preconditioner has at least so many rows for each landmark; while the square of the number of
+# landmarks is small, more, as they then cost no more than some iterations.
 _ROWS_FOR_EACH = 2
+_LANDMARKS_FOR_A_ROW = 100
+# The most unknowns of which all outputs are tied in it.
 _TIED = 4000
 
 
@@ -90,8 +93,8 @@ class _System:
         m, k = self.shape[0] - 1, self.shape[1]
         if m * k > _TIED:
             loss = loss.loosened()
-        wanted = max(1, len(problem.rows) // max(1, _ROWS_FOR_EACH * m))
-        stride, share = max(problem.stride, wanted), 1.0
+        most = len(problem.rows) // max(1, _ROWS_FOR_EACH * m)
+        stride, share = max(problem.stride, min(m // _LANDMARKS_FOR_A_ROW, most)), 1.0
         if stride > problem.stride:
             few, all_of_them = (
                 problem.rows.total(Mass(problem.span.kernel, step))[0]
@@ -99,12 +102,10 @@ class _System:
             )
             share = few / all_of_them
         squares = problem.squares(self.point, loss, stride) / share
-        directions = loss.directions
-        if len(directions) == k and np.array_equal(directions, np.eye(k)):
-            parts = [(square[None], np.ones((1, 1))) for square in squares]
-        else:
-            parts = [(squares, directions)]
-        return [Quadratic(*part, problem.alpha, problem.fit_intercept) for part in parts]
+        settings = problem.alpha, problem.fit_intercept
+        if np.array_equal(loss.directions, np.eye(k)):
+            return [Quadratic(square[None], np.ones((1, 1)), *settings) for square in squares]
+        return [Quadratic(squares, loss.directions, *settings)]
 
     def multiply(self, columns: Array) -> Array:
         """The second derivative of the objective times a direction."""

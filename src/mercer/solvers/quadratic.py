@@ -76,7 +76,8 @@ class Quadratic:
             The direction, in constants; zeros if there are none.
         """
         m, k = coordinates.shape
-        first, shift = self._inverse(coordinates.T.reshape(-1)), np.zeros(k)
+        first = self._inverse(coordinates.T.reshape(-1))
+        shift: Array = np.zeros(k)
         if self.fit_intercept:
             # A softmax does not see a constant added to all outputs: least squares leaves it 0.
             target = intercept - self.border.T @ first

@@ -1,9 +1,9 @@
 r"""Sums over rows for functions over landmarks: losses, gradients and second derivatives.
 
 For f(x) = sum_j c_j k(x, z_j) + b and a smooth loss of each row, everything that Newton's method
-asks of the rows is a sum over them. The summands of this module are given to `rows.Rows.total`: each
-takes a part of the rows, works in blocks of bounded memory, and returns something that can be added.
-They hold arrays and kernels alone, so that they can be sent to where the rows are.
+asks of the rows is a sum over them. The summands of this module are given to `rows.Rows.total`:
+each takes a part of the rows, works in blocks of bounded memory, and returns something that can be
+added. They hold arrays and kernels alone, so that they can be sent to where the rows are.
 """
 
 from __future__ import annotations
@@ -294,6 +294,30 @@ class BentAlong:
 
 
 @dataclass(frozen=True, eq=False)
+class Compare:
+    """Losses at several places.
+
+    Attributes
+    ----------
+    span, loss
+        As in `Probe`.
+    places : tuple of Place
+        The places.
+    """
+
+    span: Span
+    loss: RowLoss
+    places: tuple[Place, ...]
+
+    def __call__(self, part: Part) -> Array:
+        """The sums over a part, one for each place."""
+        total = np.zeros(len(self.places))
+        for rows, targets, mass in self.span.rows(part):
+            total += [mass @ self.loss.value(targets, place.at(rows)) for place in self.places]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
 class Mass:
     """Sums of weights, and of weighted k(x, x).
 
@@ -354,6 +378,4 @@ def _add_squares(total: Array, rows: Array, bends: Array) -> None:
 def _sizes(bend: Array, bends: Array, values: Array) -> Array:
     curvature = bends.sum(axis=1)
     largest = np.abs(values).max(axis=1)
-    return np.array(
-        [np.sum(bend**2), np.sum(curvature**2), np.sum(np.square(curvature * largest))]
-    )
+    return np.array([np.sum(bend**2), np.sum(curvature**2), np.sum(np.square(curvature * largest))])
