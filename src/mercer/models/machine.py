@@ -53,13 +53,14 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The points, the rows of positive weight, and what is to be fitted to them.
+    """The points, the weights given, the rows of positive weight, and what is to be fitted to them.
 
     Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
     of the function are large or small beside `scale`.
     """
 
     points: Points
+    given: Array | None
     rows: NDArray[np.intp]
     weights: Array
     task: Task
@@ -180,7 +181,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.kernel_ = kernel.resolve(self.points_, given)
         weights = weights[rows] / unit
         task = self._task(self.loss_, targets[rows], weights)
-        return _Data(self.points_, rows, weights, task, unit, self._scale(targets))
+        return _Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
 
     def _whole(self, data: _Data) -> WholeProblem:
         """The problem with the Gram matrix in memory."""
@@ -208,7 +209,6 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         """The problem over landmarks, which become the points of the model."""
         everything = len(data.rows) == len(data.points)
         points = data.points if everything else data.points[data.rows]
-        equal = bool((data.weights == data.weights[0]).all())
         self._require_alpha(float(self.kernel_.diag(points).max()), data.unit)
         task = MachineTask(
             type(self).__name__,
@@ -219,9 +219,11 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             bool(self.fit_intercept),
         )
         machine = LandmarkMachine.choose(
-            task, self.solver_, points, None if equal else data.weights, self.solver_.direct
+            task, self.solver_, data.points, data.given, self.solver_.direct
         )
         self.points_ = machine.points
+        if machine.indices is not None:
+            self.rows_ = machine.indices
         return LandmarkProblem(machine, data.unit, data.scale)
 
     def _weight_unit(self, weights: Array) -> float:

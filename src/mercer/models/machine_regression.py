@@ -71,6 +71,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     points_ : Points
         The points that carry coefficients, as the kernel prepared them: the training points, or the
         landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        The rows of X that the landmarks are. Only over landmarks that are rows.
     solver_ : solver
         The solver used.
     alpha_ : float

@@ -72,10 +72,18 @@ class LandmarkMachine:
         The landmarks.
     direct : Direct
         How Newton's equations are solved.
+    indices : ndarray of int, optional
+        Which rows the landmarks are, if they are some.
     """
 
-    def __init__(self, task: MachineTask, points: Points, direct: Direct) -> None:
-        self.task, self.points, self.direct = task, points, direct
+    def __init__(
+        self,
+        task: MachineTask,
+        points: Points,
+        direct: Direct,
+        indices: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.task, self.points, self.direct, self.indices = task, points, direct, indices
         self._require_memory()
         square = _double(task.kernel, points)
         if not np.isfinite(square).all():
@@ -123,7 +131,7 @@ class LandmarkMachine:
             sample_weight=weights,
             owner=task.owner,
         )
-        return cls(task, found.points, direct)
+        return cls(task, found.points, direct, found.indices)
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""

@@ -41,6 +41,8 @@ class Quadratic:
         self, squares: Array, directions: Array, alpha: float, fit_intercept: bool
     ) -> None:
         self.fit_intercept = fit_intercept
+        # A softmax does not see a constant added to all outputs.
+        self.centred = not directions.sum(axis=1).any()
         m, k = squares.shape[1] - 1, directions.shape[1]
         whole = np.zeros((k, m, k, m))
         border, corner = np.zeros((k, m, k)), np.zeros((k, k))
@@ -79,9 +81,9 @@ class Quadratic:
         first = self._inverse(coordinates.T.reshape(-1))
         shift: Array = np.zeros(k)
         if self.fit_intercept:
-            # A softmax does not see a constant added to all outputs: least squares leaves it 0.
             target = intercept - self.border.T @ first
             shift = np.linalg.lstsq(self.corner, target, rcond=1e-12)[0]
+            shift -= self.centred * shift.mean()
             first = first - self.solved @ shift
         return first.reshape(k, m).T, shift
 
