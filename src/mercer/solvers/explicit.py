@@ -25,6 +25,7 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
@@ -68,6 +69,23 @@ class Primal:
         _require_positive(task)
         features = _OwnFeatures.of(task.kernel, task.points)
         return _solve(task, features, len(features.names), {})
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of all rows, and of the features.
+        """
+        _require_positive(task)
+        features = _OwnFeatures.of(task.kernel, task.points)
+        return feature_path(task, features, len(features.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,20 +157,38 @@ class RandomFeatures:
         RidgeAnswer
             Coefficients of the features.
         """
+        transform = self._fitted(task)
+        first = transform(task.points[:1])
+        found = {"feature_map_": transform.fitted}
+        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
+        if in_memory and task.weights is None and not (task.compares or sp.issparse(first)):
+            return _solve_in_memory(task, transform, found)
+        return _solve(task, transform, first.shape[1], found)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of the features.
+        """
+        transform = self._fitted(task)
+        return feature_path(task, transform, transform(task.points[:1]).shape[1])
+
+    def _fitted(self, task: RidgeTask) -> _Transform:
         if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
             raise ParameterError(
                 f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
                 "mc.RandomFourier(kernel, n_components=1000)."
             )
         _require_positive(task)
-        fitted = clone(self.map).fit(task.points.data)
-        transform = _Transform(fitted)
-        first = transform(task.points[:1])
-        found = {"feature_map_": fitted}
-        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
-        if in_memory and task.weights is None and not (task.compares or sp.issparse(first)):
-            return _solve_in_memory(task, transform, found)
-        return _solve(task, transform, first.shape[1], found)
+        return _Transform(clone(self.map).fit(task.points.data))
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from mercer.solvers import conjugate, selection
 from mercer.solvers.iterative import iterate
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.paths import PathAnswer, landmark_path
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
 
@@ -100,6 +101,21 @@ class Nystrom:
             "effective_dof_": problem.effective_dof(alpha),
         }
         return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients over the landmarks.
+        """
+        return landmark_path(task, _select(self, task))
 
     @property
     def direct(self) -> Exactly:
