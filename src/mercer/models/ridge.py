@@ -20,6 +20,7 @@ from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge_diagnostics import RidgeDiagnostics
+from mercer.models.ridge_path import folded, ridge_path
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
@@ -220,9 +221,11 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     def path(
         self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> RidgePath:
-        """Fit at every alpha from one eigendecomposition; the estimator itself is left as it is.
+        """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
-        The kernel is used as given: `length_scales` is not searched.
+        The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
+        sums over rows are made once (`Nystrom`, `Primal`, `RandomFeatures`); products with the
+        matrix are shared (`ConjugateGradient`).
 
         Parameters
         ----------
@@ -243,24 +246,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         other = type(self)(**self.get_params(deep=False))
         other._check_parameters()
         grid = checked_alphas(alphas)
-        other.solver_ = Spectral()
-        other._require_held(other._prepare(X, y, sample_weight), other.solver_)
-        problem, repair = other._problem(other.kernel_)
-        spectrum = problem.spectrum()
-        found = [
-            _folded(problem.expand(spectrum.solve(problem.targets, alpha)), repair)
-            for alpha in grid
-        ]
-        return RidgePath(
-            alphas=grid,
-            dual_coef=np.stack([other._shaped(solution.dual) for solution in found]),
-            intercept=np.stack([other._shaped(solution.intercept[None])[0] for solution in found]),
-            loo_errors=spectrum.loo_errors(problem.targets, grid).mean(axis=1),
-            gcv_errors=spectrum.gcv_errors(problem.targets, grid).mean(axis=1),
-            effective_dof=spectrum.effective_dof(grid),
-            kernel=other.kernel_,
-            points=other.points_,
-        )
+        return ridge_path(other, other._prepare(X, y, sample_weight), grid)
 
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
@@ -309,9 +295,11 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
         return np.inf if needs_all else 0
 
-    def _forecast_for(self, X: Any) -> auto.Forecast:
-        """What each solver would cost for one target."""
+    def _forecast_for(self, X: Any, y: Any = None) -> auto.Forecast:
+        """What each solver would cost; for one target, if none are given."""
         self._check_parameters()
+        if y is not None:
+            return self._forecast(self._prepare(X, y, None))
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
         stream, X = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
@@ -473,7 +461,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
         self._require_finite(solution.dual, solution.intercept)
-        return _Fit(kernel, alpha, _folded(solution, repair), rank)
+        return _Fit(kernel, alpha, folded(solution, repair), rank)
 
     def _require_finite(self, dual: Array, intercept: Array) -> None:
         if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
@@ -563,15 +551,3 @@ _Prepared = tuple[RidgeProblem, validity.Repair | None]
 def _is_weight(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
-
-
-def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:
-    """Coefficients for rows that are not repaired.
-
-    A repair multiplies test rows by a symmetric matrix; multiplying the coefficients
-    by it instead leaves prediction as it is for every other kernel.
-    """
-    if repair is None:
-        return solution
-    dual = repair.transform(solution.dual.T).T.astype(solution.dual.dtype, copy=False)
-    return Solution(dual, solution.intercept, solution.jitter)

@@ -23,8 +23,9 @@ from mercer import memory
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.sampling import uniform_rows
+from mercer.solvers import representers
 from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
 from mercer.solvers.rows import InMemory, Part
 from mercer.solvers.summands import FeatureMoments, Features
@@ -32,8 +33,6 @@ from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-# Rows that stand for all, for each feature.
-_SPANNING = 2
 # Feature values that are in memory at a time.
 _BLOCK_BYTES = 2**24
 # Features that may be held all at once.
@@ -71,6 +70,23 @@ class Primal:
         _require_positive(task)
         features = _OwnFeatures.of(task)
         return _solve(task, features, len(features.names), {})
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of all rows, and of the features.
+        """
+        _require_positive(task)
+        features = _OwnFeatures.of(task)
+        return feature_path(task, features, len(features.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,21 +165,39 @@ class RandomFeatures:
         RidgeAnswer
             Coefficients of the features.
         """
+        transform = self._fitted(task)
+        first = transform(task.rows.head)
+        found = {"feature_map_": transform.fitted}
+        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
+        plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
+        if isinstance(task.rows, InMemory) and in_memory and plain:
+            return _solve_in_memory(task, task.rows.part, transform, found)
+        return _solve(task, transform, first.shape[1], found)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of the features.
+        """
+        transform = self._fitted(task)
+        return feature_path(task, transform, transform(task.rows.head).shape[1])
+
+    def _fitted(self, task: RidgeTask) -> _Transform:
         if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
             raise ParameterError(
                 f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
                 "mc.RandomFourier(kernel, n_components=1000)."
             )
         _require_positive(task)
-        fitted = _fitted(clone(self.map), task)
-        transform = _Transform(fitted)
-        first = transform(task.rows.head)
-        found = {"feature_map_": fitted}
-        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
-        plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
-        if isinstance(task.rows, InMemory) and in_memory and plain:
-            return _solve_in_memory(task, task.rows.part, transform, found)
-        return _solve(task, transform, first.shape[1], found)
+        return _Transform(_fitted(clone(self.map), task))
 
 
 def _fitted(map_: Any, task: RidgeTask) -> Any:
@@ -201,7 +235,7 @@ def _solve(task: RidgeTask, features: Features, width: int, quality: dict[str, A
         points = task.rows.part.points
         dual = _rows(task.rows.part, function, intercept, alpha)
     else:
-        points, dual = _few_points(task, function, width)
+        points, dual = representers.of_few(task, function)
     return RidgeAnswer(points, dual, intercept, alpha, quality, errors, function=function)
 
 
@@ -213,7 +247,7 @@ def _solve_in_memory(
     phi = np.asarray(features(part.points))
     found = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
     function = FeatureFunction(features, found.coef)
-    dual = _residual_dual(part, phi @ found.coef, found.intercept, alpha)
+    dual = representers.of_all(part, phi @ found.coef + found.intercept, alpha)
     quality = quality | {"residual_": found.residual}
     return RidgeAnswer(part.points, dual, found.intercept, alpha, quality, function=function)
 
@@ -222,26 +256,7 @@ def _rows(part: Part, function: FeatureFunction, intercept: Array, alpha: float)
     """The coefficients of the rows, in blocks."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
     values = [function(part.points[start : start + step]) for start in range(0, len(part), step)]
-    return _residual_dual(part, np.concatenate(values), intercept, alpha)
-
-
-def _residual_dual(part: Part, values: Array, intercept: Array, alpha: float) -> Array:
-    """The coefficients a_i = w_i (y_i - f(x_i)) / alpha."""
-    found: Array = part.mass[:, None] * (part.targets - values - intercept) / alpha
-    return found
-
-
-def _few_points(task: RidgeTask, function: FeatureFunction, width: int) -> tuple[Points, Array]:
-    """Coefficients a of some rows with Phi'a = v, where not all rows can be kept.
-
-    Twice as many rows as features span, almost surely, what all rows do; the solution is the one
-    of least norm.
-    """
-    size = min(task.n, _SPANNING * width)
-    points = task.rows.take(np.sort(uniform_rows(task.n, size, np.random.RandomState(0))))
-    phi = function.features(points)
-    dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=np.float64)
-    return points, np.linalg.lstsq(dense.T, function.coef, rcond=None)[0]
+    return representers.of_all(part, np.concatenate(values) + intercept, alpha)
 
 
 def _require_positive(task: RidgeTask) -> None:

@@ -23,8 +23,10 @@ from scipy.linalg import cholesky, solve_triangular
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
 from mercer.solvers.iterative import iterate
+from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
-from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments, NormalProduct
+from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
 
@@ -85,9 +87,9 @@ class Nystrom:
             Coefficients over the landmarks.
         """
         points = _select(self, task)
-        penalty = _penalty(task, points)
+        penalty = task.penalty(points)
         rounding = len(points) * float(np.finfo(np.float64).eps)
-        rounding = max(rounding, float(np.finfo(_type_with(task, points)).eps))
+        rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
         basis = whiten(penalty, tol=rounding).columns(len(points))
         columns = Columns(task.kernel, points)
         sums, trace = task.rows.total(
@@ -103,6 +105,26 @@ class Nystrom:
         }
         return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
 
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients over the landmarks.
+        """
+        return landmark_path(task, _select(self, task))
+
+    @property
+    def direct(self) -> Exactly:
+        """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
+        return Exactly()
+
 
 def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
     return selection.select_rows(
@@ -115,33 +137,19 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
     ).points
 
 
-def _type_with(task: RidgeTask, points: Points) -> np.dtype[Any]:
-    """The type of kernel values of rows with points."""
-    found: np.dtype[Any] = task.kernel.gram(task.rows.head, points).dtype
-    return found
-
-
-def _penalty(task: RidgeTask, points: Points) -> Array:
-    """M in double precision: its small eigenvalues decide what the landmarks can say."""
-    data = points.data
-    if isinstance(data, np.ndarray) and data.dtype == np.float32:
-        return task.kernel(data.astype(np.float64))
-    return task.kernel(points).astype(np.float64, copy=False)
-
-
 def _refined(
     task: RidgeTask, problem: FeatureRidge, points: Points, penalty: Array, alpha: float
 ) -> tuple[Array, Array, float]:
     """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
-    enough = _ENOUGH[_type_with(task, points)]
+    enough = _ENOUGH[task.type_with(points)]
     coefficients = np.zeros((len(points), task.n_targets))
     scale = float(np.linalg.norm(problem.moments.products)) or 1.0
     best, least = coefficients, np.inf
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
-        gradient = problem.moments.products - _normal(
-            task, points, problem.moments.plain_features, coefficients
+        gradient = problem.moments.products - task.normal(
+            points, problem.moments.plain_features, coefficients
         )
         gradient -= alpha * (penalty @ coefficients)
         size = float(np.linalg.norm(gradient)) / scale
@@ -151,14 +159,6 @@ def _refined(
             break
         step = problem.apply(gradient, alpha)
     return best, problem.intercept(best), least
-
-
-def _normal(task: RidgeTask, points: Points, sums: Array, coefficients: Array) -> Array:
-    """C'WC c from a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
-    found = task.rows.total(NormalProduct(task.kernel, points, coefficients))
-    if task.fit_intercept:
-        found = found - np.outer(sums, sums @ coefficients) / task.rows.totals.weight
-    return found
 
 
 def _trace_error(trace: float, sums: Moments, basis: Array) -> float:
@@ -223,6 +223,11 @@ class Falkon:
         system = _FalkonSystem(task, _select(self, task), alpha)
         return iterate(task, system, 0.0, self.tol, self.max_iter)
 
+    @property
+    def direct(self) -> ByIterations:
+        """How a machine's steps are computed: by iterations of n m operations each."""
+        return ByIterations(self.tol, self.max_iter)
+
 
 class _FalkonSystem:
     """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
@@ -231,7 +236,7 @@ class _FalkonSystem:
 
     def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
         self.task, self.points, self.alpha = task, points, alpha
-        self.penalty = _penalty(task, points)
+        self.penalty = task.penalty(points)
         m = len(points)
         eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
         jitter = eps * self.penalty.diagonal().mean()
@@ -246,7 +251,7 @@ class _FalkonSystem:
     def multiply(self, vectors: Array) -> Array:
         """The preconditioned matrix times columns."""
         c = self._outward(vectors)
-        normal = _normal(self.task, self.points, self.sums, c)
+        normal = self.task.normal(self.points, self.sums, c)
         return self._inward(normal + self.alpha * (self.penalty @ c))
 
     def answer(self, progress: conjugate.Progress) -> RidgeAnswer:

@@ -32,6 +32,8 @@ class LowRankInverse:
         The columns U.
     values : ndarray of shape (k,)
         The eigenvalues s^2, descending.
+    floor : float
+        What the eigenvalues beyond are at most, about; counted as part of their shift.
 
     Examples
     --------
@@ -44,15 +46,18 @@ class LowRankInverse:
 
     basis: Array
     values: Array
+    floor: float = 0.0
 
     @classmethod
-    def of(cls, factor: Array) -> LowRankInverse:
+    def of(cls, factor: Array, floor: float = 0.0) -> LowRankInverse:
         """Decompose F F'.
 
         Parameters
         ----------
         factor : ndarray of shape (n, k)
             The factor F; overwritten if it can be.
+        floor : float
+            What the eigenvalues beyond are at most, about.
 
         Returns
         -------
@@ -68,7 +73,7 @@ class LowRankInverse:
         # U'U differs from I by rounding over small values: a second pass mends it.
         again, turn = eigh(basis.T @ basis)
         basis = basis @ ((turn / np.sqrt(again)) @ turn.T).astype(basis.dtype)
-        return cls(basis, values)
+        return cls(basis, values, floor)
 
     def __call__(self, vectors: Array, shifts: Array) -> Array:
         """Apply the inverse, to each column with its own shift.
@@ -83,10 +88,10 @@ class LowRankInverse:
         Returns
         -------
         ndarray of shape (n, r)
-            The products, times the shift: a factor that does not matter to conjugate gradients
-            and keeps what is orthogonal to the basis as it is.
+            The products, times the shift and the floor: a factor that does not matter to conjugate
+            gradients and keeps what is orthogonal to the basis as it is.
         """
         inside = self.basis.T @ vectors
-        gain = shifts / (self.values[:, None] + shifts) - 1
+        gain = (self.floor + shifts) / (self.values[:, None] + shifts) - 1
         solved: Array = vectors + self.basis @ (gain * inside)
         return solved

@@ -106,7 +106,8 @@ class Totals:
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
-        sums = mass @ targets.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # what is too large for a number is found later
+            sums = mass @ targets.astype(np.float64, copy=False)
         return cls(rows, float(mass.sum()), sums, weights is not None)
 
     def __add__(self, other: Self) -> Totals:

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.moments import FeatureRidge
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.summands import Features, LeaveOneOutErrors
+from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -93,6 +93,25 @@ class RidgeTask:
             f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
             "take solvers.Nystrom(), which does with sums over them, or pass arrays."
         )
+
+    def type_with(self, points: Points) -> np.dtype[Any]:
+        """The type of kernel values of rows with points."""
+        found: np.dtype[Any] = self.kernel.gram(self.rows.head, points).dtype
+        return found
+
+    def penalty(self, points: Points) -> Array:
+        """k(Z, Z) in double precision: small eigenvalues decide what the landmarks can say."""
+        data = points.data
+        if isinstance(data, np.ndarray) and data.dtype == np.float32:
+            return self.kernel(data.astype(np.float64))
+        return self.kernel(points).astype(np.float64, copy=False)
+
+    def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
+        """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
+        found = self.rows.total(NormalProduct(self.kernel, points, coefficients))
+        if self.fit_intercept:
+            found = found - np.outer(sums, sums @ coefficients) / self.rows.totals.weight
+        return found
 
     def choose(self, problem: FeatureRidge, features: Features) -> tuple[float, Array | None]:
         """The alpha, and the criterion for each candidate if there are several."""

@@ -116,6 +116,85 @@ class Numbers:
         return values
 
 
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Targets of classification, of which no single block need have all classes.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator.
+    joint : bool
+        Whether three and more classes are read as codes, or as one column of signs for each.
+    classes : ndarray, optional
+        The classes of rows of positive weight, in order, as far as they have been seen.
+
+    Examples
+    --------
+    >>> from mercer.streams.labels import Labels
+    >>> first, _ = Labels("model", joint=True).seen(["b", "a"], 2, None)
+    >>> second, _ = Labels("model", joint=True).seen(["c", "c"], 2, None)
+    >>> (first + second).classes.tolist(), (first + second).read(["c", "a"], 2).ravel().tolist()
+    (['a', 'b', 'c'], [2.0, 0.0])
+    """
+
+    owner: str
+    joint: bool
+    classes: NDArray[Any] | None = None
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
+        """The classes; there are no numbers yet."""
+        labels = self._labels(y, n)
+        counted = labels if weights is None else labels[weights > 0]
+        return replace(self, classes=self._sorted(counted)), np.empty((n, 0))
+
+    def __add__(self, other: Self) -> Labels:
+        """The classes of both."""
+        seen = [c for c in (self.classes, other.classes) if c is not None and len(c)]
+        if len({c.dtype.kind in "fiub" for c in seen}) > 1:
+            raise DataError(
+                f"{self.owner}: labels are numbers in some blocks and none in others; yield labels "
+                "of one kind."
+            )
+        return replace(self, classes=self._sorted(np.concatenate(seen))) if seen else self
+
+    def read(self, y: Any, n: int) -> Array:
+        """Codes of classes, or signs; a row of weight zero may be of any class."""
+        assert self.classes is not None
+        labels, k = self._labels(y, n), len(self.classes)
+        codes = np.minimum(np.searchsorted(self.classes, labels), k - 1)
+        if k > 2 and self.joint:
+            return codes[:, None].astype(np.float64)
+        wanted = np.arange(k) if k > 2 else np.array([1])
+        return np.where(codes[:, None] == wanted, 1.0, -1.0)
+
+    def _labels(self, y: Any, n: int) -> NDArray[Any]:
+        labels = given_values(y, n, self.owner)
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if labels.ndim != 1:
+            raise DataError(
+                f"{self.owner}: y has shape {labels.shape}; yield one label for each row."
+            )
+        whole = labels.dtype.kind != "f" or bool(
+            (np.isfinite(labels) & (labels == np.floor(labels))).all()
+        )
+        if not whole:
+            raise DataError(
+                f"{self.owner}: Unknown label type: y has values that are not whole numbers, such "
+                "as fractions or NaN; yield classes, or use a regressor."
+            )
+        return labels
+
+    def _sorted(self, labels: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return np.unique(labels)
+        except TypeError as error:
+            raise DataError(
+                f"{self.owner}: y mixes labels that have no order ({error}); yield labels of one "
+                "kind, and drop the rows that have none."
+            ) from error
+
+
 def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
     """Targets as an array with one entry, or one row, for each of n rows.
 
