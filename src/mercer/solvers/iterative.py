@@ -186,17 +186,21 @@ def iterate(
 
 
 class _System:
-    """S K S, the right-hand sides S (y - middle) and s, and the preconditioner."""
+    """S K S, the right-hand sides S (y - middle) and s, and the preconditioner.
+
+    Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
+    direction is the share alpha over its eigenvalue, which single precision would drown.
+    """
 
     def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | None) -> None:
         self.task, self.alpha = task, alpha
         self.gram = task.kernel.gram(task.points)
-        self.root = np.sqrt(task.mass).astype(self.gram.dtype)[:, None]
+        self.root = np.sqrt(task.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error
         self.precondition = None if factor is None else LowRankInverse.of(factor.factor)
         targets = self.root * (task.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
-        self.right = np.column_stack([targets, *border]).astype(self.gram.dtype)
+        self.right = np.column_stack([targets, *border]).astype(np.float64)
 
     def multiply(self, vectors: Array) -> Array:
         """S K S v."""
@@ -214,4 +218,5 @@ class _System:
             intercept = intercept + shift[0]
         left_out = self.left_out
         quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        return RidgeAnswer(task.points, self.root * solved, intercept, self.alpha, quality)
+        dual = (self.root * solved).astype(self.gram.dtype, copy=False)
+        return RidgeAnswer(task.points, dual, intercept, self.alpha, quality)
