@@ -12,6 +12,7 @@ that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -23,6 +24,7 @@ from mercer.exceptions import ParameterError
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
+from mercer.solvers.sampled import sampled_errors
 from mercer.solvers.selection import KernelColumns
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
@@ -30,6 +32,8 @@ Array = NDArray[np.floating[Any]]
 
 # The least tolerance, in units of rounding of the kernel: products with it are no better.
 _ROUNDING = 64
+# Below this share of the mean diagonal an alpha is not chosen: hundreds of iterations would not do.
+_LEAST_CHOICE = 1e-4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
@@ -48,8 +52,13 @@ class ConjugateGradient:
         Relative residual at which to stop.
     max_iter : int
         Products with K at most.
+    search_rows : int
+        Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
+        on a random sample of so many, left out one by one exactly, and the best is solved for all
+        rows. All rows give the choice of `Cholesky`, but for alphas below 1e-4 of the mean of
+        w_i K_ii, which are not considered unless all are below: iterations would be too many.
     random_state : int, RandomState or None
-        Where pivots come from.
+        Where pivots and the sample come from.
 
     Notes
     -----
@@ -72,7 +81,25 @@ class ConjugateGradient:
     rank: int | None = None
     tol: float = 1e-6
     max_iter: int = 1000
+    search_rows: int = 3000
     random_state: Any = None
+
+    def compare(self, tasks: Sequence[RidgeTask]) -> Array:
+        """The criterion at each alpha of tasks that differ in the kernel, without solving them.
+
+        Parameters
+        ----------
+        tasks : sequence of RidgeTask
+            The problems.
+
+        Returns
+        -------
+        ndarray of shape (n_tasks, n_alphas)
+            Mean squared errors, infinite for alphas that were not considered.
+        """
+        return sampled_errors(
+            tasks, self.search_rows, least=_LEAST_CHOICE, random_state=self.random_state
+        )
 
     def ridge(self, task: RidgeTask) -> RidgeAnswer:
         """Solve a ridge task.
@@ -87,6 +114,10 @@ class ConjugateGradient:
         RidgeAnswer
             Coefficients over all rows.
         """
+        if task.compares:
+            errors = self.compare([task])[0]
+            chosen = task.at(float(task.alphas[np.argmin(errors)]))
+            return replace(self.ridge(chosen), errors=errors)
         alpha = task.the_alpha("ConjugateGradient")
         if not alpha > 0:
             raise ParameterError(
@@ -200,7 +231,7 @@ class _System:
         self.precondition = None if factor is None else LowRankInverse.of(factor.factor)
         targets = self.root * (task.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
-        self.right = np.column_stack([targets, *border]).astype(np.float64)
+        self.right: Array = np.column_stack([targets, *border]).astype(np.float64)
 
     def multiply(self, vectors: Array) -> Array:
         """S K S v."""
