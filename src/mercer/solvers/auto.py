@@ -148,7 +148,8 @@ def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
         ),
         Cost(
             ConjugateGradient(),
-            float(item) * n * (rank + 4 * t),
+            # The factor is made in the type of the kernel and used in double precision.
+            (8.0 if item == 8 else 8.0 + item) * n * rank + 64.0 * n * t,
             2.0 * n * rank**2 + _ITERATIONS * pairs,
             _no_iterations(task),
         ),
