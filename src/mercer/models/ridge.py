@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
@@ -80,11 +80,12 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     alphas : array-like of float, optional
         The grid for "loo" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
         (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii.
-    length_scales : sequence or dict, optional
+    length_scales : "auto", sequence or dict, optional
         Length-scales searched together with alpha, by GCV if ``alpha="gcv"``, by leave-one-out
-        otherwise. A sequence holds values tried in turn for every ``length_scale`` in the kernel
-        that is not `Fixed`; a dictionary maps paths such as ``"rbf__length_scale"`` to
-        values, of which all combinations are tried.
+        otherwise. "auto" multiplies every ``length_scale`` in the kernel that is not `Fixed` by
+        eleven factors from 1/8 to 4, the same for all. A sequence holds values tried in turn for
+        all of them; a dictionary maps paths such as ``"rbf__length_scale"`` to values, of which
+        all combinations are tried.
     psd : {"raise", "clip", "flip", "shift"}, default="raise"
         What to do if the Gram matrix of a kernel that is not known to be valid has negative
         eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
@@ -170,7 +171,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         fit_intercept: bool = True,
         *,
         alphas: ArrayLike | None = None,
-        length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+        length_scales: Literal["auto"] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
         solver: Any = "auto",
     ) -> None:
@@ -343,20 +344,29 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
 
     def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
-        kernels = tuple(rows.resolve(kernel) for kernel in given)
+        kernels = self._candidates(rows.resolve)
         tasks = [self._task(kernel, rows, report) for kernel in kernels]
+        if not self._searches:
+            best, answer = 0, self.solver_.ridge(tasks[0])
+        else:
+            best, answer, self.search_errors_ = self._best_answer(tasks)
+            self.search_kernels_, self.alphas_ = kernels, tasks[0].alphas
+        self._require_finite(answer.dual, answer.intercept)
+        self.__dict__.update(self._attributes(kernels[best], answer))
+        if answer.doubt:
+            warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
+
+    def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
+        """The best of the candidates, its answer, and the errors of all."""
+        if hasattr(self.solver_, "compare"):  # without solving for each
+            errors = self.solver_.compare(tasks)
+            row, column = divmod(int(np.argmin(errors)), errors.shape[1])
+            task = tasks[row].at(float(tasks[row].alphas[column]))
+            return row, self.solver_.ridge(task), errors
         answers = [self.solver_.ridge(task) for task in tasks]
-        best = 0
-        if self._searches:
-            errors = np.stack([answer.errors for answer in answers])
-            best = int(np.argmin(errors.min(axis=1)))
-            self.search_kernels_, self.search_errors_ = kernels, errors
-            self.alphas_ = tasks[0].alphas
-        self._require_finite(answers[best].dual, answers[best].intercept)
-        self.__dict__.update(self._attributes(kernels[best], answers[best]))
-        if answers[best].doubt:
-            warn(f"{type(self).__name__}: {answers[best].doubt}.", NumericalWarning)
+        errors = np.stack([answer.errors for answer in answers])
+        best = int(np.argmin(errors.min(axis=1)))
+        return best, answers[best], errors
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""
@@ -478,8 +488,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
                 "1 sample; pass a number as alpha."
             )
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
-        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
+        kernels = self._candidates(lambda kernel: kernel.resolve(self.points_, self._weights))
         alphas: Array = np.empty(0)
         errors = []
         for kernel in kernels:
@@ -493,6 +502,11 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 "can be chosen; pass more rows of positive weight, or a number as alpha."
             )
         return search
+
+    def _candidates(self, resolve: Callable[[Kernel], Kernel]) -> tuple[Kernel, ...]:
+        """The kernels to compare, resolved."""
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales, self.kernel_)
+        return tuple(map(resolve, given))
 
     def _grid(self, problem: RidgeProblem) -> Array:
         """The alphas to compare."""

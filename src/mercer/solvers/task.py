@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -128,6 +128,10 @@ class RidgeTask:
                 "be chosen; pass more rows of positive weight, or a number as alpha."
             )
         return float(self.alphas[int(np.argmin(errors))]), errors
+
+    def at(self, alpha: float) -> RidgeTask:
+        """The same task with nothing left to choose."""
+        return replace(self, alphas=np.array([alpha]), compares=False)
 
     def the_alpha(self, solver: str) -> float:
         """The one alpha, for solvers that cannot choose among several."""
