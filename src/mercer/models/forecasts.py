@@ -8,16 +8,17 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterTypeError
+from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.ridge import KernelRidge
 from mercer.solvers.auto import Forecast
 
 
-def forecast(model: KernelRidge, X: Any) -> Forecast:
+def forecast(model: KernelRidge | GaussianProcessRegressor, X: Any) -> Forecast:
     """Say what each solver would cost in memory and operations, and which one "auto" takes and why.
 
     Parameters
     ----------
-    model : KernelRidge
+    model : KernelRidge or GaussianProcessRegressor
         The model; it is not fitted.
     X : array-like, data frame or sequence
         The rows that it would be fitted to.
@@ -35,10 +36,10 @@ def forecast(model: KernelRidge, X: Any) -> Forecast:
     >>> type(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).chosen).__name__
     'Nystrom'
     """
-    if not isinstance(model, KernelRidge):
+    if not isinstance(model, KernelRidge | GaussianProcessRegressor):
         raise ParameterTypeError(
             f"forecast: model is a {type(model).__name__}, which has one way to be fitted; pass a "
-            "KernelRidge."
+            "KernelRidge or a GaussianProcessRegressor."
         )
     probe = clone(model)
     rows = probe._validate_points(probe._kernel_or_default(probe.kernel), X, reset=True)

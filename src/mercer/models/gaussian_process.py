@@ -18,14 +18,18 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process_base import GaussianProcess, blas_for
+from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
+from mercer.models.landmark_fit import LandmarkFit
+from mercer.models.landmark_posterior import LandmarkPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
-from mercer.solvers.evidence import Optimum
+from mercer.solvers.auto import Forecast
+from mercer.solvers.evidence import Optimum, Report
 from mercer.solvers.gaussian import NOISE
 
 Array = NDArray[np.floating[Any]]
@@ -173,7 +177,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     rows_: NDArray[np.intp]
     _rows_seen: int
-    _posterior: Posterior
+    _posterior: Posterior | LandmarkPosterior
     _scaling: Scaling
     _log_volume: float
 
@@ -188,6 +192,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         n_restarts: int = 0,
         max_iter: int = 200,
         random_state: Any = None,
+        solver: Any = "auto",
     ) -> None:
         super().__init__(
             kernel,
@@ -199,6 +204,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self.noise = noise
         self.criterion = criterion
         self.normalize_y = normalize_y
+        self.solver = solver
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -223,11 +229,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         with self._fitting():
             self._check_parameters()
             evidence, scaling = self._prepare(X, y, sample_weight)
+            plan = self._plan(evidence)
+            self.solver_, self.search_solver_ = plan.solver, plan.search
+            fitted = self._fit_exactly if plan.is_exact else self._fit_on_landmarks
             with self._computing(len(evidence.points)):
-                optimum, doubt = self._optimum(X, y, evidence, scaling)
-            if self.kernel_.is_psd is not True:
-                self._check_validity(self.kernel_)
-        complaint = self._posterior.gaussian.factor.complaint()
+                optimum = fitted(X, y, evidence, scaling, plan)
+        doubt = _CONSTANT if self._is_constant(evidence) else ""
+        complaint = self._posterior.complaint
         warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
         return self
 
@@ -258,10 +266,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if targets.shape[1:] != self.dual_coef_.shape[1:]:
             raise DataError(
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
-                f"{self._posterior.gaussian.n_targets} target(s); pass as many."
+                f"{self._posterior.targets.shape[1]} target(s); pass as many."
             )
         require_range(self, targets)
-        known = self._posterior.evidence.noise
+        known = self._posterior.noise
         factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
         everything = self._with_further(points)
         with self._computing(len(everything)):
@@ -272,15 +280,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         before = self.jitter_
         self.__dict__.update(posterior.attributes(self._scaling))
         new = np.arange(self._rows_seen, self._rows_seen + len(points))
-        self.rows_, self._rows_seen = np.concatenate([self.rows_, new]), self._rows_seen + len(new)
+        self._rows_seen += len(new)
+        if isinstance(posterior, Posterior):  # landmarks stay what they are
+            self.rows_ = np.concatenate([self.rows_, new])
         if self.jitter_ > before:
-            complaint = posterior.gaussian.factor.complaint()
-            warn(f"{type(self).__name__}.update: {complaint}.", NumericalWarning)
+            warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
         return self
 
     def _with_further(self, points: Points) -> Points:
         try:
-            return Points.concatenate([self.points_, points])
+            return Points.concatenate([self._posterior.training_points, points])
         except DataError as error:
             raise DataError(f"{type(self).__name__}.update: {error}") from None
 
@@ -327,8 +336,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
-        known = self._posterior.evidence.noise
-        noise = known.of_predictions(self) if include_noise else 0.0
+        noise = self._posterior.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
             with blas_for(len(self.points_)):
@@ -383,8 +391,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     # Evidence -----------------------------------------------------------------------------------
 
     def _evidence_at(self, theta: Array) -> float:
-        posterior = Posterior.at(self._posterior.evidence, theta)
-        return posterior.log_likelihood() - self._log_volume
+        return self._posterior.evidence.log_likelihood_at(theta) - self._log_volume
 
     def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
         value, gradient = self._posterior.evidence.log_likelihood_with_gradient(theta)
@@ -394,10 +401,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def loo_predictions_(self) -> NormalPredictions:
         """Mean and variance of each target given all others."""
         check_is_fitted(self)
-        gaussian = self._posterior.gaussian
         with blas_for(len(self.points_)):
-            residuals, variances = gaussian.leave_one_out()
-        mean = self._scaling.in_units_of_y(gaussian.targets - residuals)
+            residuals, variances = self._posterior.leave_one_out()
+        mean = self._scaling.in_units_of_y(self._posterior.targets - residuals)
         return NormalPredictions(mean, self._scaling.spread(variances, 2))
 
     @cached_property
@@ -405,8 +411,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
         with blas_for(len(self.points_)):
-            density = self._posterior.gaussian.loo_density()
-        return density - self._scaling.log_volume(len(self.points_))
+            density = self._posterior.loo_density()
+        return density - self._scaling.log_volume(len(self._posterior.targets))
 
     # The search ---------------------------------------------------------------------------------
 
@@ -429,15 +435,37 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = noise.of_subset(self.rows_, weights[self.rows_])
         kernel = kernel.resolve(points, noise.weights)
-        self.points_ = points
-        self._check_validity(kernel)
         return GaussianEvidence(kernel, points, scaling.standardised(targets), noise), scaling
 
-    def _optimum(
-        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling
-    ) -> tuple[Optimum, str]:
-        """The best hyper-parameters, and what is doubtful about them."""
-        constant = self.learn and len(evidence.theta) and not evidence.targets.any()
+    def _plan(self, evidence: GaussianEvidence) -> Plan:
+        return planned(
+            type(self).__name__,
+            evidence,
+            self.solver,
+            learns=self._learns(evidence),
+            criterion=self.criterion,
+            seed=self.random_state,
+        )
+
+    def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:
+        """What each solver would cost."""
+        self._check_parameters()
+        evidence, _ = self._prepare(X, y, None)
+        learns = self.learn and len(evidence.theta) > 0
+        return forecast(evidence, learns=learns, criterion=self.criterion)
+
+    def _learns(self, evidence: GaussianEvidence) -> bool:
+        return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())
+
+    def _is_constant(self, evidence: GaussianEvidence) -> bool:
+        """Whether targets say nothing about hyper-parameters that are to be learned."""
+        return self.learn and len(evidence.theta) > 0 and not evidence.targets.any()
+
+    def _fit_exactly(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """The whole matrix throughout."""
+        self._check_validity(evidence.kernel, evidence.points)
         measure = _CRITERIA[self.criterion]
         optimum = self._search(
             X,
@@ -445,10 +473,33 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             evidence,
             getattr(evidence, measure),
             lambda theta: Posterior.at(evidence, theta).attributes(scaling),
-            held=bool(constant),
+            held=not self._learns(evidence),
             sketch=evidence.sketch(measure),
         )
-        return optimum, _CONSTANT if constant else ""
+        if self.kernel_.is_psd is not True:
+            self._check_validity(self.kernel_, evidence.points)
+        return optimum
+
+    def _fit_on_landmarks(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """Hyper-parameters by the bound, and the posterior as planned."""
+        fit = LandmarkFit(type(self).__name__, evidence, plan, scaling, self.rows_)
+        if not self._learns(evidence):
+            return self._held(evidence, fit.at_the_end)
+
+        def maximise(report: Report) -> Optimum:
+            return fit.search.maximise(
+                n_restarts=self.n_restarts,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                report=report,
+            )
+
+        found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
+        if self._posterior.complaint:
+            self.converged_ = False
+        return found
 
     # Checks -------------------------------------------------------------------------------------
 
@@ -459,6 +510,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _CRITERIA))}."
             )
+        require_solver(owner, self.solver)
         self._require_flags("normalize_y")
         self._check_learning()
         if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
@@ -466,6 +518,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )
 
-    def _check_validity(self, kernel: Kernel) -> None:
-        gram = gram_matrix(self, kernel, self.points_, _MATRICES)
+    def _check_validity(self, kernel: Kernel, points: Points) -> None:
+        gram = gram_matrix(self, kernel, points, _MATRICES)
         require_positive(self, kernel, gram, NOISE)

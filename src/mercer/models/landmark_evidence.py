@@ -114,9 +114,7 @@ class LandmarkEvidence:
             owner=owner,
         )
         m = len(found.points)
-        memory.require(
-            8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them"
-        )
+        memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
         return cls(data, found.points, found.indices)
 
     # What it shares with the evidence of all rows -----------------------------------------------
@@ -153,7 +151,7 @@ class LandmarkEvidence:
         """The bound at theta, every copy of a row counted."""
         kernel, variance = self.data.at(theta)
         copies, _ = self.data.noise.copies(variance)
-        return self.bound(kernel, variance).value() + self.data.targets.shape[1] * copies
+        return self.bound(kernel, variance).value() + int(self.data.targets.shape[1]) * copies
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
@@ -228,9 +226,7 @@ class LandmarkEvidence:
             gradient[-1] = slopes.noise + t * copies_slope
         return bound.value() + t * copies, gradient, moved
 
-    def _passes(
-        self, kernel: Kernel, whitening: Whitening, variance: float
-    ) -> Callable[[], Any]:
+    def _passes(self, kernel: Kernel, whitening: Whitening, variance: float) -> Callable[[], Any]:
         """Passes over the features, which are kept from one to the next if they are few."""
         size = 8 * len(self.data.points) * whitening.rank
         if size > min(_KEPT_BYTES, memory.available() // 4):

@@ -14,6 +14,7 @@ from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
+from mercer.models.noise import Noise
 from mercer.models.targets import Scaling
 from mercer.solvers.factor import LADDER, Factor, factorise
 from mercer.solvers.gaussian import NOISE, Gaussian
@@ -56,6 +57,26 @@ class Posterior:
     def points(self) -> Points:
         """The training points."""
         return self.evidence.points
+
+    @property
+    def noise(self) -> Noise:
+        """The noise."""
+        return self.evidence.noise
+
+    @property
+    def training_points(self) -> Points:
+        """All rows."""
+        return self.evidence.points
+
+    @property
+    def targets(self) -> Array:
+        """The standardised targets."""
+        return self.gaussian.targets
+
+    @property
+    def complaint(self) -> str:
+        """What is doubtful, as a clause."""
+        return self.gaussian.factor.complaint()
 
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets."""
@@ -161,6 +182,14 @@ class Posterior:
             return Posterior(evidence, evidence.gaussian(self.kernel, known.noise.variance))
         dual = factor.solve(evidence.targets)
         return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Residuals and variances of each target given all others."""
+        return self.gaussian.leave_one_out()
+
+    def loo_density(self) -> float:
+        """The log density of all targets, each given the others."""
+        return self.gaussian.loo_density()
 
     def _extended_factor(self, points: Points, factors: Array | None) -> Factor | None:
         """The factor with further rows; None if they leave the matrix close to singular.
