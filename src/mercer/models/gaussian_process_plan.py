@@ -33,7 +33,7 @@ _DENSE = 15_000
 _WHOLE = 100_000
 # Landmarks of a search of hyper-parameters, and rows that it looks at.
 _SEARCH_LANDMARKS = 512
-SEARCH_ROWS = 20_000
+SEARCH_ROWS = 10_000
 _EVALUATIONS = 100
 _ITERATIONS = 60
 # In matrices: the factor takes the matrix's place; a gradient, and leaving rows out, a second one.

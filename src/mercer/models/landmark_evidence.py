@@ -17,8 +17,7 @@ from mercer.kernels.points import Points
 from mercer.models.hyperparameters import SearchSpace
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers import selection
-from mercer.solvers.bound import Bound, BoundSums
-from mercer.solvers.whitening import Whitening, whiten
+from mercer.solvers.bound import Bound, BoundSums, LandmarkRoot
 
 Array = NDArray[np.floating[Any]]
 
@@ -164,61 +163,55 @@ class LandmarkEvidence:
 
     def bound(self, kernel: Kernel, variance: float) -> Bound:
         """The bound with its sums over all rows."""
-        whitening = self.whitening(kernel)
-        passes = self.features(kernel, whitening, variance)
-        return Bound(whitening, reduce(add, (block.sums() for block in passes)))
+        root = self.root(kernel)
+        passes = self.features(kernel, root, variance)
+        return Bound(root, reduce(add, (block.sums() for block in passes)))
 
-    def whitening(self, kernel: Kernel) -> Whitening:
-        """The triangle of the landmarks that say something."""
+    def root(self, kernel: Kernel) -> LandmarkRoot:
+        """The triangle of the landmarks."""
         square = kernel(self.landmarks).astype(np.float64, copy=False)
-        # Values in single precision carry no more than its digits.
         computed = kernel.gram(self.data.points[:1], self.landmarks).dtype
-        rounding = max(len(square) * float(np.finfo(np.float64).eps), _rounding(computed))
-        return whiten(square, tol=rounding)
+        return LandmarkRoot.of(square, float(np.finfo(computed).eps))
 
     def features(
         self,
         kernel: Kernel,
-        whitening: Whitening,
+        root: LandmarkRoot,
         variance: float,
         data: GaussianEvidence | None = None,
     ) -> Iterator[FeatureRows]:
         """Whitened features of blocks of rows, those of the training data by default."""
         data = self.data if data is None else data
-        kept = self.landmarks[whitening.kept]
         noise = np.broadcast_to(data.noise.diagonal(variance), (len(data.points),))
-        for rows in blocks(len(data.points), len(kept)):
+        for rows in blocks(len(data.points), len(self.landmarks)):
             points = data.points[rows]
-            cross = kernel(points, kept).astype(np.float64, copy=False)
+            cross = kernel(points, self.landmarks).astype(np.float64, copy=False)
             diagonal = kernel.diag(points).astype(np.float64, copy=False)
-            features = whitening.apply(cross)
-            yield FeatureRows(rows, features, diagonal, noise[rows], data.targets[rows])
+            yield FeatureRows(rows, root.whitened(cross), diagonal, noise[rows], data.targets[rows])
 
     def _with_gradients(self, theta: Array, *, positions: bool) -> tuple[float, Array, Array]:
         """One pass for the sums, one for the derivatives in the kernel values of each block."""
         kernel, variance = self.data.at(theta)
-        whitening, t = self.whitening(kernel), self.data.targets.shape[1]
-        again = self._passes(kernel, whitening, variance)
-        bound = Bound(whitening, reduce(add, (block.sums() for block in again())))
-        slopes, kept = bound.slopes(), self.landmarks[whitening.kept]
-        gradient, moved = np.zeros(len(theta)), np.zeros((len(self.landmarks), 0))
+        root, t = self.root(kernel), self.data.targets.shape[1]
+        again = self._passes(kernel, root, variance)
+        bound = Bound(root, reduce(add, (block.sums() for block in again())))
+        slopes, landmarks = bound.slopes(), self.landmarks
+        gradient, moved = np.zeros(len(theta)), np.empty(0)
         size = len(theta) - self.data.noise.learned
         if positions:
-            inner = kernel.gram(kept)
-            moved = np.zeros(self.landmarks.shape)
-            moved[whitening.kept] = 2 * inner.input_gradient(slopes.square)
+            moved = 2 * kernel.gram(landmarks).input_gradient(slopes.square)
         if size:
-            gradient[:size] = kernel.gram(kept).gradient(slopes.square)
+            gradient[:size] = kernel.gram(landmarks).gradient(slopes.square)
         for block in again() if size or positions else ():
             weights = block.features @ slopes.inner
             weights += block.targets @ slopes.dual.T
             weights /= block.noise[:, None]
             points = self.data.points[block.rows]
             if size:
-                gradient[:size] += kernel.gram(points, kept).gradient(weights)
+                gradient[:size] += kernel.gram(points, landmarks).gradient(weights)
                 gradient[:size] += kernel.gram(points).diagonal_gradient(-0.5 * t / block.noise)
             if positions:
-                moved[whitening.kept] += kernel.gram(kept, points).input_gradient(
+                moved += kernel.gram(landmarks, points).input_gradient(
                     np.ascontiguousarray(weights.T)
                 )
         copies, copies_slope = self.data.noise.copies(variance)
@@ -226,12 +219,12 @@ class LandmarkEvidence:
             gradient[-1] = slopes.noise + t * copies_slope
         return bound.value() + t * copies, gradient, moved
 
-    def _passes(self, kernel: Kernel, whitening: Whitening, variance: float) -> Callable[[], Any]:
+    def _passes(self, kernel: Kernel, root: LandmarkRoot, variance: float) -> Callable[[], Any]:
         """Passes over the features, which are kept from one to the next if they are few."""
-        size = 8 * len(self.data.points) * whitening.rank
+        size = 8 * len(self.data.points) * len(self.landmarks)
         if size > min(_KEPT_BYTES, memory.available() // 4):
-            return lambda: self.features(kernel, whitening, variance)
-        kept = list(self.features(kernel, whitening, variance))
+            return lambda: self.features(kernel, root, variance)
+        kept = list(self.features(kernel, root, variance))
         return lambda: kept
 
 
@@ -271,9 +264,3 @@ def in_double_precision(data: GaussianEvidence) -> GaussianEvidence:
     if not (isinstance(rows, np.ndarray) and rows.dtype == np.float32):
         return data
     return replace(data, points=data.kernel.prepare(rows.astype(np.float64)))
-
-
-def _rounding(dtype: np.dtype[Any]) -> float:
-    """The share of the diagonal below which residuals in this type are noise."""
-    eps = float(np.finfo(dtype).eps)
-    return eps if dtype == np.float64 else 8 * eps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from operator import add
 from typing import Any
 
@@ -71,21 +71,15 @@ class LandmarkPosterior:
         """The standardised targets."""
         return self.evidence.data.targets
 
-    @cached_property
-    def landmarks(self) -> Points:
-        """The landmarks that say something."""
-        return self.evidence.landmarks[self.bound.whitening.kept].detached()
-
     @property
     def points(self) -> Points:
         """The points that carry the mean."""
-        return self.landmarks
+        return self.evidence.landmarks
 
     @property
     def rows(self) -> NDArray[np.intp] | None:
         """The rows that these are, if they are rows."""
-        rows = self.evidence.rows
-        return None if rows is None else rows[self.bound.whitening.kept]
+        return self.evidence.rows
 
     @property
     def dual(self) -> Array:
@@ -147,7 +141,7 @@ class LandmarkPosterior:
     def variance(self, points: Points) -> Array:
         """The variance of the function at every point, in chunks."""
         variance: Array = self.kernel.diag(points).astype(np.float64)
-        for rows in blocks(len(points), self.bound.whitening.rank):
+        for rows in blocks(len(points), len(self.evidence.landmarks)):
             features = self._features(points[rows])
             spread = self.bound.carried(features)
             variance[rows] -= np.einsum("ij,ij->i", features, features)
@@ -190,8 +184,8 @@ class LandmarkPosterior:
         return drawn
 
     def _features(self, points: Points) -> Array:
-        cross = self.kernel(points, self.landmarks).astype(np.float64, copy=False)
-        return self.bound.whitening.apply(cross)
+        cross = self.kernel(points, self.evidence.landmarks).astype(np.float64, copy=False)
+        return self.bound.landmarks.whitened(cross)
 
     # Other rows ---------------------------------------------------------------------------------
 
@@ -220,12 +214,10 @@ class LandmarkPosterior:
             noise=known.noise.followed_by(factors, len(targets)),
         )
         new = data.of_rows(np.arange(len(known.points), len(points)))
-        whitening, variance = self.bound.whitening, known.noise.variance
-        passes = self.evidence.features(self.kernel, whitening, variance, new)
+        root, variance = self.bound.landmarks, known.noise.variance
+        passes = self.evidence.features(self.kernel, root, variance, new)
         sums = reduce(add, (block.sums() for block in passes), self.bound.sums)
-        return replace(
-            self, evidence=replace(self.evidence, data=data), bound=Bound(whitening, sums)
-        )
+        return replace(self, evidence=replace(self.evidence, data=data), bound=Bound(root, sums))
 
     def leave_one_out(self) -> tuple[Array, Array]:
         """What each target is, given all others and the same landmarks.
@@ -242,7 +234,7 @@ class LandmarkPosterior:
         """
         variance = self.noise.variance
         residuals, variances = [], []
-        for block in self.evidence.features(self.kernel, self.bound.whitening, variance):
+        for block in self.evidence.features(self.kernel, self.bound.landmarks, variance):
             spread = self.bound.carried(block.features)
             kept = 1 - np.einsum("ij,ij->j", spread, spread) / block.noise
             kept = np.maximum(kept, np.finfo(np.float64).eps)

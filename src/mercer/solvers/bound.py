@@ -18,6 +18,10 @@ tau = sum_i (k(x_i, x_i) - Q_ii) / d_i, so that
     - \tfrac n2 \log 2\pi
 
 (Titsias 2014). Several targets share K and D, and their logarithms add up.
+
+M is taken with a little more on its diagonal, as if each landmark were observed with noise of the
+size of rounding. What landmarks then carry is never more than there is, so that both bounds hold
+as they are, and they are smooth in the kernel, as a choice of pivots would not be.
 """
 
 from __future__ import annotations
@@ -28,14 +32,109 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, get_blas_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
 
-from mercer.solvers.whitening import Whitening
+from mercer.exceptions import ValidityError
 from mercer.symmetry import mirror
 
 Array = NDArray[np.floating[Any]]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+
+# Units of rounding, for each landmark, on the diagonal of M; and what it may come to, as a share.
+_ROUNDING = 8
+_LARGEST = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkRoot:
+    """The triangle R with R'R = M + jitter I.
+
+    Attributes
+    ----------
+    upper : ndarray of shape (m, m)
+        R, in Fortran order.
+    fraction : float
+        The jitter as a fraction of the mean diagonal of M.
+    """
+
+    upper: Array
+    fraction: float
+
+    @classmethod
+    def of(cls, square: Array, eps: float) -> LandmarkRoot:
+        """Factorise.
+
+        Parameters
+        ----------
+        square : ndarray of shape (m, m)
+            M, symmetric and positive semi-definite.
+        eps : float
+            The rounding unit of its entries.
+
+        Returns
+        -------
+        LandmarkRoot
+            With as much jitter as rounding makes necessary.
+
+        Raises
+        ------
+        ValidityError
+            If M has negative eigenvalues beyond rounding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.solvers.bound import LandmarkRoot
+        >>> LandmarkRoot.of(np.array([[4.0]]), 2e-16).upper.round(6).tolist()
+        [[2.0]]
+        """
+        m = len(square)
+        mean, fraction = float(square.diagonal().mean()), _ROUNDING * m * eps
+        unit = np.eye(m) * (mean if mean > 0 else 1.0)
+        while fraction <= max(_LARGEST, _ROUNDING * m * eps):
+            try:
+                upper = cholesky(square + fraction * unit, overwrite_a=True, check_finite=False)
+                return cls(np.asfortranarray(upper), fraction)
+            except LinAlgError:
+                fraction *= 10
+        raise ValidityError(
+            "the Gram matrix of the landmarks is not positive semi-definite; use a kernel whose "
+            "is_psd is True."
+        )
+
+    def whitened(self, cross: Array) -> Array:
+        """The features F = C R^-1.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n, m)
+            Kernel values C of any points with the landmarks; overwritten if in C order.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            In C order.
+        """
+        trsm = get_blas_funcs("trsm", (self.upper,))
+        right = np.ascontiguousarray(cross).T
+        return np.asarray(trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True).T)
+
+    def solved(self, right: Array) -> Array:
+        """R^-1 b.
+
+        Parameters
+        ----------
+        right : ndarray of shape (m, r)
+            The columns b.
+
+        Returns
+        -------
+        ndarray of shape (m, r)
+            The solutions.
+        """
+        found: Array = solve_triangular(self.upper, right, check_finite=False)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,23 +245,22 @@ class Bound:
 
     Attributes
     ----------
-    whitening : Whitening
-        The triangle R of the landmarks that are kept.
+    landmarks : LandmarkRoot
+        The triangle R.
     sums : BoundSums
         The sums over rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.solvers.bound import Bound, BoundSums
-    >>> from mercer.solvers.whitening import whiten
-    >>> found = whiten(np.eye(2))  # two rows that are their own landmarks
+    >>> from mercer.solvers.bound import Bound, BoundSums, LandmarkRoot
+    >>> root = LandmarkRoot.of(np.eye(2), 2e-16)  # two rows that are their own landmarks
     >>> sums = BoundSums.of(np.eye(2), np.ones(2), np.ones(2), np.zeros((2, 1)))
-    >>> round(Bound(found, sums).value(), 6)  # -log(4 pi)
+    >>> round(Bound(root, sums).value(), 6)  # -log(4 pi)
     -2.531024
     """
 
-    whitening: Whitening
+    landmarks: LandmarkRoot
     sums: BoundSums
 
     @property
@@ -195,9 +293,8 @@ class Bound:
 
     @cached_property
     def dual(self) -> Array:
-        """The coefficients of the mean over the landmarks that are kept."""
-        found: Array = solve_triangular(self.whitening.upper, self.weights, check_finite=False)
-        return found
+        """The coefficients of the mean over the landmarks."""
+        return self.landmarks.solved(self.weights)
 
     def value(self) -> float:
         """The bound from below, summed over targets.
@@ -244,18 +341,19 @@ class Bound:
         sums, t, v = self.sums, self.n_targets, self.weights
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
-        upper = self.whitening.upper
-        inner = solve_triangular(upper, (t * shrunk - v @ v.T).T, check_finite=False).T
-        inward = -0.5 * (t * (half.T @ half) + v @ v.T)
-        left = solve_triangular(upper, inward, check_finite=False)
-        square = solve_triangular(upper, left.T, check_finite=False)
+        inner = self.landmarks.solved((t * shrunk - v @ v.T).T).T
+        left = self.landmarks.solved(-0.5 * (t * (half.T @ half) + v @ v.T))
+        square = self.landmarks.solved(left.T)
+        square = (square + square.T) / 2
+        # Jitter is a fraction of the mean diagonal, and moves with it.
+        square[np.diag_indices_from(square)] += self.landmarks.fraction * square.diagonal().mean()
         misfit = sums.energy - 2 * float(np.vdot(v, sums.products))
         misfit += float(np.vdot(v, sums.squares @ v))
         noise = sums.rows - sums.left_out - float(np.trace(shrunk))
         return BoundSlopes(
             inner=inner,
             dual=self.dual,
-            square=(square + square.T) / 2,
+            square=square,
             noise=-0.5 * (t * noise - misfit),
         )
 
