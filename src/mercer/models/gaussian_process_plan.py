@@ -20,11 +20,13 @@ import numpy as np
 from mercer import memory
 from mercer.exceptions import ParameterError
 from mercer.kernels.special import White
+from mercer.models.base import shown
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers.auto import Cost, Forecast, landmark_count
 from mercer.solvers.exact import Cholesky
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Nystrom
+from mercer.solvers.selection import require_no_noise
 
 # Rows up to which every evaluation may factorise the whole matrix, and one may.
 _EXACT = 4_000
@@ -43,6 +45,8 @@ _LEARNING_MATRICES = 2.1
 _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
+
+_UNKNOWN = "the kernel is not known to be valid"
 
 SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
 
@@ -216,8 +220,12 @@ def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
     """Why landmarks are out of the question; empty if they are not."""
     if any(isinstance(leaf, White) for leaf, _ in data.kernel._readings):
         return "the kernel contains White"
-    if data.kernel.is_psd is not True:
-        return "the kernel is not known to be valid"
+    if data.kernel.is_psd is None and not data.kernel.input_tags()["pairwise"]:
+        return _UNKNOWN
+    if data.kernel.is_psd is False:
+        return "the kernel is not valid"
+    if data.kernel.input_tags()["pairwise"]:
+        return "X is a matrix, whose rows are no landmarks (those of Precomputed(K) are)"
     if data.noise.is_none:
         return "there is no noise"
     if learns and criterion != "marginal_likelihood":
@@ -226,14 +234,15 @@ def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
 
 
 def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
-    # What is not known to be valid may be, and is the user's to say; White names its own remedy.
-    harmless = "White" in obstacle or data.kernel.is_psd is None
-    if isinstance(solver, Cholesky) or not obstacle or harmless:
+    """Refuse a solver that the user asks for; whether an unknown kernel is valid is his to say."""
+    if isinstance(solver, Cholesky):
         return
-    raise ParameterError(
-        f"{owner}: solver = {solver!r} is not possible, because {obstacle}; pass "
-        'solver=mercer.solvers.Cholesky(), or leave it to "auto".'
-    )
+    require_no_noise(data.kernel, owner)
+    if obstacle and obstacle != _UNKNOWN:
+        raise ParameterError(
+            f"{owner}: solver = {shown(solver)} is not possible, because {obstacle}; pass "
+            'solver=mercer.solvers.Cholesky(), or leave it to "auto".'
+        )
 
 
 def _affordable_choice(n: int) -> str:

@@ -25,7 +25,7 @@ Array = NDArray[np.floating[Any]]
 _ROUNDS = 5
 _WORTH = 0.1
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
-_SKETCHED = 1_000
+_SKETCHED = 500
 _HELD = "uniform"
 
 
