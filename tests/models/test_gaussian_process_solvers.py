@@ -703,22 +703,12 @@ def test_parameters_that_are_refused(settings: dict[str, Any], message: str) -> 
         GP(**{"kernel": RBF, **settings}).fit(X, Y)
 
 
-def _expected(estimator: Any) -> dict[str, str]:
-    if not isinstance(estimator.solver, S.Nystrom):
-        return {}
-    reason = "a row repeated has other chances to be a landmark than a row of weight two"
-    return {
-        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
-    }
-
-
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.MercerWarning")
 @parametrize_with_checks(
     [
         GP(mc.Linear(), solver=S.Nystrom(10, "rpcholesky", random_state=0)),
         GP(solver=S.ConjugateGradient(tol=1e-12, random_state=0)),
-    ],
-    expected_failed_checks=_expected,
+    ]
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)

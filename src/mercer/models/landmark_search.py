@@ -24,6 +24,9 @@ Array = NDArray[np.floating[Any]]
 # How often landmarks are chosen again, and the gain, in units of log density, that is worth it.
 _ROUNDS = 5
 _WORTH = 0.1
+# The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
+# landmarks are chosen again: what is gained beyond this is not what data say.
+_GAIN = 1e-8
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
 _SKETCHED = 500
 _HELD = "uniform"
@@ -100,6 +103,7 @@ class LandmarkSearch:
                 random_state=random_state,
                 max_iter=max_iter,
                 sketch=self.data.sketch("log_likelihood_with_gradient", _SKETCHED),
+                enough=self._enough,
                 report=run.tell,
             )
         )
@@ -110,6 +114,10 @@ class LandmarkSearch:
         if self.learns_positions and not run.stopped:
             self._move(run, max_iter)
         return run.best
+
+    @property
+    def _enough(self) -> float:
+        return _GAIN * len(self.data.points)
 
     @property
     def _chooses_by_kernel(self) -> bool:
@@ -133,6 +141,7 @@ class LandmarkSearch:
             objective,
             run.best.theta,
             self.data.space.bounds,
+            enough=self._enough,
             max_iter=max_iter,
             report=run.tell,
         )
@@ -182,6 +191,7 @@ class LandmarkSearch:
             objective,
             np.concatenate([run.best.theta, start.ravel()]),
             np.vstack([space.bounds, box]),
+            enough=self._enough,
             max_iter=max_iter,
             report=tell,
         )
