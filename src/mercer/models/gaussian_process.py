@@ -1,4 +1,4 @@
-"""Gaussian process regression, exact."""
+"""Gaussian process regression."""
 
 from __future__ import annotations
 
@@ -87,7 +87,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     max_iter : int, default=200
         Iterations of L-BFGS-B from each start.
     random_state : int, RandomState or None, default=None
-        Where the restarts come from.
+        Where the restarts come from, and the landmarks that "auto" chooses.
+    solver : "auto" or a solver, default="auto"
+        How it is computed. `mercer.solvers.Cholesky` is exact. `mercer.solvers.Nystrom` sees the
+        data through landmarks, and learns by the collapsed bound of the log marginal likelihood;
+        landmarks that a kernel chooses are chosen again as it is learned, and
+        ``landmarks="learn"`` moves them too. `mercer.solvers.ConjugateGradient` learns by the
+        bound, finds the mean of all rows by iterations, and has the variances of landmarks.
+        "auto" is exact up to 4,000 rows, up to 15,000 if they fit in memory but for the search of
+        hyper-parameters, which is on landmarks, and takes the others beyond;
+        `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -103,11 +112,26 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     y_scale_ : float or ndarray of shape (n_targets,)
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
-        The training points; rows of weight zero are left out.
-    rows_ : ndarray of shape (n,)
-        The rows of X that they are, those of updates counted on.
+        The points of the mean: the training points, without rows of weight zero, or the landmarks.
+    rows_ : ndarray of shape (n,) or None
+        The rows of X that they are, those of updates counted on; None for landmarks that are not
+        rows.
     log_marginal_likelihood_ : float
-        Of y as it was given, whatever `normalize_y`; the sum over targets.
+        Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
+        ``lower_bound_``.
+    solver_ : solver
+        The solver used.
+    search_solver_ : solver
+        The solver with which hyper-parameters were learned.
+    lower_bound_, upper_bound_ : float
+        Between these is the log marginal likelihood. Only if landmarks were used; if they were
+        used for the search alone, ``log_marginal_likelihood_`` is exact.
+    trace_error_ : float
+        The share of the trace of the kernel matrix, rows weighted by one over their noise, that
+        the landmarks leave out. Only if landmarks were used.
+    residual_, residual_history_, preconditioner_error_ : float, ndarray, float
+        How good the iterations for the mean are, as for `mercer.KernelRidge`. Only if they were
+        used.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
         noise's variance in standardised targets, if it was learned.
@@ -132,7 +156,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         Names of columns seen during fit, if all are strings.
     loo_predictions_ : NormalPredictions
         Mean and variance of each y_i (with its noise) given all other rows, at the learned
-        hyper-parameters. Computed when first asked for.
+        hyper-parameters and landmarks. Computed when first asked for.
     loo_log_density_ : float
         The sum of the log densities of the y_i under `loo_predictions_`. Computed when first
         asked for.
@@ -144,7 +168,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     Notes
     -----
-    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. Linear
+    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. With m
+    landmarks it is a few matrices of order m and one block of rows, and O(n m^2). Linear
     algebra is in float64 also if the data are float32.
 
     From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
@@ -160,6 +185,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ----------
     .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning. MIT
        Press.
+    .. [2] M. K. Titsias (2009). Variational learning of inducing variables in sparse Gaussian
+       processes. AISTATS.
+    .. [3] D. R. Burt, C. E. Rasmussen, M. van der Wilk (2020). Convergence of sparse variational
+       inference in Gaussian processes regression. JMLR 21.
 
     Examples
     --------
@@ -242,8 +271,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
         """Add rows at the hyper-parameters learned before, in O(n^2) for each.
 
-        Kernel, noise, and the mean and scale of the targets stay what they are; the rest is what
-        a fit of all rows would give. Where that needs jitter, all rows are factorised again.
+        Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
+        is what a fit of all rows would give. Where that needs jitter, all rows are factorised
+        again. With landmarks a row costs O(m^2).
 
         Parameters
         ----------
@@ -352,7 +382,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
         Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
         the rows of X and the training rows, and corrected by what the data say (pathwise
-        conditioning, also known as Matheron's rule).
+        conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
+        rows of X.
 
         Parameters
         ----------
@@ -382,7 +413,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        require_covariance(self, len(points) + len(self.points_))
+        joint = len(self.points_) if isinstance(self._posterior, Posterior) else 0
+        require_covariance(self, len(points) + joint)
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]

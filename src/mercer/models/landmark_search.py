@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from mercer.exceptions import ParameterError
 from mercer.models.landmark_evidence import LandmarkEvidence
 from mercer.models.likelihood import GaussianEvidence
-from mercer.solvers.evidence import Objective, Optimum, Report, maximise
+from mercer.parallel import blas_threads
+from mercer.solvers.evidence import Objective, Optimum, Report, Sketch, maximise
 
 Array = NDArray[np.floating[Any]]
 
@@ -102,7 +103,7 @@ class LandmarkSearch:
                 n_restarts=n_restarts,
                 random_state=random_state,
                 max_iter=max_iter,
-                sketch=self.data.sketch("log_likelihood_with_gradient", _SKETCHED),
+                sketch=self._sketch(),
                 enough=self._enough,
                 report=run.tell,
             )
@@ -114,6 +115,18 @@ class LandmarkSearch:
         if self.learns_positions and not run.stopped:
             self._move(run, max_iter)
         return run.best
+
+    def _sketch(self) -> Sketch | None:
+        """Some rows with their whole matrix, which is too small for more than one thread."""
+        found = self.data.sketch("log_likelihood_with_gradient", _SKETCHED)
+        if found is None:
+            return None
+
+        def objective(theta: Array) -> tuple[float, Array]:
+            with blas_threads(1):
+                return found.objective(theta)
+
+        return replace(found, objective=objective)
 
     @property
     def _enough(self) -> float:
