@@ -22,7 +22,7 @@ from mercer.models.gaussian_process_plan import Plan, forecast, planned, require
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.models.landmark_fit import LandmarkFit
-from mercer.models.landmark_posterior import LandmarkPosterior
+from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
@@ -517,8 +517,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ) -> Optimum:
         """Hyper-parameters by the bound, and the posterior as planned."""
         fit = LandmarkFit(type(self).__name__, evidence, plan, scaling, self.rows_)
-        if not self._learns(evidence):
-            return self._held(evidence, fit.at_the_end)
 
         def maximise(report: Report) -> Optimum:
             return fit.search.maximise(
@@ -528,9 +526,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 report=report,
             )
 
-        found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
-        if self._posterior.complaint:
-            self.converged_ = False
+        if self._learns(evidence):
+            found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
+        else:
+            found = self._held(evidence, fit.at_the_end)
+        if isinstance(self._posterior, IteratedPosterior):
+            self.converged_ = found.converged and not self._posterior.complaint
         return found
 
     # Checks -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ The rule of "auto", in the order in which it is applied:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ _SEARCH_LANDMARKS = 512
 SEARCH_ROWS = 10_000
 _EVALUATIONS = 100
 _ITERATIONS = 60
+_MOST_ITERATIONS = 200
 # In matrices: the factor takes the matrix's place; a gradient, and leaving rows out, a second one.
 _FACTOR_MATRICES = 1.1
 _LEARNING_MATRICES = 2.1
@@ -118,23 +119,23 @@ def planned(
     Plan
         The solvers.
     """
-    n = len(data.points)
+    n, seed = len(data.points), 0 if seed is None else seed
     solver = given
     if isinstance(given, str):
         solver = forecast(data, learns=learns, criterion=criterion).chosen
     else:
         _require_possible(owner, data, given, _obstacle(data, learns, criterion))
-    quick = Nystrom(min(_SEARCH_LANDMARKS, n), "rpcholesky", 0 if seed is None else seed)
+    quick = Nystrom(min(_SEARCH_LANDMARKS, n), "rpcholesky", seed)
     if isinstance(solver, Cholesky):
         together = given is solver or n <= _EXACT or not learns
         whole = together or bool(_obstacle(data, learns, criterion))
         return Plan(solver, solver if whole else quick)
     if isinstance(given, Nystrom):
         return Plan(given, given, given)
-    landmarks = Nystrom(
-        min(landmark_count(n), n), _affordable_choice(n), 0 if seed is None else seed
-    )
-    return Plan(landmarks if isinstance(solver, Nystrom) else solver, quick, landmarks)
+    landmarks = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
+    if isinstance(solver, Nystrom):
+        return Plan(landmarks, quick, landmarks)
+    return Plan(solver if given is solver else replace(solver, random_state=seed), quick, landmarks)
 
 
 def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecast:
@@ -165,7 +166,7 @@ def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecas
     costs = (
         Cost(Cholesky(), dense, exact + pairs, _no_matrix(n, dense, obstacle)),
         Cost(
-            ConjugateGradient(),
+            ConjugateGradient(max_iter=_MOST_ITERATIONS),
             8.0 * _FACTORS * n * rank,
             search + landmarks + 2.0 * n * rank**2 + _ITERATIONS * pairs,
             obstacle or _no_products(n, rank),

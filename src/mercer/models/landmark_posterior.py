@@ -16,6 +16,7 @@ from mercer.kernels.points import Points
 from mercer.models.landmark_evidence import LandmarkEvidence, blocks
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
+from mercer.models.posterior import fitted_attributes
 from mercer.models.targets import Scaling
 from mercer.solvers.bound import Bound
 from mercer.solvers.factor import factorise
@@ -100,36 +101,18 @@ class LandmarkPosterior:
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """How good the landmarks are, in units of y."""
-        copies = self._copies() - self._volume(scaling)
+        rows = self.noise.n_rows(len(self.targets))
+        copies = self._copies() - scaling.log_volume(rows)
         return {
             "lower_bound_": self.bound.value() + copies,
             "upper_bound_": self.bound.upper_value() + copies,
             "trace_error_": self.bound.trace_error,
         }
 
-    def _volume(self, scaling: Scaling) -> float:
-        return scaling.log_volume(self.noise.n_rows(len(self.targets)))
-
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """What a fitted model stores, in units of y."""
-        noise, squares, volume = self.noise, scaling.squares, self._volume(scaling)
-        return {
-            "kernel_": self.kernel,
-            "noise_": scaling.number(noise.variance * squares)
-            if noise.factors is None
-            else noise.factors * squares[0],
-            "points_": self.points,
-            "dual_coef_": scaling.shaped(self.dual * scaling.scale),
-            "intercept_": scaling.number(scaling.mean),
-            "y_scale_": scaling.number(scaling.scale),
-            "log_marginal_likelihood_": self.log_likelihood() - volume,
-            "theta_": self.evidence.theta,
-            "theta_names_": self.evidence.names,
-            "jitter_": 0.0,
-            "_posterior": self,
-            "_scaling": scaling,
-            "_log_volume": volume,
-        } | self.quality(scaling)
+        found = fitted_attributes(self, scaling, self.evidence.theta, self.evidence.names)
+        return found | self.quality(scaling) | {"jitter_": 0.0}
 
     # New points ---------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ _WORTH = 0.1
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
 _GAIN = 1e-8
+# The same while landmarks move: there is always a little to be gained by moving one of them.
+_MOVING_GAIN = 1e-6
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
 _SKETCHED = 500
 _HELD = "uniform"
@@ -204,7 +206,7 @@ class LandmarkSearch:
             objective,
             np.concatenate([run.best.theta, start.ravel()]),
             np.vstack([space.bounds, box]),
-            enough=self._enough,
+            enough=_MOVING_GAIN * len(rows),
             max_iter=max_iter,
             report=tell,
         )

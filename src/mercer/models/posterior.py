@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,11 @@ class Posterior:
         return self.evidence.noise
 
     @property
+    def dual(self) -> Array:
+        """The coefficients of the mean."""
+        return self.gaussian.dual
+
+    @property
     def training_points(self) -> Points:
         """All rows."""
         return self.evidence.points
@@ -84,24 +89,8 @@ class Posterior:
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """What a fitted model stores, in units of y."""
-        gaussian, noise, squares = self.gaussian, self.evidence.noise, scaling.squares
-        volume = scaling.log_volume(noise.n_rows(len(gaussian.targets)))
-        return {
-            "kernel_": self.kernel,
-            "noise_": scaling.number(noise.variance * squares)
-            if noise.factors is None
-            else noise.factors * squares[0],
-            "points_": self.points,
-            "dual_coef_": scaling.shaped(gaussian.dual * scaling.scale),
-            "intercept_": scaling.number(scaling.mean),
-            "y_scale_": scaling.number(scaling.scale),
-            "log_marginal_likelihood_": self.log_likelihood() - volume,
-            "theta_": self.evidence.theta,
-            "theta_names_": self.evidence.names,
-            "jitter_": gaussian.factor.jitter,
-            "_posterior": self,
-            "_scaling": scaling,
-            "_log_volume": volume,
+        return fitted_attributes(self, scaling, self.evidence.theta, self.evidence.names) | {
+            "jitter_": self.gaussian.factor.jitter
         }
 
     def variance(self, points: Points) -> Array:
@@ -215,6 +204,75 @@ class Posterior:
         cross = self.kernel(points, self.points).astype(np.float64, copy=False)
         half: Array = self.gaussian.factor.half_solve(cross.T)
         return half
+
+
+class Conditioned(Protocol):
+    """What every posterior says of itself."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+
+    @property
+    def noise(self) -> Noise:
+        """The noise."""
+
+    @property
+    def targets(self) -> Array:
+        """The standardised targets."""
+
+    @property
+    def points(self) -> Points:
+        """The points that carry the mean."""
+
+    @property
+    def dual(self) -> Array:
+        """Their coefficients."""
+
+    def log_likelihood(self) -> float:
+        """The log marginal likelihood of the standardised targets."""
+        ...
+
+
+def fitted_attributes(
+    posterior: Conditioned, scaling: Scaling, theta: Array, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """What a fitted model stores of any posterior, in units of y.
+
+    Parameters
+    ----------
+    posterior : Conditioned
+        The posterior.
+    scaling : Scaling
+        From standardised targets to those of the user.
+    theta : ndarray of shape (p,)
+        Its hyper-parameters.
+    names : tuple of str
+        Their names.
+
+    Returns
+    -------
+    dict
+        Attributes by name.
+    """
+    noise, squares = posterior.noise, scaling.squares
+    volume = scaling.log_volume(noise.n_rows(len(posterior.targets)))
+    return {
+        "kernel_": posterior.kernel,
+        "noise_": scaling.number(noise.variance * squares)
+        if noise.factors is None
+        else noise.factors * squares[0],
+        "points_": posterior.points,
+        "dual_coef_": scaling.shaped(posterior.dual * scaling.scale),
+        "intercept_": scaling.number(scaling.mean),
+        "y_scale_": scaling.number(scaling.scale),
+        "log_marginal_likelihood_": posterior.log_likelihood() - volume,
+        "theta_": theta,
+        "theta_names_": names,
+        "_posterior": posterior,
+        "_scaling": scaling,
+        "_log_volume": volume,
+    }
 
 
 def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
