@@ -28,6 +28,7 @@ nothing of kernels or estimators:
 - `whitening`: coordinates in the span of landmarks;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
+- `bound`: the likelihood of a Gaussian process through landmarks, from sums over rows;
 - `moments`: ridge regression on features, from sums over rows;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;
