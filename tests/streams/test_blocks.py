@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -220,6 +221,70 @@ def test_auto_takes_features_or_landmarks() -> None:
     assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.Nystrom)
 
 
+@pytest.mark.parametrize(
+    "solver",
+    [
+        S.Nystrom(40, landmarks="kmeans++", random_state=0),
+        S.RandomFeatures(mc.RandomFourier(mc.Matern(), n_components=41, random_state=0)),
+    ],
+    ids=lambda s: type(s).__name__,
+)
+def test_paths_over_blocks(solver: Any) -> None:
+    model, alphas = mc.KernelRidge(mc.Matern(), solver=solver), [0.1, 10.0]
+    wanted = model.path(X, BOTH, alphas, W)
+    found = model.path(stream(BOTH, W), None, alphas)
+    close(found.predict(Z), wanted.predict(Z))
+    assert_allclose(found.loo_errors, wanted.loo_errors, rtol=1e-8)
+    assert_allclose(found.gcv_errors, wanted.gcv_errors, rtol=1e-8)
+
+
+class Watch:
+    """Predicts with the model of every step, and stops after the third."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Array] = []
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None, **kwargs: Any
+    ) -> bool:
+        self.predictions.append(fitted_estimator.predict(Z))
+        return len(self.predictions) == 3
+
+
+def test_callbacks_see_every_iteration_over_blocks() -> None:
+    watch = Watch()
+    model = mc.KernelRidge(mc.Matern(), solver=S.Falkon(30, random_state=0))
+    model.set_callbacks(watch)
+    model.fit(stream())
+    assert model.n_iter_ == 3
+    assert np.array_equal(watch.predictions[2], model.predict(Z))
+
+
+def test_a_generator_is_not_kept_in_memory() -> None:
+    size = 20_000
+
+    def many() -> Iterator[Any]:
+        rng = np.random.default_rng(0)
+        for _ in range(25):  # 80 MB
+            rows = rng.standard_normal((size, 20))
+            yield rows, rows[:, 0]
+
+    model = mc.KernelRidge(mc.RBF("scale"), 1.0, solver=S.Nystrom(10, random_state=0))
+    tracemalloc.start()
+    try:
+        model.fit(many())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
 def test_predictions_and_features_in_blocks() -> None:
     model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(40, random_state=0)).fit(stream())
     wanted = model.predict(X)
@@ -390,7 +455,7 @@ def test_more_that_blocks_cannot_do() -> None:
     with pytest.warns(MercerWarning, match="more than the 30 rows"):
         fit([(X[:30], Y[:30])], solver=S.Nystrom(31))
     with pytest.raises(DataError, match="needs all"):
-        model.path(stream(), None, [1.0])
+        mc.KernelRidge(solver=S.Spectral()).path(stream(), None, [1.0])
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:

@@ -144,6 +144,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     G = (HKH + alpha I)^-1 and H = I - 11'/n. The squared norm is weighted by alpha, not n alpha:
     doubling all rows is the same as halving alpha, and as weights of 2.
 
+    Rows need not be in memory: `fit` and `predict` take blocks (`mercer.Blocks`), arrays in files
+    and Dask collections. Solvers are then `Nystrom`, `Falkon`, `Primal` and `RandomFeatures`;
+    diagnostics that need all rows are refused.
+
     References
     ----------
     .. [1] C. Saunders, A. Gammerman, V. Vovk (1998). Ridge regression learning algorithm in dual

@@ -29,6 +29,8 @@ nothing of kernels or estimators:
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
 - `bound`: the likelihood of a Gaussian process through landmarks, from sums over rows;
+- `rows`: rows wherever they are, with `summands` to add up over them;
+- `representers`: from coefficients of features to those of points;
 - `moments`: ridge regression on features, from sums over rows;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;

@@ -278,7 +278,8 @@ def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> An
 def _example(X: Any) -> Any:
     """Made-up rows of the kind of a collection: what a method makes of them has its type."""
     if isinstance(X, da.Array):
-        return np.zeros((1, *X.shape[1:]), dtype=X.dtype)
+        nothing = "" if X.dtype.kind in "OUS" else 0
+        return np.full((1, *X.shape[1:]), nothing, dtype=X.dtype)
     return X._meta_nonempty
 
 
@@ -376,7 +377,7 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
                     raise _gone(owner, f"no worker answered for {patience:g} seconds") from None
         if future.cancelled():
             raise _gone(owner, "the scheduler is gone")
-        return future.result()
+        return _fetched(owner, future, patience)
     except KilledWorker as error:
         raise ClusterError(
             f"{owner}: workers died again and again while they read the same chunk ({error}); "
@@ -393,6 +394,16 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
     finally:
         if future is not None and not future.done() and client.status == "running":
             future.cancel()
+
+
+def _fetched(owner: str, future: Any, patience: float) -> Any:
+    """A result that is there, unless its worker dies now and no other takes its place."""
+    try:
+        return future.result(timeout=patience)
+    except TimeoutError:
+        if future.status == "error":
+            raise  # what a task raised
+        raise _gone(owner, f"its result did not come in {patience:g} seconds") from None
 
 
 def _has_workers(client: Any) -> bool:
