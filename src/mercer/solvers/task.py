@@ -100,7 +100,7 @@ class RidgeTask:
         return found
 
     def penalty(self, points: Points) -> Array:
-        """The matrix k(Z, Z) in double precision: small eigenvalues decide what the landmarks can say."""
+        """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
         data = points.data
         if isinstance(data, np.ndarray) and data.dtype == np.float32:
             return self.kernel(data.astype(np.float64))
