@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 
@@ -124,6 +126,15 @@ def test_tables_in_files(paths: dict[str, Any], kind: str, library: str) -> None
     assert_allclose(found.predict(blocks), wanted, rtol=1e-8)
     some = mc.read_blocks(paths[kind], target=["y", "w"], columns=["c", "a"])
     assert MODEL.fit(some).predict(TABLE.select("c", "a")).shape == (N, 2)
+
+
+def test_readers_of_other_libraries_are_iterators_of_blocks(paths: dict[str, Any]) -> None:
+    wanted = MODEL.fit(TABLE.select("a", "b", "c"), Y).intercept_
+    with pd.read_csv(paths["csv"], usecols=["a", "b", "c", "y"], chunksize=700) as reader:
+        assert MODEL.fit(reader, "y").intercept_ == pytest.approx(wanted, rel=1e-8)
+    with pq.ParquetFile(paths["parquet"]) as file:
+        batches = file.iter_batches(batch_size=700, columns=["a", "b", "c", "y"])
+        assert MODEL.fit(batches, "y").intercept_ == pytest.approx(wanted, rel=1e-8)
 
 
 def test_whole_numbers_that_become_fractions(
