@@ -128,7 +128,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             data = self._read(X, y, sample_weight)
             self.solver_ = self._chosen_solver(data)
             problem = self._whole(data) if is_exact(self.solver_) else self._landmarks(data)
-            threads = 1 if len(self.points_) < FEW_ROWS else None
+            threads = 1 if len(data.rows) < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
                 self._search(problem, report)
         return self

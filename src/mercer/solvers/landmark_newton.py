@@ -276,7 +276,7 @@ def minimise(
     for _ in range(max_iter):
         turn = direct(problem, point)
         moved = problem.moved(point, turn, curved=direct.curved and whole)
-        whole = bool(np.all(moved.intercept == point.intercept + turn[1]))
+        whole = np.array_equal(moved.coordinates, point.coordinates + turn[0])
         idle = 0 if moved.objective < point.objective - point.rounding else idle + 1
         point = moved
         state = problem.state(point, tol, excused=idle > 0)
@@ -305,6 +305,8 @@ def descend(
     ends = [start]
     for stage in [*_easier(sample), *([sample] if sample.stride > 1 else [])]:
         allowed = min(_STEPS_OF_PATH, max_iter - 1 - steps)
+        if allowed < 1:
+            break
         for state in minimise(stage, direct, ends[-1], tol=_TOL_OF_PATH, max_iter=allowed):
             steps, best = steps + 1, (state.coordinates, state.intercept)
             yield replace(state, converged=False)

@@ -26,6 +26,8 @@ Array = NDArray[np.floating[Any]]
 
 # Kernel values that are in memory at a time.
 _BLOCK_BYTES = 2**24
+# Numbers for each row beside them.
+_LEAST_WIDTH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,14 @@ class Span:
         return float(np.linalg.norm(1 / self.upper.diagonal())) * self.reach
 
     def rows(
-        self, part: Part, stride: int = 1, *, whitened: bool | None = None
+        self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Every stride-th row as it is or as features, targets and weights, in blocks."""
+        """Every stride-th row as it is or as features, targets and weights, in blocks.
+
+        So few rows at a time that `width` numbers for each of them are not too many.
+        """
         wanted = self.whitened if whitened is None else whitened
-        step = max(256, _BLOCK_BYTES // (8 * max(1, len(self))))
+        step = max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
         for start in range(0, len(part), step * stride):
             some = slice(start, min(start + step * stride, len(part)), stride)
             cross = self._cross(part.points[some])
@@ -196,7 +201,9 @@ class Probe:
         losses, slopes, sizes = np.zeros(count), np.zeros(count), np.zeros(3)
         pull, push, terms = np.zeros((m, k)), np.zeros(k), np.zeros(k)
         squares = _no_squares(self.loss, m if self.curved else -1)
-        for rows, targets, mass in self.span.rows(part, self.stride):
+        curvature = (self.loss if self.curved else self.loss.loosened()).curvature
+        width = len(squares) if self.curved else k
+        for rows, targets, mass in self.span.rows(part, self.stride, width=width):
             begin, change = self.place.at(rows), self.turn.at(rows)
             for i, length in enumerate(self.lengths):
                 values = begin + length * change
@@ -207,7 +214,7 @@ class Probe:
                     pull += rows.T @ bend
                     push += bend.sum(axis=0)
                     terms += np.abs(bend).sum(axis=0)
-                    bends = mass[:, None] * self.loss.curvature(targets, values)
+                    bends = mass[:, None] * curvature(targets, values)
                     sizes += _sizes(bend, bends, values)
                     if self.curved:
                         _add_squares(squares, rows, bends)
@@ -237,7 +244,8 @@ class Squares:
         """The sums over a part, of shape (p, m + 1, m + 1)."""
         total = _no_squares(self.loss, len(self.span))
         place = self._whitened_place()
-        for rows, targets, mass in self.span.rows(part, self.stride, whitened=True):
+        width = len(total)
+        for rows, targets, mass in self.span.rows(part, self.stride, whitened=True, width=width):
             bends = mass[:, None] * self.loss.curvature(targets, place.at(rows))
             if self.flat:
                 bends = np.repeat(mass[:, None], len(total), axis=1)
