@@ -29,6 +29,11 @@ nothing of kernels or estimators:
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
 - `moments`: ridge regression on features, from sums over rows;
+- `paths`: the same at many regularisations;
+- `sketch`: low-rank factors from products with random vectors;
+- `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
+  smooth losses of functions over landmarks, from sums over rows;
+- `machine_auto`: the choice of a machine's solver;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.

@@ -272,10 +272,10 @@ def minimise(
     LandmarkState
         At least one; the last is converged or there were `max_iter`, or rounding allows no more.
     """
-    point, idle, whole = problem.at(*start, curved=direct.curved), 0, True
+    point, idle, more = problem.at(*start, curved=direct.curved), 0, True
     for _ in range(max_iter):
         turn = direct(problem, point)
-        moved = problem.moved(point, turn, curved=direct.curved and whole)
+        moved = problem.moved(point, turn, curved=direct.curved and more)
         whole = np.array_equal(moved.coordinates, point.coordinates + turn[0])
         idle = 0 if moved.objective < point.objective - point.rounding else idle + 1
         point = moved
@@ -283,6 +283,8 @@ def minimise(
         yield state
         if state.converged or idle >= _IDLE_STEPS:
             return
+        # Second derivatives come with the next step, unless it is likely to be cut or the last.
+        more = whole and state.residual > np.sqrt(tol)
 
 
 def descend(
