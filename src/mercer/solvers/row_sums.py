@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -80,7 +80,10 @@ class Span:
         """By how much rounding in sums over rows grows on the way to coordinates, about."""
         if self.whitened or not len(self):
             return 1.0
-        return float(np.linalg.norm(1 / self.upper.diagonal())) * self.reach
+        trcon = get_lapack_funcs("trcon", (self.upper,))
+        share = float(trcon(self.upper, norm="1")[0])
+        largest = float(np.abs(self.upper).sum(axis=0).max())
+        return self.reach / max(share * largest, np.finfo(np.float64).tiny)
 
     def rows(
         self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
