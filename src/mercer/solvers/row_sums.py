@@ -25,7 +25,7 @@ from mercer.solvers.whitening import Whitening
 Array = NDArray[np.floating[Any]]
 
 # Kernel values that are in memory at a time.
-_BLOCK_BYTES = 2**24
+_BLOCK_BYTES = 2**22
 # Numbers for each row beside them.
 _LEAST_WIDTH = 64
 
@@ -377,13 +377,22 @@ def _no_squares(loss: RowLoss, m: int) -> Array:
 
 
 def _add_squares(total: Array, rows: Array, bends: Array) -> None:
-    """Add products of features and a one, weighted; rows that do not bend are left out."""
+    """Add products of features and a one, weighted; rows are overwritten.
+
+    Rows that do not bend are left out.
+    """
     some = np.flatnonzero(bends.any(axis=1))
-    features = np.ones((len(some), rows.shape[1] + 1))
-    features[:, :-1] = rows if len(some) == len(rows) else rows[some]
-    for matrix, bend in zip(total, bends[some].T, strict=True):
-        scaled = features * np.sqrt(bend)[:, None]
-        matrix += scaled.T @ scaled
+    if len(some) < len(rows):
+        rows, bends = rows[some], bends[some]
+    m, roots = rows.shape[1], np.sqrt(bends)
+    border = (rows.T @ bends).T
+    total[:, :m, m] += border
+    total[:, m, :m] += border
+    total[:, m, m] += bends.sum(axis=0)
+    for i, matrix in enumerate(total):
+        last = i == len(total) - 1
+        scaled = np.multiply(rows, roots[:, [i]], out=rows if last else None)
+        matrix[:m, :m] += scaled.T @ scaled
 
 
 def _sizes(bend: Array, bends: Array, values: Array) -> Array:
