@@ -36,7 +36,10 @@ from mercer.solvers.factor import Advice
 from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
 from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
-from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.row_loss import RowLoss
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.streams.labels import Numbers, Targets
+from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
 
@@ -105,15 +108,16 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.max_iter = max_iter
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
+            Data of the kind the kernel takes. Classifiers take blocks and Dask collections too, as
+            `KernelRidge` does, and fit them over landmarks.
         y : array-like of shape (n,)
-            Targets.
+            Targets; None or the name of a column where blocks hold them.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
@@ -125,10 +129,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         with self._fitting():
             self._check_parameters()
             self.loss_ = self._checked_loss()
-            data = self._read(X, y, sample_weight)
-            self.solver_ = self._chosen_solver(data)
-            problem = self._whole(data) if is_exact(self.solver_) else self._landmarks(data)
-            threads = 1 if len(data.rows) < FEW_ROWS else None
+            problem, X = self._problem(X, y, sample_weight)
+            threads = 1 if problem.n_rows < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
                 self._search(problem, report)
         return self
@@ -168,6 +170,56 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         return self
 
     # The problem --------------------------------------------------------------------------------
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
+        """What is to be minimised; and X as it is now."""
+        kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
+        rows, X = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
+        if rows is not None:
+            self.kernel_ = rows.resolve(kernel)
+            return self._over_blocks(rows), X
+        data = self._read(X, y, sample_weight)
+        self.solver_ = self._chosen_solver(data)
+        return self._whole(data) if is_exact(self.solver_) else self._landmarks(data), X
+
+    @property
+    def _held_rows(self) -> float:
+        """Rows of an array in a file up to which it is treated as one in memory."""
+        return np.inf
+
+    def _target_reader(self) -> Targets:
+        """How targets in blocks are read."""
+        return Numbers(type(self).__name__)
+
+    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
+        """The losses of rows that come in blocks."""
+        raise DataError(
+            f"{type(self).__name__} needs all {len(rows)} rows in memory, and they come in blocks; "
+            "use mercer.KernelRidge, which does with sums over them, or pass arrays."
+        )
+
+    def _over_blocks(self, rows: StreamRows) -> LandmarkProblem:
+        """The problem over landmarks of rows that come in blocks."""
+        owner, losses = type(self).__name__, self._row_losses(rows)
+        outputs = sum(loss.n_outputs for loss in losses)
+        self.solver_ = self._solver_of_blocks(len(rows), outputs, joint=len(losses) < outputs)
+        self._require_alpha(float(self.kernel_.diag(rows.head).max()), 1.0)
+        task = MachineTask(
+            owner, self.kernel_, rows, losses, np.zeros(outputs), bool(self.fit_intercept)
+        )
+        return self._of_landmarks(task, rows, 1.0, 1.0)
+
+    def _solver_of_blocks(self, n: int, outputs: int, *, joint: bool) -> Any:
+        if is_exact(self.solver):
+            raise DataError(
+                f"{type(self).__name__}: {shown(self.solver)} needs all {n} rows in memory, and "
+                "they come in blocks; take solvers.Nystrom(), or pass arrays."
+            )
+        if not isinstance(self.solver, str):
+            return self._landmark_solver(self.solver)
+        smooth = self.loss_.smooth
+        costs = machine_auto.forecast(self.kernel_, n, outputs, smooth=smooth, joint=joint).costs
+        return self._landmark_solver(costs[1].solver)
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Data:
         """Validate the data; resolve the kernel."""
@@ -218,13 +270,18 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             data.task.constants,
             bool(self.fit_intercept),
         )
-        machine = LandmarkMachine.choose(
-            task, self.solver_, data.points, data.given, self.solver_.direct
-        )
+        candidates = InMemory(Part(data.points, np.empty((len(data.points), 0)), data.given))
+        return self._of_landmarks(task, candidates, data.unit, data.scale)
+
+    def _of_landmarks(
+        self, task: MachineTask, candidates: Rows, unit: float, scale: float
+    ) -> LandmarkProblem:
+        """The problem over landmarks that are chosen among rows."""
+        machine = LandmarkMachine.choose(task, self.solver_, candidates, self.solver_.direct)
         self.points_ = machine.points
         if machine.indices is not None:
             self.rows_ = machine.indices
-        return LandmarkProblem(machine, data.unit, data.scale)
+        return LandmarkProblem(machine, unit, scale)
 
     def _weight_unit(self, weights: Array) -> float:
         """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
@@ -270,20 +327,22 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _chosen_solver(self, data: _Data) -> Any:
         if isinstance(self.solver, str):
             return self._forecast(data).chosen
-        if is_exact(self.solver):
-            return self.solver
+        return self.solver if is_exact(self.solver) else self._landmark_solver(self.solver)
+
+    def _landmark_solver(self, solver: Any) -> Any:
+        """A solver over landmarks, if the loss and the kernel allow one."""
         if not self.loss_.smooth:
             raise ParameterError(
-                f"{type(self).__name__}: {shown(self.solver)} needs a smooth loss, and loss = "
+                f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
                 f"{self.loss_!r} has kinks; pass {self._smooth_loss}, or "
                 "solver=mercer.solvers.Cholesky(), which is exact."
             )
         if self.kernel_.is_psd is False:
             raise ParameterError(
-                f"{type(self).__name__}: {shown(self.solver)} needs a valid kernel, and "
+                f"{type(self).__name__}: {shown(solver)} needs a valid kernel, and "
                 f"{self.kernel_!r} is not one; use a kernel whose is_psd is True."
             )
-        return self.solver
+        return solver
 
     def _forecast(self, data: _Data) -> Forecast:
         """What each solver would cost; the data have been read."""

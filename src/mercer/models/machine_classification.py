@@ -21,6 +21,11 @@ from mercer.models.base import require_two_classes
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
 from mercer.penalties import Penalty
+from mercer.solvers import machine_auto
+from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
+from mercer.streams.application import by_blocks
+from mercer.streams.labels import Labels
+from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
 
@@ -165,12 +170,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.loss = loss
         self.solver = solver
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """The values of the fitted function or functions.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -180,12 +186,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         return self._function_values(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -198,12 +205,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return np.asarray(self.classes_[codes])
 
     @_WithProbabilities
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for losses that estimate them.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -214,12 +222,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @_WithProbabilities
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a number.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -266,6 +275,27 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
                 f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
             )
         return labels
+
+    @property
+    def _held_rows(self) -> float:
+        if isinstance(self.solver, str):
+            return machine_auto.DENSE
+        return np.inf if machine_auto.is_exact(self.solver) else 0
+
+    def _target_reader(self) -> Labels:
+        return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
+
+    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
+        found = rows.survey.targets
+        assert isinstance(found, Labels)
+        assert found.classes is not None
+        self.classes_ = found.classes
+        require_two_classes(type(self).__name__, self.classes_)
+        self._check_own_loss(self.loss_, np.array([-1.0, 1.0]))
+        k = len(self.classes_)
+        if k > 2 and found.joint:
+            return (JointLoss(k),)
+        return tuple(SingleLoss(self.loss_, j) for j in range(k if k > 2 else 1))
 
     def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
         self.classes_, codes = np.unique(targets, return_inverse=True)

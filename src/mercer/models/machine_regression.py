@@ -16,6 +16,7 @@ from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
+from mercer.streams.application import by_blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -155,6 +156,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         self.loss = loss
         self.solver = solver
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets: quantiles, medians or means, as the loss has it.
 

@@ -13,6 +13,7 @@ from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.models.base import shown
 from mercer.models.results import RidgePath
 from mercer.solvers import Cholesky, Solution, Spectral, auto
+from mercer.solvers.rows import Rows
 
 if TYPE_CHECKING:
     from mercer.models.ridge import KernelRidge
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 
 
-def ridge_path(model: KernelRidge, alphas: Array) -> RidgePath:
+def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
     """Fit at every alpha.
 
     Parameters
     ----------
     model : KernelRidge
         A model that has read its data; it is used up.
+    rows : Rows
+        The data.
     alphas : ndarray of shape (n_alphas,)
         Weights of the squared norm, 0 or more.
 
@@ -35,8 +38,8 @@ def ridge_path(model: KernelRidge, alphas: Array) -> RidgePath:
     RidgePath
         Coefficients, errors and predictions at each alpha.
     """
-    task = replace(model._task(model.kernel_), alphas=alphas, compares=False)
-    chosen = model._chosen_solver()
+    task = replace(model._task(model.kernel_, rows), alphas=alphas, compares=False)
+    chosen = model._chosen_solver(rows)
     if isinstance(model.solver, str):
         chosen = auto.forecast(task, searches=True).chosen
     if isinstance(chosen, Cholesky | Spectral):

@@ -28,6 +28,9 @@ nothing of kernels or estimators:
 - `whitening`: coordinates in the span of landmarks;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
+- `bound`: the likelihood of a Gaussian process through landmarks, from sums over rows;
+- `rows`: rows wherever they are, with `summands` to add up over them;
+- `representers`: from coefficients of features to those of points;
 - `moments`: ridge regression on features, from sums over rows;
 - `paths`: the same at many regularisations;
 - `sketch`: low-rank factors from products with random vectors;

@@ -103,7 +103,7 @@ class LandmarkMachine:
 
     @classmethod
     def choose(
-        cls, task: MachineTask, solver: Any, points: Points, weights: Array | None, direct: Direct
+        cls, task: MachineTask, solver: Any, candidates: Rows, direct: Direct
     ) -> LandmarkMachine:
         """Take the landmarks that a solver asks for.
 
@@ -113,10 +113,8 @@ class LandmarkMachine:
             The task.
         solver : Nystrom or Falkon
             With `landmarks`, `n_landmarks` and `random_state`.
-        points : Points
-            The points to choose from.
-        weights : ndarray, optional
-            Their weights.
+        candidates : Rows
+            The rows to choose from.
         direct : Direct
             How Newton's equations are solved.
 
@@ -125,13 +123,12 @@ class LandmarkMachine:
         LandmarkMachine
             Ready to be solved for every alpha.
         """
-        found = selection.select(
+        found = selection.select_rows(
             task.kernel,
-            points,
+            candidates,
             solver.landmarks,
             solver.n_landmarks,
             random_state=solver.random_state,
-            sample_weight=weights,
             owner=task.owner,
         )
         return cls(task, found.points, direct, found.indices)

@@ -15,8 +15,8 @@ from mercer.solvers.auto import Cost, Forecast, landmark_count
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.landmark import Falkon, Nystrom
 
-# Rows up to which a factor in every step is a matter of seconds to minutes.
-_DENSE = 10_000
+#: Rows up to which a factor in every step is a matter of seconds to minutes.
+DENSE = 10_000
 # Every step costs n m^2 operations, which makes more landmarks dear.
 _LANDMARKS = 1000
 _UNKNOWNS = 6000
@@ -68,7 +68,7 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
         Cost(Falkon(m), 32.0 * n_outputs * m**2, 60.0 * work * _ITERATIONS * n * m, obstacle),
     )
     if not costs[0].obstacle:
-        reason = f"{n} rows are no more than {_DENSE}, and their matrix fits"
+        reason = f"{n} rows are no more than {DENSE}, and their matrix fits"
         return Forecast(costs, costs[0].solver, obstacle or reason)
     if too_large:
         return Forecast(costs, costs[0].solver, too_large)
@@ -78,7 +78,7 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
 def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
     if size > memory.available():
         return "does not fit in memory"
-    return "many rows" if n > _DENSE and not no_landmarks else ""
+    return "many rows" if n > DENSE and not no_landmarks else ""
 
 
 def _no_landmarks(kernel: Kernel, smooth: bool) -> str:
