@@ -129,6 +129,14 @@ def test_small_and_large_alphas(loss: Any, y: Any, alpha: float) -> None:
     assert_allclose(values(found, Z), values(exact, Z), atol=1e-6 * size)
 
 
+@pytest.mark.parametrize("solver", [S.Cholesky(), DIRECT[0]], ids=name)
+def test_classes_share_no_constant(solver: Any) -> None:
+    """A multinomial likelihood does not see one; it is to be zero, not what rounding makes it."""
+    model = mc.KernelLogisticRegression(RBF, 1e-6, solver=solver).fit(X, THREE)
+    f = model.decision_function(X)
+    assert_allclose(f.sum(axis=1), 0, atol=1e-6 * np.abs(f).max())
+
+
 @pytest.mark.parametrize("penalty", [mc.penalties.Norm(), mc.penalties.Power(exponent=3.0)])
 def test_any_penalty_of_the_norm(penalty: Any) -> None:
     model = mc.KernelLogisticRegression(RBF, 0.5, penalty=penalty)

@@ -130,7 +130,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             self._check_parameters()
             self.loss_ = self._checked_loss()
             problem, X = self._problem(X, y, sample_weight)
-            threads = 1 if len(self.points_) < FEW_ROWS else None
+            threads = 1 if problem.n_rows < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
                 self._search(problem, report)
         return self

@@ -55,6 +55,11 @@ class MachineProblem(Protocol):
         """What weights, and with them alpha, are in: only their ratio matters to the solution."""
         ...
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that count."""
+        ...
+
     def start(self) -> Start:
         """Where to begin."""
         ...
@@ -96,6 +101,11 @@ class WholeProblem:
     unit: float
     scale: float
     fit_intercept: bool
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that count."""
+        return len(self.gram)
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""
@@ -143,6 +153,11 @@ class LandmarkProblem:
     machine: LandmarkMachine
     unit: float
     scale: float
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that count."""
+        return len(self.machine.task.rows)
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""

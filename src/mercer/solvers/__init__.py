@@ -32,6 +32,11 @@ nothing of kernels or estimators:
 - `rows`: rows wherever they are, with `summands` to add up over them;
 - `representers`: from coefficients of features to those of points;
 - `moments`: ridge regression on features, from sums over rows;
+- `paths`: the same at many regularisations;
+- `sketch`: low-rank factors from products with random vectors;
+- `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
+  smooth losses of functions over landmarks, from sums over rows;
+- `machine_auto`: the choice of a machine's solver;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.

@@ -56,7 +56,8 @@ class Nystrom:
     -----
     The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
     ``residual_``, the relative norm of the gradient of the objective. Memory is that of a few
-    matrices of order `n_landmarks`, whatever the number of rows.
+    matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth loss
+    takes such a pass for each step of Newton's method.
 
     Examples
     --------
@@ -187,7 +188,9 @@ class Falkon:
     Notes
     -----
     Each iteration is one pass of C'(C v), in which each pair is evaluated once. The model gets
-    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``.
+    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
+    smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
+    solved the better the nearer the minimum is.
 
     Examples
     --------

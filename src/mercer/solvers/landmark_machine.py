@@ -29,6 +29,8 @@ Array = NDArray[np.floating[Any]]
 
 # Matrices of second derivatives at a time: sums, what they are made into, and the factor.
 _MATRICES = 4
+# Landmarks up to which features cost no more than the kernel, and are taken for their digits.
+_CHEAP = 100
 # Rows from which the trace error is estimated; up to so many, all of them.
 _SAMPLE = 10_000
 
@@ -96,7 +98,8 @@ class LandmarkMachine:
         whitening = whiten(square, tol=rounding)
         self.kept = whitening.kept
         kept = points[whitening.kept].detached() if whitening.rank else points
-        self.span = Span(task.kernel, kept, whitening.upper, whitened=direct.curved)
+        whitened = direct.curved or whitening.rank <= _CHEAP
+        self.span = Span(task.kernel, kept, whitening.upper, whitened)
 
     @classmethod
     def choose(

@@ -200,7 +200,8 @@ class Problem:
     def state(self, point: Point, tol: float, excused: bool) -> LandmarkState:
         """The point with the norm of its gradient, measured against the terms that cancel.
 
-        Where steps no longer lower the objective, rounding is an excuse, as in `newton`.
+        Where steps no longer lower the objective, rounding is an excuse, as in `newton`, as long as
+        the objective is known to be near its minimum.
         """
         probed = point.probed
         error, terms = float(np.linalg.norm(point.gradient)), self.terms(point)
@@ -208,9 +209,12 @@ class Problem:
         reach, length = self.span.reach, self._length(point.coordinates)
         lost = _EPS * reach * (self.span.stretch * slopes + bends * length)
         parts = reach * np.sqrt(len(self.rows)) * float(slopes + products)
-        small = error <= tol * terms + min(8 * excused * lost, 100 * tol * parts)
         ratio = error / terms if terms > 0 else 0.0
         bound = error**2 / (2 * self.alpha)
+        worth = max(abs(point.objective), self._penalty(point))
+        excused = excused and bound <= 100 * tol * worth
+        small = error <= tol * terms + min(8 * excused * lost, 100 * tol * parts)
+        small = small or (excused and bound <= _EPS * worth)
         if self.fit_intercept:
             total, sums = float(np.linalg.norm(probed.push)), float(probed.terms.sum())
             noise = _EPS * (sums + np.sqrt(len(self.rows)) * bends * length)
@@ -226,6 +230,9 @@ class Problem:
             bound,
             bool(small),
         )
+
+    def _penalty(self, point: Point) -> float:
+        return self.alpha / 2 * float(np.sum(point.coordinates**2))
 
     def terms(self, point: Point) -> float:
         """The norms of the two terms of the gradient, that of the loss and that of the penalty."""
@@ -272,17 +279,19 @@ def minimise(
     LandmarkState
         At least one; the last is converged or there were `max_iter`, or rounding allows no more.
     """
-    point, idle, whole = problem.at(*start, curved=direct.curved), 0, True
+    point, idle, more = problem.at(*start, curved=direct.curved), 0, True
     for _ in range(max_iter):
         turn = direct(problem, point)
-        moved = problem.moved(point, turn, curved=direct.curved and whole)
-        whole = bool(np.all(moved.intercept == point.intercept + turn[1]))
+        moved = problem.moved(point, turn, curved=direct.curved and more)
+        whole = np.array_equal(moved.coordinates, point.coordinates + turn[0])
         idle = 0 if moved.objective < point.objective - point.rounding else idle + 1
         point = moved
         state = problem.state(point, tol, excused=idle > 0)
         yield state
         if state.converged or idle >= _IDLE_STEPS:
             return
+        # Second derivatives come with the next step, unless it is likely to be cut or the last.
+        more = whole and state.residual > np.sqrt(tol)
 
 
 def descend(
@@ -305,6 +314,8 @@ def descend(
     ends = [start]
     for stage in [*_easier(sample), *([sample] if sample.stride > 1 else [])]:
         allowed = min(_STEPS_OF_PATH, max_iter - 1 - steps)
+        if allowed < 1:
+            break
         for state in minimise(stage, direct, ends[-1], tol=_TOL_OF_PATH, max_iter=allowed):
             steps, best = steps + 1, (state.coordinates, state.intercept)
             yield replace(state, converged=False)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -25,7 +25,9 @@ from mercer.solvers.whitening import Whitening
 Array = NDArray[np.floating[Any]]
 
 # Kernel values that are in memory at a time.
-_BLOCK_BYTES = 2**24
+_BLOCK_BYTES = 2**22
+# Numbers for each row beside them.
+_LEAST_WIDTH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +80,20 @@ class Span:
         """By how much rounding in sums over rows grows on the way to coordinates, about."""
         if self.whitened or not len(self):
             return 1.0
-        return float(np.linalg.norm(1 / self.upper.diagonal())) * self.reach
+        trcon = get_lapack_funcs("trcon", (self.upper,))
+        share = float(trcon(self.upper, norm="1")[0])
+        largest = float(np.abs(self.upper).sum(axis=0).max())
+        return self.reach / max(share * largest, np.finfo(np.float64).tiny)
 
     def rows(
-        self, part: Part, stride: int = 1, *, whitened: bool | None = None
+        self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Every stride-th row as it is or as features, targets and weights, in blocks."""
+        """Every stride-th row as it is or as features, targets and weights, in blocks.
+
+        So few rows at a time that `width` numbers for each of them are not too many.
+        """
         wanted = self.whitened if whitened is None else whitened
-        step = max(256, _BLOCK_BYTES // (8 * max(1, len(self))))
+        step = max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
         for start in range(0, len(part), step * stride):
             some = slice(start, min(start + step * stride, len(part)), stride)
             cross = self._cross(part.points[some])
@@ -196,7 +204,9 @@ class Probe:
         losses, slopes, sizes = np.zeros(count), np.zeros(count), np.zeros(3)
         pull, push, terms = np.zeros((m, k)), np.zeros(k), np.zeros(k)
         squares = _no_squares(self.loss, m if self.curved else -1)
-        for rows, targets, mass in self.span.rows(part, self.stride):
+        curvature = (self.loss if self.curved else self.loss.loosened()).curvature
+        width = len(squares) if self.curved else k
+        for rows, targets, mass in self.span.rows(part, self.stride, width=width):
             begin, change = self.place.at(rows), self.turn.at(rows)
             for i, length in enumerate(self.lengths):
                 values = begin + length * change
@@ -207,7 +217,7 @@ class Probe:
                     pull += rows.T @ bend
                     push += bend.sum(axis=0)
                     terms += np.abs(bend).sum(axis=0)
-                    bends = mass[:, None] * self.loss.curvature(targets, values)
+                    bends = mass[:, None] * curvature(targets, values)
                     sizes += _sizes(bend, bends, values)
                     if self.curved:
                         _add_squares(squares, rows, bends)
@@ -237,7 +247,8 @@ class Squares:
         """The sums over a part, of shape (p, m + 1, m + 1)."""
         total = _no_squares(self.loss, len(self.span))
         place = self._whitened_place()
-        for rows, targets, mass in self.span.rows(part, self.stride, whitened=True):
+        width = len(total)
+        for rows, targets, mass in self.span.rows(part, self.stride, whitened=True, width=width):
             bends = mass[:, None] * self.loss.curvature(targets, place.at(rows))
             if self.flat:
                 bends = np.repeat(mass[:, None], len(total), axis=1)
@@ -366,13 +377,22 @@ def _no_squares(loss: RowLoss, m: int) -> Array:
 
 
 def _add_squares(total: Array, rows: Array, bends: Array) -> None:
-    """Add products of features and a one, weighted; rows that do not bend are left out."""
+    """Add products of features and a one, weighted; rows are overwritten.
+
+    Rows that do not bend are left out.
+    """
     some = np.flatnonzero(bends.any(axis=1))
-    features = np.ones((len(some), rows.shape[1] + 1))
-    features[:, :-1] = rows if len(some) == len(rows) else rows[some]
-    for matrix, bend in zip(total, bends[some].T, strict=True):
-        scaled = features * np.sqrt(bend)[:, None]
-        matrix += scaled.T @ scaled
+    if len(some) < len(rows):
+        rows, bends = rows[some], bends[some]
+    m, roots = rows.shape[1], np.sqrt(bends)
+    border = (rows.T @ bends).T
+    total[:, :m, m] += border
+    total[:, m, :m] += border
+    total[:, m, m] += bends.sum(axis=0)
+    for i, matrix in enumerate(total):
+        last = i == len(total) - 1
+        scaled = np.multiply(rows, roots[:, [i]], out=rows if last else None)
+        matrix[:m, :m] += scaled.T @ scaled
 
 
 def _sizes(bend: Array, bends: Array, values: Array) -> Array:
