@@ -118,7 +118,10 @@ def _exponent(a: Point, b: Point) -> float:
 # The picture --------------------------------------------------------------------------------------
 
 _COLOURS = ("#0072b2", "#56b4e9", "#d55e00", "#cc79a7", "#009e73", "#e69f00", "#555555")
-_MARKERS = "osD^vPX"
+_STYLES = {
+    name: {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.8}
+    for name, colour, marker in zip(SOLVERS, _COLOURS, "osD^vPX", strict=True)
+}
 
 
 def draw(curves: Curves, target: Path) -> None:
@@ -132,12 +135,10 @@ def draw(curves: Curves, target: Path) -> None:
     figure, panels = plt.subplots(1, 2, figsize=(9.5, 4.6), sharex=True, layout="constrained")
     quantities = (("seconds", 1.0, "seconds on one core"), ("bytes", 1e6, "MB above the data"))
     for panel, (quantity, unit, label) in zip(panels, quantities, strict=True):
-        for (name, curve), colour, marker in zip(curves.items(), _COLOURS, _MARKERS, strict=False):
+        for name, curve in curves.items():
             n = [point["n"] for point in curve]
-            # What is less than a megabyte is not worth a decade of the axis.
-            heights = [max(point[quantity] / unit, 1.0 if unit > 1 else 1e-3) for point in curve]
-            style = {"color": colour, "marker": marker, "markersize": 5, "linewidth": 1.8}
-            panel.plot(n, heights, label=LABELS.get(name, name), **style)
+            heights = [point[quantity] / unit for point in curve]
+            panel.plot(n, heights, label=LABELS.get(name, name), **_STYLES[name])
         panel.set(xscale="log", yscale="log", xlabel="rows", ylabel=label)
         panel.grid(True, which="major", color="#dddddd", linewidth=0.8)
         panel.set_axisbelow(True)

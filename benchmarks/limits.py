@@ -89,7 +89,7 @@ def process(n: int) -> Work:
         model = mc.GaussianProcessRegressor(kernel, random_state=0, solver="auto").fit(X, y)
         rows = np.arange(0, n, max(1, n // CHECKED))
         found, a = model.kernel_.get_params(), model.dual_coef_
-        K = found["scale"] * values(X[rows], X, found["rbf__length_scale"])
+        K = found["scale"] * values(X[rows], X, found["length_scale"])
         noise = model.noise_ / model.y_scale_**2
         left = K @ a + noise * a[rows] + model.intercept_
         return {"solver": repr(model.solver_), "error": _relative(left, y[rows])}
