@@ -17,7 +17,7 @@ from mercer.kernels.points import Points
 from mercer.models.hyperparameters import SearchSpace
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers import selection
-from mercer.solvers.bound import Bound, BoundSums, LandmarkRoot
+from mercer.solvers.bound import Bound, BoundSlopes, BoundSums, LandmarkRoot
 
 Array = NDArray[np.floating[Any]]
 
@@ -56,6 +56,13 @@ class FeatureRows:
     def sums(self) -> BoundSums:
         """What they add to the bound."""
         return BoundSums.of(self.features, self.diagonal, self.noise, self.targets)
+
+    def slope(self, slopes: BoundSlopes) -> Array:
+        """The derivative of the bound in their kernel values with the landmarks."""
+        found: Array = self.features @ slopes.inner
+        found += self.targets @ slopes.dual.T
+        found /= self.noise[:, None]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,29 +202,30 @@ class LandmarkEvidence:
         root, t = self.root(kernel), self.data.targets.shape[1]
         again = self._passes(kernel, root, variance)
         bound = Bound(root, reduce(add, (block.sums() for block in again())))
-        slopes, landmarks = bound.slopes(), self.landmarks
+        slopes, size = bound.slopes(), len(theta) - self.data.noise.learned
         gradient, moved = np.zeros(len(theta)), np.empty(0)
-        size = len(theta) - self.data.noise.learned
-        if positions:
-            moved = 2 * kernel.gram(landmarks).input_gradient(slopes.square)
         if size:
-            gradient[:size] = kernel.gram(landmarks).gradient(slopes.square)
-        for block in again() if size or positions else ():
-            weights = block.features @ slopes.inner
-            weights += block.targets @ slopes.dual.T
-            weights /= block.noise[:, None]
-            points = self.data.points[block.rows]
-            if size:
-                gradient[:size] += kernel.gram(points, landmarks).gradient(weights)
-                gradient[:size] += kernel.gram(points).diagonal_gradient(-0.5 * t / block.noise)
-            if positions:
-                moved += kernel.gram(landmarks, points).input_gradient(
-                    np.ascontiguousarray(weights.T)
-                )
+            inner = kernel.gram(self.landmarks).gradient(slopes.square)
+            gradient[:size] = inner + sum(self._in_parameters(kernel, slopes, b) for b in again())
+        if positions:
+            inner = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
+            moved = inner + sum(self._in_positions(kernel, slopes, block) for block in again())
         copies, copies_slope = self.data.noise.copies(variance)
         if self.data.noise.learned:
             gradient[-1] = slopes.noise + t * copies_slope
         return bound.value() + t * copies, gradient, moved
+
+    def _in_parameters(self, kernel: Kernel, slopes: BoundSlopes, block: FeatureRows) -> Array:
+        """What a block adds to the gradient in the parameters of the kernel."""
+        points = self.data.points[block.rows]
+        cross = kernel.gram(points, self.landmarks).gradient(block.slope(slopes))
+        spare = -0.5 * block.targets.shape[1] / block.noise
+        return cross + kernel.gram(points).diagonal_gradient(spare)
+
+    def _in_positions(self, kernel: Kernel, slopes: BoundSlopes, block: FeatureRows) -> Array:
+        """What a block adds to the gradient in the landmarks."""
+        gram = kernel.gram(self.landmarks, self.data.points[block.rows])
+        return gram.input_gradient(np.ascontiguousarray(block.slope(slopes).T))
 
     def _passes(self, kernel: Kernel, root: LandmarkRoot, variance: float) -> Callable[[], Any]:
         """Passes over the features, which are kept from one to the next if they are few."""
