@@ -20,12 +20,15 @@ from benchmarks import (
     gaussian_process,
     gradients,
     grams,
+    growth,
     keops,
     landmarks,
+    limits,
     machines,
     online,
     products,
     real_data,
+    real_ridge,
     report,
     ridge,
 )
@@ -43,6 +46,9 @@ GROUPS = {
     "machine": machines.races,
     "online": online.races,
     "landmarks": landmarks.races,
+    "limits": limits.races,
+    "growth": growth.races,
+    "real_ridge": real_ridge.races,
     "features": features.races,
 }
 BUSY = 0.5  # load average before the races begin

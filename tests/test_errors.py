@@ -93,19 +93,19 @@ CASES: list[tuple[Any, type[MercerError], type[Exception], str]] = [
         lambda: ridge(length_scales=5),
         ParameterError,
         ValueError,
-        r"KernelRidge: length_scales = 5 .*; pass a list",
+        r'KernelRidge: length_scales = 5 .*; pass "auto", a list',
     ),
     (
         lambda: ridge(length_scales={"length_scale": 1.0}),
         ParameterError,
         ValueError,
-        r"KernelRidge: length_scales = \{'length_scale': 1.0\} .*; pass a list",
+        r"""KernelRidge: length_scales = \{'length_scale': 1.0\} .*; pass "auto", a list""",
     ),
     (
         lambda: ridge(length_scales={"length_scale": "median"}),
         ParameterError,
         ValueError,
-        r"'median'\} holds no values to try; pass a list",
+        r"""'median'\} holds no values to try; pass "auto", a list""",
     ),
     (lambda: ridge(length_scales={3: [1.0]}), ParameterError, ValueError, r"\{3: \[1.0\]\} holds"),
     (

@@ -236,6 +236,27 @@ def test_gradients_with_a_triangle_of_the_weights(kernel: mc.Kernel) -> None:
     assert_allclose(gram.gradient(LowerTriangle(triangle)), wanted, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * mc.RBF([1.0, 2.0, 3.0]),
+        0.5 * mc.Matern(nu=1.5) + 0.3 * mc.Polynomial(2, gain=0.5),
+        3.0 * (mc.Linear() + mc.Constant(0.5)).normalized(),
+        1.5 * mc.Polynomial(2) * mc.Periodic(period=2.0),
+    ],
+)
+def test_gradient_of_the_diagonal(kernel: mc.Kernel) -> None:
+    weights = np.linspace(-1.0, 2.0, len(X))
+    gram = kernel.gram(X)
+    assert_allclose(
+        gram.diagonal_gradient(weights), gram.gradient(np.diag(weights)), rtol=1e-9, atol=1e-12
+    )
+    with pytest.raises(DataError, match="one weight for each"):
+        gram.diagonal_gradient(weights[1:])
+    with pytest.raises(DataError, match="NaN or infinity"):
+        gram.diagonal_gradient(weights * np.nan)
+
+
 def test_gradient_in_the_inputs() -> None:
     weights = RNG.normal(size=C.shape)
     wanted = np.empty_like(X)

@@ -85,6 +85,7 @@ FITS = textwrap.dedent(
         (mc.GaussianProcessClassifier(1.0 * ard), y > 0),
         (mc.KernelMachineRegressor(rbf, "absolute", alpha=0.01), y),
         (mc.KernelLogisticRegression(rbf, alpha=1e-6, tol=1e-15), y > 0),
+        (mc.KernelHuberRegressor(rbf, 0.1, 1e-6, solver=mc.solvers.Nystrom(800)), y),
         (mc.NadarayaWatson(ard), y),
         (mc.KernelLMS(rbf, max_iter=10_000), y),
         (mc.KernelLMS(rbf, method="batch", alpha=1e-6, max_iter=100_000), y),
@@ -108,6 +109,12 @@ def test_an_interrupted_fit_keeps_its_last_step() -> None:
     )
     assert done.stdout.split() == [
         *("GaussianProcessRegressor", "GaussianProcessClassifier", "KernelMachineRegressor"),
-        *("KernelLogisticRegression", "NadarayaWatson", "KernelLMS", "KernelLMS"),
+        *(
+            "KernelLogisticRegression",
+            "KernelHuberRegressor",
+            "NadarayaWatson",
+            "KernelLMS",
+            "KernelLMS",
+        ),
         "KernelPerceptron",
     ], done.stderr

@@ -62,6 +62,7 @@ from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
 from mercer.parallel import thread_count, threads
+from mercer.streams import Blocks, read_blocks
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,7 @@ __all__ = [
     "Anova",
     "ArcCosine",
     "ArcCosineFeatures",
+    "Blocks",
     "Bounded",
     "Categorical",
     "Chi2",
@@ -131,6 +133,7 @@ __all__ = [
     "losses",
     "penalties",
     "plot",
+    "read_blocks",
     "solvers",
     "testing",
     "thread_count",

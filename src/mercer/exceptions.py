@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = [
+    "ClusterError",
     "DataError",
     "DataTypeError",
     "IndexingError",
@@ -74,6 +75,10 @@ class NoFeatureMapError(MercerError, TypeError):
 
 class MissingDependencyError(MercerError, ImportError):
     """A package that mercer does not always need is needed, and is not installed."""
+
+
+class ClusterError(MercerError, RuntimeError):
+    """The machines that hold the data are gone, or do not answer."""
 
 
 class MercerWarning(UserWarning):

@@ -19,7 +19,7 @@ from mercer.exceptions import (
 from mercer.kernels.views import Numbers, View
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
-from mercer.program.gradient import input_gradient, parameter_gradient
+from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import floating_type, reads
 from mercer.symmetry import LowerTriangle
@@ -222,10 +222,15 @@ class Gram(_Operator):
         ndarray of shape (len(kernel.theta),)
             The derivative in the unconstrained parameters, in the order of ``kernel.theta``.
         """
-        kernel = self.kernel
-        gradients = parameter_gradient(
-            self._expression, self.pairs, self._weights(weights), engine.contract
+        return self._chained(
+            parameter_gradient(
+                self._expression, self.pairs, self._weights(weights), engine.contract
+            )
         )
+
+    def _chained(self, gradients: Gradients) -> Array:
+        """From derivatives in the values of parameters to those in theta."""
+        kernel = self.kernel
         for path, value in kernel.parameter_values().items():
             gradients.setdefault(path, np.zeros(np.shape(value)))
         gradient = kernel.chain(gradients)
@@ -235,6 +240,30 @@ class Gram(_Operator):
                 "length-scale, so rescale them or choose a larger length_scale."
             )
         return gradient
+
+    def diagonal_gradient(self, weights: Any) -> Array:
+        """Return sum_i g_i dK_ii / dtheta for every free parameter, without the matrix.
+
+        Parameters
+        ----------
+        weights : array of shape (n,)
+            The weights g.
+
+        Returns
+        -------
+        ndarray of shape (len(kernel.theta),)
+            In the order of ``kernel.theta``.
+        """
+        pairs, values = self.pairs.diagonal(), _floating(weights)
+        if values.shape != (pairs.shape[0],):
+            raise DataError(
+                f"Gram.diagonal_gradient: the weights have shape {values.shape}, but the diagonal "
+                f"has {pairs.shape[0]} entries; pass one weight for each."
+            )
+        _require_finite(values)
+        return self._chained(
+            parameter_gradient(self._expression, pairs, values, reference.contract)
+        )
 
     def input_gradient(self, weights: Any = None) -> Array:
         """Return sum_j G_ij dk(x_i, z_j) / dx_i for every row, the columns held.

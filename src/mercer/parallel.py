@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -80,6 +82,46 @@ def blas_threads(at_most: int | None = None) -> Iterator[None]:
         return
     with _blas().limit(limits=min(at_most or thread_count(), thread_count()), user_api="blas"):
         yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread, and one of BLAS, inside a block that runs beside others like it.
+
+    The threads of BLAS are those of the whole process: they are limited when the first such block
+    begins, and given back when the last one ends.
+    """
+    token = _chosen.set(1)
+    _single.enter()
+    try:
+        yield
+    finally:
+        _single.leave()
+        _chosen.reset(token)
+
+
+class _SingleThreaded:
+    """Counts the blocks that run with one thread of BLAS."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._limit = _blas().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._limit.restore_original_limits()
+
+
+_single = _SingleThreaded()
 
 
 @cache

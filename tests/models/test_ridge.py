@@ -279,6 +279,27 @@ def test_which_length_scales_a_grid_reaches() -> None:
     assert len(set(both.search_kernels_)) == 6
 
 
+def test_automatic_length_scales_are_multiples_within_bounds() -> None:
+    kernel = (
+        mc.RBF(length_scale=mc.Bounded(1.0, 0.5, 2.0))
+        + mc.Laplacian(length_scale=mc.Fixed(3.0))
+        + mc.Matern(length_scale=[1.0] * X.shape[1])
+    )
+    model = mc.KernelRidge(kernel, 0.1, length_scales="auto").fit(X, Y)
+    factors = 2.0 ** np.linspace(-3, 2, 11)
+    found = [k.get_params() for k in model.search_kernels_]
+    assert [p["rbf__length_scale"].value for p in found] == list(np.clip(factors, 0.5, 2.0))
+    assert {p["laplacian__length_scale"] for p in found} == {mc.Fixed(3.0)}
+    for params, factor in zip(found, factors, strict=True):
+        np.testing.assert_allclose(params["matern__length_scale"], factor)
+    resolved = mc.KernelRidge(alpha=0.1).fit(X, Y).kernel_.length_scale
+    chosen = mc.KernelRidge(alpha=0.1, length_scales="auto").fit(X, Y)
+    lengths = [k.length_scale for k in chosen.search_kernels_]
+    np.testing.assert_allclose(lengths, resolved * factors)
+    with pytest.raises(ParameterError, match="no length_scale that is not Fixed"):
+        mc.KernelRidge(mc.Linear(), length_scales="auto").fit(X, Y)
+
+
 def test_the_path_is_one_fit_for_each_alpha() -> None:
     alphas = [0.0, 0.1, 3.0]
     for targets in (Y, np.column_stack([Y, X[:, 1]])):

@@ -236,7 +236,7 @@ def test_an_interrupt_keeps_the_last_iteration(monkeypatch: pytest.MonkeyPatch) 
         ({"solver": S.Nystrom}, "is unknown"),
         ({"solver": S.ConjugateGradient("lucky")}, "preconditioner = 'lucky' is unknown"),
         ({"solver": S.ConjugateGradient(), "alpha": 0.0}, "alpha = 0 has no solution"),
-        ({"solver": S.ConjugateGradient(), "alpha": "loo"}, "cannot compare candidates by 'loo'"),
+        ({"solver": S.Falkon(5), "alpha": "loo"}, "cannot compare candidates by 'loo'"),
         ({"solver": S.Falkon(9), "alpha": "gcv"}, "cannot compare candidates by 'gcv'"),
         ({"solver": S.Nystrom(0)}, "n_landmarks"),
         ({"solver": S.Nystrom(9, landmarks="best")}, "best"),
@@ -277,6 +277,49 @@ def test_solvers_are_values() -> None:
     assert_allclose(pickle.loads(pickle.dumps(model)).predict(Z), model.predict(Z))
 
 
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_conjugate_gradients_choose_as_the_dense_solver_does(
+    criterion: Any, weights: Array | None
+) -> None:
+    settings = {"alphas": [1e-3, 0.1, 10.0], "length_scales": [0.5, 1.5, 8.0]}
+    solver = S.ConjugateGradient(tol=1e-10, random_state=0)
+    dense = mc.KernelRidge(KERNEL, criterion, **settings).fit(X, Y, weights)
+    found = mc.KernelRidge(KERNEL, criterion, solver=solver, **settings).fit(X, Y, weights)
+    assert (found.alpha_, found.kernel_) == (dense.alpha_, dense.kernel_)
+    assert_allclose(found.predict(Z), dense.predict(Z), rtol=1e-6)
+    if weights is None:
+        assert_allclose(found.search_errors_, dense.search_errors_, rtol=1e-6)
+
+
+def test_a_sample_of_rows_chooses_for_all() -> None:
+    solver = S.ConjugateGradient(tol=1e-10, search_rows=60)  # a new sample with every fit
+    given = {"alphas": [1e-9, 0.1, 1e4], "length_scales": [1.5, 1.5]}
+    model = mc.KernelRidge(KERNEL, "loo", solver=solver, **given).fit(X, BOTH)
+    assert_allclose(*model.search_errors_)  # all candidates see the same sample
+    assert np.isinf(model.search_errors_[:, 0]).all()  # too small for iterations
+    assert model.alpha_ == 0.1
+    assert_allclose(model.predict(Z), mc.KernelRidge(KERNEL, 0.1).fit(X, BOTH).predict(Z))
+    tiny = mc.KernelRidge(KERNEL, "loo", alphas=[1e-6], solver=solver).fit(X, Y)
+    assert tiny.alpha_ == 1e-6
+    with pytest.raises(DataError, match="no candidate has a finite loo error"):
+        mc.KernelRidge(KERNEL, "loo", solver=solver).fit(X[:1], Y[:1])
+
+
+def test_single_precision_takes_no_more_iterations() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(1500, 6))
+    targets = np.sin(rows).sum(axis=1)
+    solver = S.ConjugateGradient(tol=1e-4, random_state=0)
+    counts = [
+        mc.KernelRidge(mc.Matern(4.0), 1e-3, solver=solver)
+        .fit(rows.astype(dtype), targets.astype(dtype))
+        .n_iter_
+        for dtype in (np.float64, np.float32)
+    ]
+    assert counts[1] <= counts[0] + 2
+
+
 # The choice ---------------------------------------------------------------------------------------
 
 
@@ -292,10 +335,11 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
     monkeypatch.setattr(auto, "_DENSE", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "ConjugateGradient"
-    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
+    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
-    monkeypatch.setattr(auto, "_WHOLE", 100)
+    monkeypatch.setattr(auto, "WHOLE", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "Nystrom"
+    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
 
 
 def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,19 @@ def test_a_maximum_at_a_bound_and_a_start_outside() -> None:
     assert found.gradient_norm == 0.0
 
 
+def test_a_search_ends_where_a_step_gains_too_little() -> None:
+    def narrow(theta: Array) -> tuple[float, Array]:
+        scales = np.array([1.0, 100.0, 1e4])
+        return -float(scales @ (theta - 1) ** 4), -4 * scales * (theta - 1) ** 3
+
+    start, bounds = np.zeros(3), np.tile([-10, 10], (3, 1))
+    long = evidence.maximise(narrow, start, bounds)
+    short = evidence.maximise(narrow, start, bounds, enough=1.0)
+    assert short.converged
+    assert short.n_evaluations < long.n_evaluations
+    assert -50 < short.value <= long.value
+
+
 def test_the_best_of_several_starts() -> None:
     assert evidence.maximise(two_hills, [-3.5], WIDE).value == pytest.approx(1, abs=1e-6)
     found = evidence.maximise(two_hills, [-3.5], WIDE, starts=[[2.5], [-2.0]])

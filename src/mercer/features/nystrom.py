@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.exceptions import DataError, as_data_errors
 from mercer.features.preimage import PreImages
@@ -17,9 +18,14 @@ from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.models.grams import require_positive
 from mercer.parallel import blas_threads
+from mercer.sampling import seed_from, uniform_rows
 from mercer.solvers.factor import Advice
-from mercer.solvers.selection import require_no_noise, select
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.selection import require_no_noise, select_rows
+from mercer.solvers.summands import WeightedDraw
 from mercer.solvers.whitening import Whitening, whiten
+from mercer.streams.application import by_blocks
+from mercer.streams.labels import NoTargets
 
 Array = NDArray[np.floating[Any]]
 
@@ -121,7 +127,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or sequence
+        X : array-like, sparse matrix, data frame, sequence, Blocks or Dask collection
             The data, as the kernel takes them.
         y : object, optional
             Ignored.
@@ -137,24 +143,34 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
             self._require_whole("n_landmarks", 1, 100)
             kernel = self._kernel_or_default(self.kernel)
             require_no_noise(kernel, type(self).__name__)
-            points = self._validate_points(kernel, X, reset=True)
-            weights = self._validate_weights(sample_weight, np.empty(len(points)))
-            self.kernel_ = kernel.resolve(points, weights)
-            rng = check_random_state(self.random_state)
-            chosen = select(
-                self.kernel_,
-                points,
-                self.landmarks,
-                self.n_landmarks,
-                rng,
-                sample_weight=weights,
-                owner=type(self).__name__,
-            )
-            kept = self._factorise(chosen.points)
-            self.landmarks_ = chosen.points[kept].detached()
-            self.landmark_indices_ = None if chosen.indices is None else chosen.indices[kept]
-            error = chosen.trace_error
-            self.trace_error_ = self._trace_error(points, weights, rng) if error is None else error
+            stream, X = self._stream(kernel, X, None, sample_weight, NoTargets())
+            self._fit_rows(stream or self._in_memory(kernel, X, sample_weight))
+        return self
+
+    def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
+        points = self._validate_points(kernel, X, reset=True)
+        nothing = np.empty((len(points), 0))
+        return InMemory(Part(points, nothing, self._validate_weights(sample_weight, nothing)))
+
+    def _fit_rows(self, rows: Rows) -> Self:
+        """Choose landmarks among rows wherever they are."""
+        self._require_whole("n_landmarks", 1, 100)
+        validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+        self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
+        rng = check_random_state(self.random_state)
+        chosen = select_rows(
+            self.kernel_,
+            rows,
+            self.landmarks,
+            self.n_landmarks,
+            rng,
+            owner=type(self).__name__,
+        )
+        kept = self._factorise(chosen.points)
+        self.landmarks_ = chosen.points[kept].detached()
+        self.landmark_indices_ = None if chosen.indices is None else chosen.indices[kept]
+        error = chosen.trace_error
+        self.trace_error_ = self._trace_error(rows, rng) if error is None else error
         return self
 
     def _factorise(self, landmarks: Points) -> NDArray[np.intp]:
@@ -175,30 +191,35 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         self.factor_ = found.upper
         return found.kept
 
-    def _trace_error(self, points: Points, weights: Array | None, rng: Any) -> float:
+    def _trace_error(self, rows: Rows, rng: Any) -> float:
         """The part of the trace that is not explained, from some rows if there are many."""
-        if len(points) > _SAMPLE:
-            chances = None if weights is None else weights / weights.sum()
-            points = points[rng.choice(len(points), size=_SAMPLE, p=chances)]
-            weights = None
+        if len(rows) <= _SAMPLE:
+            part = rows.pick(np.arange(len(rows)))
+        elif rows.totals.weighted:  # of rows drawn by weight all count alike
+            drawn = rows.total(WeightedDraw(_SAMPLE, seed_from(rng))).rows
+            part = replace(rows.pick(drawn), weights=None)
+        else:
+            part = rows.pick(uniform_rows(len(rows), _SAMPLE, rng))
+        points = part.points
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
         explained = np.square(self._features(points), dtype=np.float64).sum(axis=1)
-        mass = np.ones(len(points)) if weights is None else weights
+        mass = part.mass
         total = float(mass @ diagonal)
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
+    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features; beside them no matrix is held in memory.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or sequence
+        X : array-like, sparse matrix, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
         -------
-        ndarray of shape (n, rank)
-            The features, in the floating type of the kernel values.
+        ndarray or Dask array of shape (n, rank)
+            The features, in the floating type of the kernel values; lazy for a Dask collection.
         """
         check_is_fitted(self)
         return self._features(self._validate_points(self.kernel_, X, reset=False))

@@ -20,6 +20,9 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.parallel import blas_threads
+from mercer.solvers.rows import Rows
+from mercer.streams.application import by_blocks
+from mercer.streams.labels import NoTargets
 
 __all__ = ["ConstantFeature", "FeatureTransformer", "TermMap"]
 
@@ -29,6 +32,8 @@ Array = NDArray[np.floating[Any]]
 _BLOCK_BYTES = 2**23
 _FEWEST_ROWS = 16
 _WORTH_ASKING = 2**26
+# At most this many rows, evenly spaced, say where the middle of each column is.
+_CENTRE_ROWS = 127
 
 
 class TermMap(Protocol):
@@ -106,7 +111,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or Points
+        X : array-like, sparse matrix, data frame, Points, Blocks or Dask collection
             The points.
         y : object, optional
             Ignored.
@@ -119,31 +124,50 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
+            rows, X = self._stream(kernel, X, None, None, NoTargets())
+            if rows is not None:
+                return self._fit_rows(rows)
             points = self._read(kernel, X, reset=True)
-            resolved = kernel.resolve(points)
-            terms = self._terms(resolved)
-            fixed = [self._fixed_width(term) for term in terms]
-            widths = shares(
-                type(self).__name__, [term.weight for term in terms], fixed, self.n_components
-            )
-            rng = generator(self.random_state)
-            drawn = zip(terms, widths, strict=True)
-            self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
-            self.kernel_ = resolved
+            self._draw_all(kernel.resolve(points), points)
         return self
 
+    def _fit_rows(self, rows: Rows) -> Self:
+        """Draw the features for rows wherever they are."""
+        with self._fitting():
+            self._check_parameters()
+            kernel = self._kernel_or_default(self.kernel)
+            # The rows that a centre is made of, wherever they are.
+            step = -(-len(rows) // _CENTRE_ROWS)
+            points = rows.take(np.arange(0, len(rows), step))
+            validate_data(self, points.data, "no_validation", reset=True, skip_check_array=True)
+            self._draw_all(rows.resolve(kernel), points)
+        return self
+
+    def _draw_all(self, resolved: Kernel, points: Points) -> None:
+        terms = self._terms(resolved)
+        fixed = [self._fixed_width(term) for term in terms]
+        widths = shares(
+            type(self).__name__, [term.weight for term in terms], fixed, self.n_components
+        )
+        rng = generator(self.random_state)
+        drawn = zip(terms, widths, strict=True)
+        self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
+        self.kernel_ = resolved
+
+    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features.
 
         Parameters
         ----------
-        X : array-like, sparse matrix, data frame or Points
+        X : array-like, sparse matrix, data frame, Points, Blocks or Dask collection
             The points.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            The features, in the precision of X; their inner products estimate the kernel.
+        ndarray or Dask array of shape (n_samples, n_components)
+            The features, in the precision of X; their inner products estimate the kernel. Lazy for
+            a Dask collection.
         """
         check_is_fitted(self)
         return self._features(X, self.maps_)

@@ -8,7 +8,7 @@ expression.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from mercer.exceptions import DataError, NoFeatureMapError
+from mercer.kernels.heuristics import Scatter
 from mercer.kernels.points import Points, as_points
 from mercer.kernels.tree import Parameterised
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, Warp
@@ -26,6 +27,8 @@ from mercer.program.specialise import reads
 
 if TYPE_CHECKING:
     from mercer.gram import Gram
+
+ScatterOf = Callable[[View], Scatter]
 
 
 def _algebra(operation: str, *operands: Any) -> Kernel:
@@ -338,7 +341,27 @@ class Kernel(Parameterised, ABC):
             return self
         points = as_points(X, type(self).__name__)
         weight = None if sample_weight is None else self._checked_weight(sample_weight, len(points))
-        return self._resolve(Scope(), points, weight)
+        return self.resolved_by(lambda view: Scatter.of(points.matrix(view), weight))
+
+    def resolved_by(self, scatter_of: ScatterOf) -> Self:
+        """Replace ``length_scale="median"`` and ``"scale"`` by numbers, from a summary of the data.
+
+        Parameters
+        ----------
+        scatter_of : callable
+            Takes a view of the data, such as `unresolved_views` lists, and returns its scatter.
+
+        Returns
+        -------
+        Kernel
+            The same kernel when nothing was unresolved.
+        """
+        return self._resolve(Scope(), scatter_of)
+
+    def unresolved_views(self) -> list[View]:
+        """Return what the kernels inside read whose length-scale is not a number yet."""
+        found = [view for leaf, view in self._readings if leaf.unresolved()]
+        return list(dict.fromkeys(found))
 
     def _checked_weight(self, sample_weight: Any, n: int) -> Array:
         try:
@@ -354,8 +377,8 @@ class Kernel(Parameterised, ABC):
             )
         return weight
 
-    def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
-        children = tuple(c._resolve(s, points, weight) for c, s in self._scoped_children(scope))
+    def _resolve(self, scope: Scope, scatter_of: ScatterOf) -> Self:
+        children = tuple(c._resolve(s, scatter_of) for c, s in self._scoped_children(scope))
         if not children or all(
             new is old for new, (_, old) in zip(children, self._levels, strict=True)
         ):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 import narwhals.stable.v2 as nw
@@ -13,6 +15,23 @@ import scipy.sparse as sp
 from mercer.exceptions import DataError, DataTypeError
 
 Array = np.ndarray[Any, Any]
+
+_first_row: ContextVar[int] = ContextVar("mercer_first_row", default=0)
+
+
+@contextmanager
+def rows_from(start: int) -> Iterator[None]:
+    """Count rows in messages from `start`, for data that are a part of more."""
+    token = _first_row.set(start)
+    try:
+        yield
+    finally:
+        _first_row.reset(token)
+
+
+def row_number(position: int) -> int:
+    """What to call a row in a message."""
+    return _first_row.get() + int(position)
 
 
 def ingest(data: Any, owner: str) -> Any:
@@ -29,6 +48,11 @@ def ingest(data: Any, owner: str) -> Any:
         return sp.csr_array(data)
     if isinstance(data, nw.DataFrame):
         return data
+    if hasattr(data, "__dask_graph__"):
+        raise DataTypeError(
+            f"{owner}: a Dask {type(data).__name__} has not been computed, and is not taken here; "
+            "pass X.compute() if it fits in memory."
+        )
     try:
         found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
     except nw.exceptions.NarwhalsError as error:
@@ -342,8 +366,8 @@ def describe_nonfinite(values: Any, owner: str, label: Callable[[int], str]) -> 
         value = values[row, column]
     kind = "NaN" if np.isnan(value) else "infinity"
     return (
-        f"Input X contains {kind} (first in row {row}, column {label(int(column))}); {owner} needs "
-        "finite numbers. Impute or drop those rows."
+        f"Input X contains {kind} (first in row {row_number(row)}, column {label(int(column))}); "
+        f"{owner} needs finite numbers. Impute or drop those rows."
     )
 
 
@@ -382,8 +406,8 @@ def encode(column: Array, label: str, owner: str) -> tuple[Array, Array]:
     missing = list(map(is_missing, column))
     if any(missing):
         raise DataError(
-            f"{owner}: column {label} has a missing value in row {missing.index(True)}; fill it, "
-            "for example with a category of its own."
+            f"{owner}: column {label} has a missing value in row "
+            f"{row_number(missing.index(True))}; fill it, for example with a category of its own."
         )
     kinds = {str if isinstance(v, str) else type(v) for v in column}
     if len(kinds) > 1 and not all(issubclass(k, int | float | bool | np.number) for k in kinds):

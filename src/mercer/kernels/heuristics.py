@@ -2,35 +2,161 @@
 
 ``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X) / 2), which is
 scikit-learn's gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
+
+Both are made of what a `Scatter` says of the data, which need not be in memory: a deviation, which
+adds up over parts, and a sample of rows.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from mercer.kernels.values import Bounded
+from mercer.sampling import Draw
 
 Array = np.ndarray[Any, Any]
 
 #: The median distance is estimated from at most this many points.
 _SAMPLE = 1000
+#: Rows of which copies are made at a time.
+_BLOCK = 2**16
 
 
-def euclidean_length(name: str, matrix: Any, weight: Array | None) -> float:
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over all entries of a matrix; those of parts add up.
+
+    Attributes
+    ----------
+    width : int
+        The number of columns.
+    weight : float
+        The sum of the weights of the rows.
+    mean, deviation : float
+        Over all entries, each row counted with its weight.
+    """
+
+    width: int
+    weight: float
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, matrix: Any, weight: Array | None) -> Spread:
+        """The spread of a matrix, dense or sparse; a long one is read in blocks."""
+        if matrix.shape[0] > _BLOCK:
+            starts = range(0, matrix.shape[0], _BLOCK)
+            parts = (slice(start, start + _BLOCK) for start in starts)
+            blocks = ((matrix[rows], None if weight is None else weight[rows]) for rows in parts)
+            return reduce(operator.add, (cls.of(*block) for block in blocks))
+        total = float(matrix.shape[0] if weight is None else weight.sum())
+        if total == 0:
+            return cls(matrix.shape[1], 0.0, 0.0, 0.0)
+        # The squares of huge and tiny entries leave the range.
+        largest = float(abs(matrix).max())
+        unit = 1.0 if 1e-100 < largest < 1e100 or largest == 0 else largest
+        scaled = matrix if unit == 1.0 else matrix.astype(float) / unit
+        mean, variance = _mean_and_variance(scaled, weight)
+        return cls(matrix.shape[1], total, unit * mean, unit * float(np.sqrt(variance)))
+
+    def __add__(self, other: Spread) -> Spread:
+        """The spread of the rows of both."""
+        weight = self.weight + other.weight
+        if weight == 0:
+            return self
+        own, share = self.weight / weight, other.weight / weight
+        gap = other.mean - self.mean
+        between = np.sqrt(own * share) * gap
+        within = np.hypot(np.sqrt(own) * self.deviation, np.sqrt(share) * other.deviation)
+        deviation = float(np.hypot(within, between))
+        return Spread(self.width, weight, self.mean + share * gap, deviation)
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """What a rule of thumb may ask of the columns that a kernel reads.
+
+    Attributes
+    ----------
+    spread : callable
+        Returns the `Spread`.
+    sample : callable
+        Returns at most 1000 rows, as a dense matrix.
+    """
+
+    spread: Callable[[], Spread]
+    sample: Callable[[], Array]
+
+    @classmethod
+    def of(cls, matrix: Any, weight: Array | None) -> Scatter:
+        """The scatter of a matrix in memory."""
+        return cls(
+            lambda: Spread.of(matrix, weight),
+            lambda: _dense(matrix[sample_rows(matrix.shape[0], weight)]),
+        )
+
+
+def sample_rows(n: int, weight: Array | None) -> Array:
+    """The rows of a sample: all of them if they are few.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    weight : ndarray of shape (n,), optional
+        Their weights.
+
+    Returns
+    -------
+    ndarray of int
+        Row numbers, ascending.
+    """
+    if weight is not None:
+        return np.sort(weighted_sample(weight).rows)
+    if n <= _SAMPLE:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, _SAMPLE, replace=False))
+
+
+def weighted_sample(weight: Array, start: int = 0) -> Draw:
+    """The draw of a sample among rows of a part.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n,)
+        Weights of the rows.
+    start : int
+        The number of the first row.
+
+    Returns
+    -------
+    Draw
+        Adds up over parts.
+    """
+    return Draw.of(weight, _SAMPLE, 0, start)
+
+
+def euclidean_length(name: str, scatter: Scatter) -> float:
     """Length-scale for kernels of the Euclidean distance."""
     if name == "median":
-        return _median_distance(matrix, weight, "euclidean")
-    return _or_one(np.sqrt(matrix.shape[1] / 2) * _deviation(matrix, weight))
+        return _median_distance(scatter, "euclidean")
+    spread = scatter.spread()
+    return _or_one(np.sqrt(spread.width / 2) * spread.deviation)
 
 
-def manhattan_length(name: str, matrix: Any, weight: Array | None) -> float:
+def manhattan_length(name: str, scatter: Scatter) -> float:
     """Length-scale for the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
     if name == "median":
-        return _median_distance(matrix, weight, "cityblock")
-    return _or_one(matrix.shape[1] / np.sqrt(np.pi) * _deviation(matrix, weight))
+        return _median_distance(scatter, "cityblock")
+    spread = scatter.spread()
+    return _or_one(spread.width / np.sqrt(np.pi) * spread.deviation)
 
 
 def bounded_length(stored: Any, length: float) -> float:
@@ -45,42 +171,31 @@ def _or_one(length: Any) -> float:
     return float(length) if np.isfinite(length) and length > 0 else 1.0
 
 
-def _deviation(matrix: Any, weight: Array | None) -> float:
-    """Standard deviation over all entries; the squares of huge and tiny ones leave the range."""
-    largest = float(abs(matrix).max())
-    if 1e-100 < largest < 1e100 or largest == 0:
-        return float(np.sqrt(_variance(matrix, weight)))
-    return largest * float(np.sqrt(_variance(matrix.astype(float) / largest, weight)))
-
-
-def _variance(matrix: Any, weight: Array | None) -> float:
-    """Variance over all entries, each row counted with its weight."""
+def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]:
+    """Mean and variance over all entries, each row counted with its weight."""
     w = np.full(matrix.shape[0], 1.0) if weight is None else weight
     w = w / w.sum() / matrix.shape[1]
     if not isinstance(matrix, np.ndarray):
-        mean = (w @ matrix).sum()
-        return float(max((w @ matrix.power(2)).sum() - mean**2, 0.0))
+        mean = float((w @ matrix).sum())
+        return mean, float(max((w @ matrix.power(2)).sum() - mean**2, 0.0))
     values = matrix.astype(float)
     # Centring on one entry first keeps digits when the data are far from zero.
-    values = values - values[0, 0]
-    mean = (w @ values).sum()
+    origin = float(values[0, 0])
+    values -= origin
+    mean = float((w @ values).sum())
     variance = float((w @ (values - mean) ** 2).sum())
-    return variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
+    return origin + mean, variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
 
 
-def _median_distance(matrix: Any, weight: Array | None, metric: str) -> float:
-    n = matrix.shape[0]
-    probability = None if weight is None else weight / weight.sum()
-    if n > _SAMPLE or probability is not None:
-        size = min(n, _SAMPLE)
-        available = n if probability is None else int(np.count_nonzero(probability))
-        rows = np.random.default_rng(0).choice(
-            n, min(size, available), replace=False, p=probability
-        )
-        matrix = matrix[np.sort(rows)]
-    values = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+def _median_distance(scatter: Scatter, metric: str) -> float:
+    values = scatter.sample()
     if len(values) < 2:
         return 1.0
-    distances = pdist(values.astype(float), metric)
+    distances = pdist(values, metric)
     median = np.median(distances)
     return _or_one(median if median > 0 else distances.mean())
+
+
+def _dense(matrix: Any) -> Array:
+    values = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+    return values.astype(float)

@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
-from mercer.kernels.heuristics import manhattan_length
+from mercer.kernels.heuristics import Scatter, manhattan_length
 from mercer.kernels.interpolation import matern_table
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
@@ -19,7 +19,6 @@ from mercer.kernels.vector import Stationary, VectorKernel
 from mercer.kernels.views import Columns, Select
 from mercer.program.expression import DIFFERENCE, Expr, Scale, X, Z, as_expression, parameter
 from mercer.program.operations import apply, lookup
-from mercer.program.pairs import Array
 
 __all__ = [
     "RBF",
@@ -102,8 +101,8 @@ class Laplacian(Stationary):
     def _distance(self, scope: Scope) -> Expr:
         return coordinate_leaf(abs(DIFFERENCE), self._slot(scope, self._scale(scope)), 1)
 
-    def _heuristic(self, name: str, matrix: Any, weight: Array | None) -> float:
-        return manhattan_length(name, matrix, weight)
+    def _heuristic(self, name: str, scatter: Scatter) -> float:
+        return manhattan_length(name, scatter)
 
 
 class Matern(Stationary):

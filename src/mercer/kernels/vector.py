@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels import heuristics
-from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.base import Kernel, ScatterOf, Scope
 from mercer.kernels.parameters import Continuous, Positive
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
@@ -24,7 +24,6 @@ from mercer.kernels.tracing import (
 from mercer.kernels.values import plain
 from mercer.kernels.views import Columns, View
 from mercer.program.expression import Expr, Scale, Slot, X, Z
-from mercer.program.pairs import Array
 
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
@@ -155,17 +154,16 @@ class Stationary(VectorKernel):
     def _distance(self, scope: Scope) -> Expr:
         return Expr("squared_distance", (), self._slot(scope, self._scale(scope), centred=True))
 
-    def _resolve(self, scope: Scope, points: Points, weight: Array | None) -> Self:
+    def _resolve(self, scope: Scope, scatter_of: ScatterOf) -> Self:
         if not isinstance(self.length_scale, str):
             return self
-        matrix = points.matrix(self._slot(scope).view)
-        length = self._heuristic(self.length_scale, matrix, weight)
+        length = self._heuristic(self.length_scale, scatter_of(self._view(scope)))
         return self.replace(
             length_scale=heuristics.bounded_length(self.declared("length_scale"), length)
         )
 
-    def _heuristic(self, name: str, matrix: Any, weight: Array | None) -> float:
-        return heuristics.euclidean_length(name, matrix, weight)
+    def _heuristic(self, name: str, scatter: heuristics.Scatter) -> float:
+        return heuristics.euclidean_length(name, scatter)
 
 
 class DotProduct(VectorKernel):

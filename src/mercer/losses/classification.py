@@ -72,13 +72,18 @@ class Multinomial(Loss):
 
     def value(self, y: Any, f: Any) -> Array:
         """The loss of each row."""
-        chosen = np.take_along_axis(f, np.asarray(y)[:, None], axis=1)[:, 0]
-        return np.asarray(logsumexp(f, axis=1) - chosen)
+        # From differences to the true class: a small loss keeps its digits.
+        codes = np.asarray(y)[:, None]
+        others = f - np.take_along_axis(f, codes, axis=1)
+        np.put_along_axis(others, codes, -np.inf, axis=1)
+        return np.asarray(np.logaddexp(0.0, logsumexp(others, axis=1)))
 
     def derivative(self, y: Any, f: Any) -> Array:
         """The probabilities, minus one for the true class."""
         gradient = self.probability(f)
-        gradient[np.arange(len(gradient)), y] -= 1
+        rows = np.arange(len(gradient))
+        gradient[rows, y] = 0.0
+        gradient[rows, y] = -gradient.sum(axis=1)
         return gradient
 
     def probability(self, f: Array) -> Array:

@@ -17,6 +17,9 @@ from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
+from mercer.streams.labels import Targets
+from mercer.streams.rows import StreamRows
+from mercer.streams.sources import rows_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -178,6 +181,22 @@ class KernelEstimator(BaseEstimator):
             data = X.data if isinstance(X, Points) else X
             validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         return points
+
+    def _stream(
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        targets: Targets,
+        *,
+        whole: float = 0,
+    ) -> tuple[StreamRows | None, Any]:
+        """Rows that come in blocks, if X does, with columns checked; and X as it is now."""
+        rows, X = rows_of(type(self).__name__, kernel, X, y, sample_weight, targets, whole=whole)
+        if rows is not None:
+            validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+        return rows, X
 
     def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
         """Targets as floats of shape (n,) or (n, n_targets)."""

@@ -5,22 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterTypeError
+from mercer.models.gaussian_process import GaussianProcessRegressor
+from mercer.models.machine import KernelMachine
 from mercer.models.ridge import KernelRidge
 from mercer.solvers.auto import Forecast
 
 
-def forecast(model: KernelRidge, X: Any) -> Forecast:
+def forecast(
+    model: KernelRidge | KernelMachine | GaussianProcessRegressor,
+    X: Any,
+    y: ArrayLike | None = None,
+) -> Forecast:
     """Say what each solver would cost in memory and operations, and which one "auto" takes and why.
 
     Parameters
     ----------
-    model : KernelRidge
+    model : KernelRidge, KernelMachine or GaussianProcessRegressor
         The model; it is not fitted.
-    X : array-like, data frame or sequence
+    X : array-like, data frame, sequence, Blocks or Dask collection
         The rows that it would be fitted to.
+    y : array-like, optional
+        Their targets, which say how many functions are fitted: needed for classes alone.
 
     Returns
     -------
@@ -35,12 +44,16 @@ def forecast(model: KernelRidge, X: Any) -> Forecast:
     >>> type(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).chosen).__name__
     'Nystrom'
     """
-    if not isinstance(model, KernelRidge):
+    if not isinstance(model, KernelRidge | KernelMachine | GaussianProcessRegressor):
         raise ParameterTypeError(
             f"forecast: model is a {type(model).__name__}, which has one way to be fitted; pass a "
-            "KernelRidge."
+            "KernelRidge, a machine of any loss, or a GaussianProcessRegressor."
         )
     probe = clone(model)
-    rows = probe._validate_points(probe._kernel_or_default(probe.kernel), X, reset=True)
-    found: Forecast = probe._forecast_for(X, np.zeros(len(rows)))
+    if y is None and not isinstance(probe, KernelRidge):
+        rows = probe._validate_points(probe._kernel_or_default(probe.kernel), X, reset=True)
+        # Any targets will do for a number of functions: two classes, which are positive targets.
+        y = np.ones(len(rows))
+        y[:1] += isinstance(probe, KernelMachine)
+    found: Forecast = probe._forecast_for(X, y)
     return found

@@ -1,4 +1,4 @@
-"""Gaussian process regression, exact."""
+"""Gaussian process regression."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process_base import GaussianProcess, blas_for
+from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
+from mercer.models.landmark_fit import LandmarkFit
+from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
-from mercer.solvers.evidence import Optimum
+from mercer.solvers.auto import Forecast
+from mercer.solvers.evidence import Optimum, Report
 from mercer.solvers.gaussian import NOISE
 
 Array = NDArray[np.floating[Any]]
@@ -83,7 +87,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     max_iter : int, default=200
         Iterations of L-BFGS-B from each start.
     random_state : int, RandomState or None, default=None
-        Where the restarts come from.
+        Where the restarts come from, and the landmarks that "auto" chooses.
+    solver : "auto" or a solver, default="auto"
+        How it is computed. `mercer.solvers.Cholesky` is exact. `mercer.solvers.Nystrom` sees the
+        data through landmarks, and learns by the collapsed bound of the log marginal likelihood;
+        landmarks that a kernel chooses are chosen again as it is learned, and
+        ``landmarks="learn"`` moves them too. `mercer.solvers.ConjugateGradient` learns by the
+        bound, finds the mean of all rows by iterations, and has the variances of landmarks.
+        "auto" is exact up to 4,000 rows, up to 15,000 if they fit in memory but for the search of
+        hyper-parameters, which is on landmarks, and takes the others beyond;
+        `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -99,11 +112,26 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     y_scale_ : float or ndarray of shape (n_targets,)
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
-        The training points; rows of weight zero are left out.
-    rows_ : ndarray of shape (n,)
-        The rows of X that they are, those of updates counted on.
+        The points of the mean: the training points, without rows of weight zero, or the landmarks.
+    rows_ : ndarray of shape (n,) or None
+        The rows of X that they are, those of updates counted on; None for landmarks that are not
+        rows.
     log_marginal_likelihood_ : float
-        Of y as it was given, whatever `normalize_y`; the sum over targets.
+        Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
+        ``lower_bound_``.
+    solver_ : solver
+        The solver used.
+    search_solver_ : solver
+        The solver with which hyper-parameters were learned.
+    lower_bound_, upper_bound_ : float
+        Between these is the log marginal likelihood. Only if landmarks were used; if they were
+        used for the search alone, ``log_marginal_likelihood_`` is exact.
+    trace_error_ : float
+        The share of the trace of the kernel matrix, rows weighted by one over their noise, that
+        the landmarks leave out. Only if landmarks were used.
+    residual_, residual_history_, preconditioner_error_ : float, ndarray, float
+        How good the iterations for the mean are, as for `mercer.KernelRidge`. Only if they were
+        used.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
         noise's variance in standardised targets, if it was learned.
@@ -128,7 +156,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         Names of columns seen during fit, if all are strings.
     loo_predictions_ : NormalPredictions
         Mean and variance of each y_i (with its noise) given all other rows, at the learned
-        hyper-parameters. Computed when first asked for.
+        hyper-parameters and landmarks. Computed when first asked for.
     loo_log_density_ : float
         The sum of the log densities of the y_i under `loo_predictions_`. Computed when first
         asked for.
@@ -140,7 +168,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     Notes
     -----
-    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. Linear
+    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. With m
+    landmarks it is a few matrices of order m and one block of rows, and O(n m^2). Linear
     algebra is in float64 also if the data are float32.
 
     From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
@@ -156,6 +185,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ----------
     .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning. MIT
        Press.
+    .. [2] M. K. Titsias (2009). Variational learning of inducing variables in sparse Gaussian
+       processes. AISTATS.
+    .. [3] D. R. Burt, C. E. Rasmussen, M. van der Wilk (2020). Convergence of sparse variational
+       inference in Gaussian processes regression. JMLR 21.
 
     Examples
     --------
@@ -173,7 +206,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
     rows_: NDArray[np.intp]
     _rows_seen: int
-    _posterior: Posterior
+    _posterior: Posterior | LandmarkPosterior
     _scaling: Scaling
     _log_volume: float
 
@@ -188,6 +221,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         n_restarts: int = 0,
         max_iter: int = 200,
         random_state: Any = None,
+        solver: Any = "auto",
     ) -> None:
         super().__init__(
             kernel,
@@ -199,6 +233,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self.noise = noise
         self.criterion = criterion
         self.normalize_y = normalize_y
+        self.solver = solver
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -223,19 +258,22 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         with self._fitting():
             self._check_parameters()
             evidence, scaling = self._prepare(X, y, sample_weight)
+            plan = self._plan(evidence)
+            self.solver_, self.search_solver_ = plan.solver, plan.search
+            fitted = self._fit_exactly if plan.is_exact else self._fit_on_landmarks
             with self._computing(len(evidence.points)):
-                optimum, doubt = self._optimum(X, y, evidence, scaling)
-            if self.kernel_.is_psd is not True:
-                self._check_validity(self.kernel_)
-        complaint = self._posterior.gaussian.factor.complaint()
+                optimum = fitted(X, y, evidence, scaling, plan)
+        doubt = _CONSTANT if self._is_constant(evidence) else ""
+        complaint = self._posterior.complaint
         warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
         return self
 
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
         """Add rows at the hyper-parameters learned before, in O(n^2) for each.
 
-        Kernel, noise, and the mean and scale of the targets stay what they are; the rest is what
-        a fit of all rows would give. Where that needs jitter, all rows are factorised again.
+        Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
+        is what a fit of all rows would give. Where that needs jitter, all rows are factorised
+        again. With landmarks a row costs O(m^2).
 
         Parameters
         ----------
@@ -258,10 +296,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if targets.shape[1:] != self.dual_coef_.shape[1:]:
             raise DataError(
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
-                f"{self._posterior.gaussian.n_targets} target(s); pass as many."
+                f"{self._posterior.targets.shape[1]} target(s); pass as many."
             )
         require_range(self, targets)
-        known = self._posterior.evidence.noise
+        known = self._posterior.noise
         factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
         everything = self._with_further(points)
         with self._computing(len(everything)):
@@ -272,15 +310,16 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         before = self.jitter_
         self.__dict__.update(posterior.attributes(self._scaling))
         new = np.arange(self._rows_seen, self._rows_seen + len(points))
-        self.rows_, self._rows_seen = np.concatenate([self.rows_, new]), self._rows_seen + len(new)
+        self._rows_seen += len(new)
+        if isinstance(posterior, Posterior):  # landmarks stay what they are
+            self.rows_ = np.concatenate([self.rows_, new])
         if self.jitter_ > before:
-            complaint = posterior.gaussian.factor.complaint()
-            warn(f"{type(self).__name__}.update: {complaint}.", NumericalWarning)
+            warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
         return self
 
     def _with_further(self, points: Points) -> Points:
         try:
-            return Points.concatenate([self.points_, points])
+            return Points.concatenate([self._posterior.training_points, points])
         except DataError as error:
             raise DataError(f"{type(self).__name__}.update: {error}") from None
 
@@ -327,8 +366,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
-        known = self._posterior.evidence.noise
-        noise = known.of_predictions(self) if include_noise else 0.0
+        noise = self._posterior.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
             with blas_for(len(self.points_)):
@@ -344,7 +382,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
 
         Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
         the rows of X and the training rows, and corrected by what the data say (pathwise
-        conditioning, also known as Matheron's rule).
+        conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
+        rows of X.
 
         Parameters
         ----------
@@ -374,7 +413,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        require_covariance(self, len(points) + len(self.points_))
+        joint = len(self.points_) if isinstance(self._posterior, Posterior) else 0
+        require_covariance(self, len(points) + joint)
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
@@ -383,8 +423,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     # Evidence -----------------------------------------------------------------------------------
 
     def _evidence_at(self, theta: Array) -> float:
-        posterior = Posterior.at(self._posterior.evidence, theta)
-        return posterior.log_likelihood() - self._log_volume
+        return self._posterior.evidence.log_likelihood_at(theta) - self._log_volume
 
     def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
         value, gradient = self._posterior.evidence.log_likelihood_with_gradient(theta)
@@ -394,10 +433,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     def loo_predictions_(self) -> NormalPredictions:
         """Mean and variance of each target given all others."""
         check_is_fitted(self)
-        gaussian = self._posterior.gaussian
         with blas_for(len(self.points_)):
-            residuals, variances = gaussian.leave_one_out()
-        mean = self._scaling.in_units_of_y(gaussian.targets - residuals)
+            residuals, variances = self._posterior.leave_one_out()
+        mean = self._scaling.in_units_of_y(self._posterior.targets - residuals)
         return NormalPredictions(mean, self._scaling.spread(variances, 2))
 
     @cached_property
@@ -405,8 +443,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
         with blas_for(len(self.points_)):
-            density = self._posterior.gaussian.loo_density()
-        return density - self._scaling.log_volume(len(self.points_))
+            density = self._posterior.loo_density()
+        return density - self._scaling.log_volume(len(self._posterior.targets))
 
     # The search ---------------------------------------------------------------------------------
 
@@ -429,15 +467,37 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = noise.of_subset(self.rows_, weights[self.rows_])
         kernel = kernel.resolve(points, noise.weights)
-        self.points_ = points
-        self._check_validity(kernel)
         return GaussianEvidence(kernel, points, scaling.standardised(targets), noise), scaling
 
-    def _optimum(
-        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling
-    ) -> tuple[Optimum, str]:
-        """The best hyper-parameters, and what is doubtful about them."""
-        constant = self.learn and len(evidence.theta) and not evidence.targets.any()
+    def _plan(self, evidence: GaussianEvidence) -> Plan:
+        return planned(
+            type(self).__name__,
+            evidence,
+            self.solver,
+            learns=self._learns(evidence),
+            criterion=self.criterion,
+            seed=self.random_state,
+        )
+
+    def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:
+        """What each solver would cost."""
+        self._check_parameters()
+        evidence, _ = self._prepare(X, y, None)
+        learns = self.learn and len(evidence.theta) > 0
+        return forecast(evidence, learns=learns, criterion=self.criterion)
+
+    def _learns(self, evidence: GaussianEvidence) -> bool:
+        return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())
+
+    def _is_constant(self, evidence: GaussianEvidence) -> bool:
+        """Whether targets say nothing about hyper-parameters that are to be learned."""
+        return self.learn and len(evidence.theta) > 0 and not evidence.targets.any()
+
+    def _fit_exactly(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """The whole matrix throughout."""
+        self._check_validity(evidence.kernel, evidence.points)
         measure = _CRITERIA[self.criterion]
         optimum = self._search(
             X,
@@ -445,10 +505,34 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             evidence,
             getattr(evidence, measure),
             lambda theta: Posterior.at(evidence, theta).attributes(scaling),
-            held=bool(constant),
+            held=not self._learns(evidence),
             sketch=evidence.sketch(measure),
         )
-        return optimum, _CONSTANT if constant else ""
+        if self.kernel_.is_psd is not True:
+            self._check_validity(self.kernel_, evidence.points)
+        return optimum
+
+    def _fit_on_landmarks(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """Hyper-parameters by the bound, and the posterior as planned."""
+        fit = LandmarkFit(type(self).__name__, evidence, plan, scaling, self.rows_)
+
+        def maximise(report: Report) -> Optimum:
+            return fit.search.maximise(
+                n_restarts=self.n_restarts,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                report=report,
+            )
+
+        if self._learns(evidence):
+            found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
+        else:
+            found = self._held(evidence, fit.at_the_end)
+        if isinstance(self._posterior, IteratedPosterior):
+            self.converged_ = found.converged and not self._posterior.complaint
+        return found
 
     # Checks -------------------------------------------------------------------------------------
 
@@ -459,6 +543,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _CRITERIA))}."
             )
+        require_solver(owner, self.solver)
         self._require_flags("normalize_y")
         self._check_learning()
         if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
@@ -466,6 +551,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )
 
-    def _check_validity(self, kernel: Kernel) -> None:
-        gram = gram_matrix(self, kernel, self.points_, _MATRICES)
+    def _check_validity(self, kernel: Kernel, points: Points) -> None:
+        gram = gram_matrix(self, kernel, points, _MATRICES)
         require_positive(self, kernel, gram, NOISE)

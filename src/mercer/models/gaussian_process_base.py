@@ -19,10 +19,12 @@ from mercer.models.hyperparameters import SearchSpace
 from mercer.models.iterative import IterativeEstimator
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
+from mercer.solvers import evidence as evidence_search
 from mercer.solvers.evidence import Objective, Optimum
 from mercer.solvers.problem import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
+Attributes = Callable[[Array], dict[str, Any]]
 
 _MOST_COPIES = 1e12
 
@@ -151,7 +153,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         y: Any,
         evidence: Evidence,
         objective: Objective,
-        attributes: Callable[[Array], dict[str, Any]],
+        attributes: Attributes,
         *,
         held: bool = False,
         **options: Any,
@@ -162,24 +164,44 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         they are `held`. Computing them is part of
         the steps: an interrupt there keeps what the search has found.
         """
-
-        def fitted(found: Optimum) -> dict[str, Any]:
-            return attributes(found.theta) | _findings(evidence.space, found)
-
         if held or not self.learn or not len(evidence.theta):
-            found = Optimum.held(evidence.theta)
-            self.__dict__.update(fitted(found))
-            return found
-        with self._iterations(X, y, None) as report:
-            found = evidence.space.maximise(
+            return self._held(evidence, attributes)
+
+        def maximise(report: evidence_search.Report) -> Optimum:
+            return evidence.space.maximise(
                 objective,
                 n_restarts=self.n_restarts,
                 random_state=self.random_state,
                 max_iter=self.max_iter,
-                report=lambda best: report(partial(fitted, best)),
+                report=report,
                 **options,
             )
-            self.__dict__.update(fitted(found))
+
+        return self._searched(X, y, evidence, maximise, attributes, attributes)
+
+    def _searched(
+        self,
+        X: Any,
+        y: Any,
+        evidence: Evidence,
+        maximise: Callable[[evidence_search.Report], Optimum],
+        on_the_way: Attributes,
+        at_the_end: Attributes,
+    ) -> Optimum:
+        """Search, and store what is found; on the way a model may be a simpler one."""
+
+        def fitted(attributes: Attributes, found: Optimum) -> dict[str, Any]:
+            return attributes(found.theta) | _findings(evidence.space, found)
+
+        with self._iterations(X, y, None) as report:
+            found = maximise(lambda best: report(partial(fitted, on_the_way, best)))
+            self.__dict__.update(fitted(at_the_end, found))
+        return found
+
+    def _held(self, evidence: Evidence, attributes: Attributes) -> Optimum:
+        """Store a model with the hyper-parameters that are given."""
+        found = Optimum.held(evidence.theta)
+        self.__dict__.update(attributes(found.theta) | _findings(evidence.space, found))
         return found
 
     @contextmanager

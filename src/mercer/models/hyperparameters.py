@@ -174,6 +174,7 @@ class SearchSpace:
         random_state: Any,
         max_iter: int,
         sketch: evidence.Sketch | None = None,
+        enough: float | None = None,
         report: evidence.Report | None = None,
     ) -> Optimum:
         """Search from the start and from restarts; see `mercer.solvers.evidence.maximise`."""
@@ -183,6 +184,7 @@ class SearchSpace:
             self.bounds,
             starts=self.restarts(n_restarts, random_state),
             sketch=sketch,
+            enough=enough,
             max_iter=max_iter,
             report=report,
         )

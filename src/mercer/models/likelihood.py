@@ -101,21 +101,34 @@ class GaussianEvidence:
         """The leave-one-out log predictive density at theta and its gradient."""
         return self._with_gradient(theta, Precision.loo_density_with_slope)
 
-    def sketch(self, measure: str) -> Sketch | None:
-        """Some of the rows, if all of them are many; `measure` names a method of this."""
+    def log_likelihood_at(self, theta: Array) -> float:
+        """The log marginal likelihood at theta."""
+        kernel, variance = self.at(theta)
+        return self.log_likelihood(self.gaussian(kernel, variance), variance)
+
+    def sketch(self, measure: str, most: int | None = None) -> Sketch | None:
+        """Some of the rows, `most` at most; `measure` names a method of this.
+
+        None if there are too few of them to leave any out.
+        """
         n = len(self.points)
         if n < _MANY:
             return None
-        rows = self._typical_rows(max(_FEW, n // _PARTS))
+        number = max(_FEW, n // _PARTS)
+        rows = self._typical_rows(number if most is None else min(number, most))
+        part = self.of_rows(rows)
+        return Sketch(
+            getattr(part, measure), len(rows) / n, self.space.restarts(_STARTS, random_state=0)
+        )
+
+    def of_rows(self, rows: NDArray[np.intp]) -> GaussianEvidence:
+        """The evidence of some rows."""
         weights = None if self.noise.weights is None else self.noise.weights[rows]
-        part = replace(
+        return replace(
             self,
             points=self.points[rows],
             targets=self.targets[rows],
             noise=self.noise.of_subset(rows, weights),
-        )
-        return Sketch(
-            getattr(part, measure), len(rows) / n, self.space.restarts(_STARTS, random_state=0)
         )
 
     def _typical_rows(self, number: int) -> NDArray[np.intp]:

@@ -14,22 +14,34 @@ from sklearn.callback import with_callbacks
 from mercer import losses, penalties
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.losses import Loss
+from mercer.models.base import shown
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
+from mercer.models.machine_search import (
+    Found,
+    LandmarkProblem,
+    MachineProblem,
+    Search,
+    Stopped,
+    WholeProblem,
+)
 from mercer.models.representer import RepresenterModel
-from mercer.models.tasks import Options, Task
+from mercer.models.tasks import Joint, Options, Task
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
+from mercer.solvers import Falkon, Forecast, Nystrom, machine_auto
 from mercer.solvers.factor import Advice
-from mercer.solvers.newton import State
-from mercer.solvers.penalised import effective_alpha
+from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
+from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
+from mercer.solvers.row_loss import RowLoss
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.streams.labels import Numbers, Targets
+from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
-
-# In Gram matrices: the matrix, itself scaled and the factor; one more factor for each class.
-_MATRICES = 4.1
 
 _ADVICE = Advice(
     "alpha",
@@ -41,43 +53,22 @@ _ADVICE = Advice(
 # Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
 _LARGEST = 1e100
 
-_EPS = float(np.finfo(np.float64).eps)
-_FEW_DIGITS = 1e-4
 
-
-class _Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
-    """A callback has asked to stop: the one way out of a root finder that called us back."""
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The Gram matrix of the rows that count, and what is to be fitted to them.
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The points, the weights given, the rows of positive weight, and what is to be fitted to them.
 
     Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
     of the function are large or small beside `scale`.
     """
 
-    gram: Array
-    diagonal: Array
-    means: Array
+    points: Points
+    given: Array | None
     rows: NDArray[np.intp]
-    n: int
+    weights: Array
     task: Task
     unit: float
     scale: float
-
-    def start(self) -> tuple[Array, Array]:
-        return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
-
-    def cancels(self, state: State, alpha: float) -> bool:
-        """Whether the terms of f are so much larger than f that their sum keeps few digits.
-
-        The solver sees a centred matrix, where they need not be.
-        """
-        dual = state.scaled / alpha
-        values = float(np.abs(self.gram @ dual + state.intercept).max())
-        terms = np.sqrt(self.diagonal.max() * (self.diagonal @ dual**2).max())
-        return bool(_EPS * terms > _FEW_DIGITS * max(values, self.scale))
 
 
 class KernelMachine(IterativeEstimator, RepresenterModel):
@@ -117,15 +108,16 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.max_iter = max_iter
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
         X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
+            Data of the kind the kernel takes. Classifiers take blocks and Dask collections too, as
+            `KernelRidge` does, and fit them over landmarks.
         y : array-like of shape (n,)
-            Targets.
+            Targets; None or the name of a column where blocks hold them.
         sample_weight : array-like of shape (n,) or float, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
@@ -137,14 +129,21 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         with self._fitting():
             self._check_parameters()
             self.loss_ = self._checked_loss()
-            problem = self._prepare(X, y, sample_weight)
-            threads = 1 if len(problem.gram) < FEW_ROWS else None
+            problem, X = self._problem(X, y, sample_weight)
+            threads = 1 if problem.n_rows < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
-                try:
-                    _Search(self, problem, report).run()
-                except _Stopped:
-                    self.converged_ = False
+                self._search(problem, report)
         return self
+
+    def _search(self, problem: MachineProblem, report: Report) -> None:
+        """Minimise, and store what was learned."""
+        owner, update = type(self).__name__, self.__dict__.update
+        search = Search(owner, problem, self._options, self._fitted, update, report)
+        try:
+            if not search.run(float(self.alpha), self.penalty):
+                self._warn_of_short_fit()
+        except Stopped:
+            self.converged_ = False
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``loss__delta=v`` and ``kernel__path=v`` put new objects in place.
@@ -172,26 +171,117 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     # The problem --------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Problem:
+    def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
+        """What is to be minimised; and X as it is now."""
+        kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
+        rows, X = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
+        if rows is not None:
+            self.kernel_ = rows.resolve(kernel)
+            return self._over_blocks(rows), X
+        data = self._read(X, y, sample_weight)
+        self.solver_ = self._chosen_solver(data)
+        return self._whole(data) if is_exact(self.solver_) else self._landmarks(data), X
+
+    @property
+    def _held_rows(self) -> float:
+        """Rows of an array in a file up to which it is treated as one in memory."""
+        return np.inf
+
+    def _target_reader(self) -> Targets:
+        """How targets in blocks are read."""
+        return Numbers(type(self).__name__)
+
+    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
+        """The losses of rows that come in blocks."""
+        raise DataError(
+            f"{type(self).__name__} needs all {len(rows)} rows in memory, and they come in blocks; "
+            "use mercer.KernelRidge, which does with sums over them, or pass arrays."
+        )
+
+    def _over_blocks(self, rows: StreamRows) -> LandmarkProblem:
+        """The problem over landmarks of rows that come in blocks."""
+        owner, losses = type(self).__name__, self._row_losses(rows)
+        outputs = sum(loss.n_outputs for loss in losses)
+        self.solver_ = self._solver_of_blocks(len(rows), outputs, joint=len(losses) < outputs)
+        self._require_alpha(float(self.kernel_.diag(rows.head).max()), 1.0)
+        task = MachineTask(
+            owner, self.kernel_, rows, losses, np.zeros(outputs), bool(self.fit_intercept)
+        )
+        return self._of_landmarks(task, rows, 1.0, 1.0)
+
+    def _solver_of_blocks(self, n: int, outputs: int, *, joint: bool) -> Any:
+        if is_exact(self.solver):
+            raise DataError(
+                f"{type(self).__name__}: {shown(self.solver)} needs all {n} rows in memory, and "
+                "they come in blocks; take solvers.Nystrom(), or pass arrays."
+            )
+        if not isinstance(self.solver, str):
+            return self._landmark_solver(self.solver)
+        smooth = self.loss_.smooth
+        costs = machine_auto.forecast(self.kernel_, n, outputs, smooth=smooth, joint=joint).costs
+        return self._landmark_solver(costs[1].solver)
+
+    def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Data:
+        """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self.points_ = self._validate_points(kernel, X, reset=True)
-        n = len(self.points_)
-        targets = self._checked_targets(y, n)
+        targets = self._checked_targets(y, len(self.points_))
         given = self._validate_weights(sample_weight, targets)
-        weights = np.ones(n) if given is None else given
+        weights = np.ones(len(self.points_)) if given is None else given
         rows = np.flatnonzero(weights > 0)
         unit = self._weight_unit(weights[rows])
         self.kernel_ = kernel.resolve(self.points_, given)
-        task = self._task(self.loss_, targets[rows], weights[rows] / unit)
-        gram = self._gram(rows, task.n_outputs)
+        weights = weights[rows] / unit
+        task = self._task(self.loss_, targets[rows], weights)
+        return _Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
+
+    def _whole(self, data: _Data) -> WholeProblem:
+        """The problem with the Gram matrix in memory."""
+        gram = self._gram(data.rows, data.task.n_outputs)
         diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
-        self._require_alpha(float(diagonal.max()), unit)
+        self._require_alpha(float(diagonal.max()), data.unit)
         means = np.zeros(len(gram))
         if self.fit_intercept:
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
-        return _Problem(gram, diagonal, means, rows, n, task, unit, self._scale(targets))
+        return WholeProblem(
+            gram,
+            diagonal,
+            means,
+            data.rows,
+            len(data.points),
+            data.task,
+            data.unit,
+            data.scale,
+            bool(self.fit_intercept),
+        )
+
+    def _landmarks(self, data: _Data) -> LandmarkProblem:
+        """The problem over landmarks, which become the points of the model."""
+        everything = len(data.rows) == len(data.points)
+        points = data.points if everything else data.points[data.rows]
+        self._require_alpha(float(self.kernel_.diag(points).max()), data.unit)
+        task = MachineTask(
+            type(self).__name__,
+            self.kernel_,
+            InMemory(Part(points, data.task.row_targets, data.weights)),
+            data.task.row_losses,
+            data.task.constants,
+            bool(self.fit_intercept),
+        )
+        candidates = InMemory(Part(data.points, np.empty((len(data.points), 0)), data.given))
+        return self._of_landmarks(task, candidates, data.unit, data.scale)
+
+    def _of_landmarks(
+        self, task: MachineTask, candidates: Rows, unit: float, scale: float
+    ) -> LandmarkProblem:
+        """The problem over landmarks that are chosen among rows."""
+        machine = LandmarkMachine.choose(task, self.solver_, candidates, self.solver_.direct)
+        self.points_ = machine.points
+        if machine.indices is not None:
+            self.rows_ = machine.indices
+        return LandmarkProblem(machine, unit, scale)
 
     def _weight_unit(self, weights: Array) -> float:
         """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
@@ -212,7 +302,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             )
 
     def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
-        matrices = _MATRICES + (n_outputs if n_outputs > 1 else 0)
+        matrices = machine_auto.MATRICES + (n_outputs if n_outputs > 1 else 0)
         gram = gram_matrix(self, self.kernel_, self.points_, matrices)
         require_positive(self, self.kernel_, gram, _ADVICE)
         gram = gram.astype(np.float64, copy=False)
@@ -230,28 +320,72 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         """What values of the function are compared with."""
         return 1.0
 
+    # Solvers ------------------------------------------------------------------------------------
+
+    solver: Any = "auto"
+
+    def _chosen_solver(self, data: _Data) -> Any:
+        if isinstance(self.solver, str):
+            return self._forecast(data).chosen
+        return self.solver if is_exact(self.solver) else self._landmark_solver(self.solver)
+
+    def _landmark_solver(self, solver: Any) -> Any:
+        """A solver over landmarks, if the loss and the kernel allow one."""
+        if not self.loss_.smooth:
+            raise ParameterError(
+                f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
+                f"{self.loss_!r} has kinks; pass {self._smooth_loss}, or "
+                "solver=mercer.solvers.Cholesky(), which is exact."
+            )
+        if self.kernel_.is_psd is False:
+            raise ParameterError(
+                f"{type(self).__name__}: {shown(solver)} needs a valid kernel, and "
+                f"{self.kernel_!r} is not one; use a kernel whose is_psd is True."
+            )
+        return solver
+
+    def _forecast(self, data: _Data) -> Forecast:
+        """What each solver would cost; the data have been read."""
+        task = data.task
+        return machine_auto.forecast(
+            self.kernel_,
+            len(data.rows),
+            task.n_outputs,
+            smooth=self.loss_.smooth,
+            joint=isinstance(task, Joint),
+        )
+
+    def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:
+        """What each solver would cost."""
+        self._check_parameters()
+        self.loss_ = self._checked_loss()
+        return self._forecast(self._read(X, y, None))
+
+    def _check_solver(self) -> None:
+        solver = self.solver
+        known = isinstance(solver, str) and solver == "auto"
+        if known or is_exact(solver) or isinstance(solver, Nystrom | Falkon):
+            return
+        what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
+        raise ParameterError(
+            f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
+            "mercer.solvers.Cholesky(), Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000)."
+        )
+
     # What is learned ----------------------------------------------------------------------------
 
-    def _fitted(self, problem: _Problem, state: State, alpha: float, steps: int) -> dict[str, Any]:
-        """The fitted attributes that belong to a state of the solver at a weight in units."""
-        dual = np.zeros((problem.n, problem.task.n_outputs))
-        state = problem.task.kept(problem.gram, alpha, state)
-        scaled = state.scaled
-        if self.fit_intercept:  # the centred matrix does not see the mean, the kernel would
-            scaled = scaled - scaled.mean(axis=0)
-        dual[problem.rows] = scaled / alpha
-        # Summed so that equal columns get equal constants: a matrix product may round each its way.
-        intercept = state.intercept - np.sum(problem.means[:, None] * dual[problem.rows], axis=0)
+    def _fitted(self, found: Found, alpha: float, steps: int, converged: bool) -> dict[str, Any]:
+        """The fitted attributes that belong to what a solver found."""
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
         return {
-            "dual_coef_": dual if columns else dual[:, 0],
-            "intercept_": intercept if columns else float(intercept[0]),
-            "alpha_": alpha * problem.unit,
+            "dual_coef_": found.dual if columns else found.dual[:, 0],
+            "intercept_": found.intercept if columns else float(found.intercept[0]),
+            "alpha_": alpha,
             "n_iter_": steps,
-            "converged_": state.converged,
-            error: state.error * problem.unit,
-        }
+            "converged_": converged,
+            error: found.error,
+        } | found.quality
 
     @property
     @abstractmethod
@@ -285,6 +419,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                     f"{owner}: {name} = {value!r} is not a finite number > 0; pass for example "
                     f"{'1.0' if name == 'alpha' else '1e-8'}."
                 )
+        self._check_solver()
         self._require_whole("max_iter", 1, 1000)
         self._require_flags("fit_intercept")
         if self.penalty is not None:
@@ -313,6 +448,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         if not type(loss).__module__.startswith("mercer."):
             losses.check_convex(loss, targets, type(self).__name__)
 
+    _smooth_loss: str
     _kind: type[Loss]
     _purpose: str
     _example: str
@@ -321,66 +457,3 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     @property
     def _options(self) -> Options:
         return Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter))
-
-
-class _Search:
-    """Runs solvers: once for half the squared norm, else until the penalty's weight is found."""
-
-    def __init__(self, model: KernelMachine, problem: _Problem, report: Report) -> None:
-        self.model, self.problem, self.report = model, problem, report
-        self.start, self.steps = problem.start(), 0
-
-    def run(self) -> None:
-        """Fit, and store what was learned."""
-        model, alpha = self.model, float(self.model.alpha) / self.problem.unit
-        if model.penalty is not None and not isinstance(model.penalty, HalfSquare):
-            alpha = effective_alpha(self._measure, alpha, model.penalty)
-            self.start = self.problem.start()  # the last weight that was tried may be far from it
-        state = self._solve(alpha)
-        self._store(state, alpha)
-        if state.converged and self.problem.cancels(state, alpha):
-            model.converged_ = False
-            warn(
-                f"{type(model).__name__}: terms of the fitted function cancel to fewer than four "
-                "digits of it; raise alpha, or scale the targets, weights or kernel down.",
-                NumericalWarning,
-            )
-        elif not state.converged:
-            model._warn_of_short_fit()
-
-    def _store(self, state: State, alpha: float) -> None:
-        fitted = self.model._fitted(self.problem, state, alpha, self.steps)
-        self.model.__dict__.update(fitted)
-
-    def _measure(self, alpha: float) -> tuple[float, float]:
-        """Loss and norm of the best function at one weight; infinite loss if it was not found."""
-        state = self._solve(alpha)
-        loss = state.loss if state.converged else np.inf
-        if np.isinf(alpha):
-            return loss, 0.0
-        square = float(np.sum(state.scaled * (self.problem.gram @ state.scaled)))
-        return loss, float(np.sqrt(max(square, 0.0))) / alpha
-
-    def _solve(self, alpha: float) -> State:
-        gram, weight = self.problem.gram, alpha
-        if np.isinf(alpha):  # nothing is left but the constants
-            gram, weight = np.zeros_like(gram), 1.0
-        state: State | None = None
-        for state in self.problem.task.states(gram, weight, self.start, self.model._options):
-            self.steps += 1
-            self._say(state, alpha)
-        assert state is not None
-        # Where a solver got lost is no place to start from.
-        self.start = (state.scaled, state.intercept) if state.converged else self.problem.start()
-        return state
-
-    def _say(self, state: State, alpha: float) -> None:
-        """Report a step; the state is bound now, and looked at only if somebody asks."""
-        steps = self.steps
-
-        def fitted() -> dict[str, Any]:
-            return self.model._fitted(self.problem, state, alpha, steps)
-
-        if self.report(fitted):
-            self._store(state, alpha)
-            raise _Stopped

@@ -21,6 +21,11 @@ from mercer.models.base import require_two_classes
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
 from mercer.penalties import Penalty
+from mercer.solvers import machine_auto
+from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
+from mercer.streams.application import by_blocks
+from mercer.streams.labels import Labels
+from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
 
@@ -78,6 +83,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         objective.
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
+    solver : "auto" or a solver, default="auto"
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; `Nystrom` and `Falkon`
+        minimise smooth losses over landmarks. "auto" takes the whole matrix up to 10,000 rows and
+        for losses with kinks, else `Nystrom`; `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -92,7 +101,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers.
     points_ : Points
-        The training points, as the kernel prepared them.
+        The points that carry coefficients, as the kernel prepared them: the training points, or the
+        landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        The rows of X that the landmarks are. Only over landmarks that are rows.
+    solver_ : solver
+        The solver used.
     alpha_ : float
         The weight of half the squared norm that has the same minimiser: `alpha` itself with the
         default penalty, infinite if the best function is a constant.
@@ -107,7 +121,14 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
         its minimum, in its own units; converged at `tol` times the objective. What rounding of the
         function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. Only for losses with kinks.
+        times the loss of a constant function. For losses with kinks. Over
+        landmarks, where losses are smooth: how far it is at most above the minimum over functions
+        with the same constants, which is the square of the gradient's norm over 2 `alpha_`.
+    residual_ : float
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks.
+    trace_error_ : float
+        The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
+        rows if there are more. Only over landmarks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -128,6 +149,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     """
 
     _kind = ClassificationLoss
+    _smooth_loss = 'loss="squared_hinge"'
     _purpose = "classes"
     _example = "mercer.losses.Logistic()"
     _other = "KernelMachineRegressor"
@@ -142,16 +164,19 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        solver: Any = "auto",
     ) -> None:
         super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
         self.loss = loss
+        self.solver = solver
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """The values of the fitted function or functions.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -161,12 +186,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         return self._function_values(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -179,12 +205,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return np.asarray(self.classes_[codes])
 
     @_WithProbabilities
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, for losses that estimate them.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -195,12 +222,13 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     @_WithProbabilities
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a number.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -248,6 +276,27 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
             )
         return labels
 
+    @property
+    def _held_rows(self) -> float:
+        if isinstance(self.solver, str):
+            return machine_auto.DENSE
+        return np.inf if machine_auto.is_exact(self.solver) else 0
+
+    def _target_reader(self) -> Labels:
+        return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
+
+    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
+        found = rows.survey.targets
+        assert isinstance(found, Labels)
+        assert found.classes is not None
+        self.classes_ = found.classes
+        require_two_classes(type(self).__name__, self.classes_)
+        self._check_own_loss(self.loss_, np.array([-1.0, 1.0]))
+        k = len(self.classes_)
+        if k > 2 and found.joint:
+            return (JointLoss(k),)
+        return tuple(SingleLoss(self.loss_, j) for j in range(k if k > 2 else 1))
+
     def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
         self.classes_, codes = np.unique(targets, return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
@@ -279,6 +328,8 @@ class KernelLogisticRegression(KernelMachineClassifier):
         How small the gradient has to be, relative to its terms.
     max_iter : int, default=1000
         The largest number of steps.
+    solver : "auto" or a solver, default="auto"
+        How it is computed, as in the machine of any loss.
 
     See Also
     --------
@@ -307,10 +358,12 @@ class KernelLogisticRegression(KernelMachineClassifier):
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        solver: Any = "auto",
     ) -> None:
         KernelMachine.__init__(
             self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
         )
+        self.solver = solver
 
     def _given_loss(self) -> Loss:
         return Logistic()

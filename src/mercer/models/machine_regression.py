@@ -16,6 +16,7 @@ from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
+from mercer.streams.application import by_blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -53,6 +54,10 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         objective.
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
+    solver : "auto" or a solver, default="auto"
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; `Nystrom` and `Falkon`
+        minimise smooth losses over landmarks. "auto" takes the whole matrix up to 10,000 rows and
+        for losses with kinks, else `Nystrom`; `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -65,7 +70,12 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     kernel_ : Kernel
         The kernel used, with length-scales resolved to numbers.
     points_ : Points
-        The training points, as the kernel prepared them.
+        The points that carry coefficients, as the kernel prepared them: the training points, or the
+        landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        The rows of X that the landmarks are. Only over landmarks that are rows.
+    solver_ : solver
+        The solver used.
     alpha_ : float
         The weight of half the squared norm that has the same minimiser: `alpha` itself with the
         default penalty, infinite if the best function is a constant.
@@ -80,7 +90,14 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
         its minimum, in its own units; converged at `tol` times the objective. What rounding of the
         function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. Only for losses with kinks.
+        times the loss of a constant function. For losses with kinks. Over
+        landmarks, where losses are smooth: how far it is at most above the minimum over functions
+        with the same constants, which is the square of the gradient's norm over 2 `alpha_`.
+    residual_ : float
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks.
+    trace_error_ : float
+        The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
+        rows if there are more. Only over landmarks.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -118,6 +135,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
     """
 
     _kind = RegressionLoss
+    _smooth_loss = 'loss="huber"'
     _purpose = "real targets"
     _example = "mercer.losses.Huber()"
     _other = "KernelMachineClassifier"
@@ -132,10 +150,13 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        solver: Any = "auto",
     ) -> None:
         super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
         self.loss = loss
+        self.solver = solver
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets: quantiles, medians or means, as the loss has it.
 
@@ -319,6 +340,8 @@ class KernelHuberRegressor(KernelMachineRegressor):
         How small the gradient has to be, relative to its terms.
     max_iter : int, default=1000
         The largest number of steps.
+    solver : "auto" or a solver, default="auto"
+        How it is computed, as in the machine of any loss.
 
     See Also
     --------
@@ -346,11 +369,13 @@ class KernelHuberRegressor(KernelMachineRegressor):
         penalty: Penalty | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
+        solver: Any = "auto",
     ) -> None:
         KernelMachine.__init__(
             self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
         )
         self.delta = delta
+        self.solver = solver
 
     def _given_loss(self) -> Loss:
         return Huber(delta=self.delta)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
+from mercer.models.noise import Noise
 from mercer.models.targets import Scaling
 from mercer.solvers.factor import LADDER, Factor, factorise
 from mercer.solvers.gaussian import NOISE, Gaussian
@@ -57,30 +58,39 @@ class Posterior:
         """The training points."""
         return self.evidence.points
 
+    @property
+    def noise(self) -> Noise:
+        """The noise."""
+        return self.evidence.noise
+
+    @property
+    def dual(self) -> Array:
+        """The coefficients of the mean."""
+        return self.gaussian.dual
+
+    @property
+    def training_points(self) -> Points:
+        """All rows."""
+        return self.evidence.points
+
+    @property
+    def targets(self) -> Array:
+        """The standardised targets."""
+        return self.gaussian.targets
+
+    @property
+    def complaint(self) -> str:
+        """What is doubtful, as a clause."""
+        return self.gaussian.factor.complaint()
+
     def log_likelihood(self) -> float:
         """The log marginal likelihood of the standardised targets."""
         return self.evidence.log_likelihood(self.gaussian, self.evidence.noise.variance)
 
     def attributes(self, scaling: Scaling) -> dict[str, Any]:
         """What a fitted model stores, in units of y."""
-        gaussian, noise, squares = self.gaussian, self.evidence.noise, scaling.squares
-        volume = scaling.log_volume(noise.n_rows(len(gaussian.targets)))
-        return {
-            "kernel_": self.kernel,
-            "noise_": scaling.number(noise.variance * squares)
-            if noise.factors is None
-            else noise.factors * squares[0],
-            "points_": self.points,
-            "dual_coef_": scaling.shaped(gaussian.dual * scaling.scale),
-            "intercept_": scaling.number(scaling.mean),
-            "y_scale_": scaling.number(scaling.scale),
-            "log_marginal_likelihood_": self.log_likelihood() - volume,
-            "theta_": self.evidence.theta,
-            "theta_names_": self.evidence.names,
-            "jitter_": gaussian.factor.jitter,
-            "_posterior": self,
-            "_scaling": scaling,
-            "_log_volume": volume,
+        return fitted_attributes(self, scaling, self.evidence.theta, self.evidence.names) | {
+            "jitter_": self.gaussian.factor.jitter
         }
 
     def variance(self, points: Points) -> Array:
@@ -162,6 +172,14 @@ class Posterior:
         dual = factor.solve(evidence.targets)
         return Posterior(evidence, Gaussian(factor, evidence.targets, dual))
 
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Residuals and variances of each target given all others."""
+        return self.gaussian.leave_one_out()
+
+    def loo_density(self) -> float:
+        """The log density of all targets, each given the others."""
+        return self.gaussian.loo_density()
+
     def _extended_factor(self, points: Points, factors: Array | None) -> Factor | None:
         """The factor with further rows; None if they leave the matrix close to singular.
 
@@ -186,6 +204,75 @@ class Posterior:
         cross = self.kernel(points, self.points).astype(np.float64, copy=False)
         half: Array = self.gaussian.factor.half_solve(cross.T)
         return half
+
+
+class Conditioned(Protocol):
+    """What every posterior says of itself."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+
+    @property
+    def noise(self) -> Noise:
+        """The noise."""
+
+    @property
+    def targets(self) -> Array:
+        """The standardised targets."""
+
+    @property
+    def points(self) -> Points:
+        """The points that carry the mean."""
+
+    @property
+    def dual(self) -> Array:
+        """Their coefficients."""
+
+    def log_likelihood(self) -> float:
+        """The log marginal likelihood of the standardised targets."""
+        ...
+
+
+def fitted_attributes(
+    posterior: Conditioned, scaling: Scaling, theta: Array, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """What a fitted model stores of any posterior, in units of y.
+
+    Parameters
+    ----------
+    posterior : Conditioned
+        The posterior.
+    scaling : Scaling
+        From standardised targets to those of the user.
+    theta : ndarray of shape (p,)
+        Its hyper-parameters.
+    names : tuple of str
+        Their names.
+
+    Returns
+    -------
+    dict
+        Attributes by name.
+    """
+    noise, squares = posterior.noise, scaling.squares
+    volume = scaling.log_volume(noise.n_rows(len(posterior.targets)))
+    return {
+        "kernel_": posterior.kernel,
+        "noise_": scaling.number(noise.variance * squares)
+        if noise.factors is None
+        else noise.factors * squares[0],
+        "points_": posterior.points,
+        "dual_coef_": scaling.shaped(posterior.dual * scaling.scale),
+        "intercept_": scaling.number(scaling.mean),
+        "y_scale_": scaling.number(scaling.scale),
+        "log_marginal_likelihood_": posterior.log_likelihood() - volume,
+        "theta_": theta,
+        "theta_names_": names,
+        "_posterior": posterior,
+        "_scaling": scaling,
+        "_log_volume": volume,
+    }
 
 
 def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:

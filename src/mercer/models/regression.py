@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.models.base import KernelEstimator
+from mercer.streams.application import by_blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -29,18 +30,19 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
     def _function_values(self, X: Any) -> Array:
         """The values of the fitted function."""
 
+    @by_blocks
     def predict(self, X: Any) -> Array:
         """Predict targets, in chunks: no matrix of all pairs is stored.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
         -------
-        ndarray of shape (m,) or (m, n_targets)
-            The predictions, in the precision of the data.
+        ndarray or Dask array of shape (m,) or (m, n_targets)
+            The predictions, in the precision of the data; lazy for a Dask collection.
         """
         return self._function_values(X)
 

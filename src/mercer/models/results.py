@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
@@ -84,26 +85,31 @@ class NormalPredictions:
 
 @dataclass(frozen=True, eq=False)
 class RidgePath:
-    """Kernel ridge at many alphas, from one eigendecomposition.
+    """Kernel ridge at many alphas, from one pass or one eigendecomposition.
 
     Attributes
     ----------
     alphas : ndarray of shape (n_alphas,)
         The weights of the squared norm, in the order given.
-    dual_coef : ndarray of shape (n_alphas, n) or (n_alphas, n, n_targets)
+    dual_coef : ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
         The coefficients over `points` at each alpha.
     intercept : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
         The intercepts.
     loo_errors : ndarray of shape (n_alphas,)
-        Mean squared leave-one-out errors, averaged over targets.
+        Mean squared leave-one-out errors, averaged over targets; NaN from conjugate gradients,
+        which do not compute them.
     gcv_errors : ndarray of shape (n_alphas,)
         The same by generalised cross-validation.
     effective_dof : ndarray of shape (n_alphas,)
-        Effective degrees of freedom.
+        Effective degrees of freedom; NaN likewise.
     kernel : Kernel
         The kernel with its length-scales resolved.
     points : Points
-        The training points.
+        The training points, or the landmarks.
+    solver : object
+        The solver.
+    function : FeatureFunction, optional
+        The same functions by explicit features, where that is the way to evaluate them.
 
     Examples
     --------
@@ -122,6 +128,8 @@ class RidgePath:
     effective_dof: Array
     kernel: Kernel
     points: Points
+    solver: Any = None
+    function: FeatureFunction | None = None
 
     def predict(self, X: Any) -> Array:
         """Predictions of every model on the path.
@@ -136,9 +144,11 @@ class RidgePath:
         ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
             One set of predictions for each alpha.
         """
-        n = self.dual_coef.shape[1]
-        columns = np.moveaxis(self.dual_coef, 0, 1).reshape(n, -1)
-        flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
+        if self.function is not None:
+            flat = self.function(self.kernel.validate(X))
+        else:
+            columns = np.moveaxis(self.dual_coef, 0, 1).reshape(self.dual_coef.shape[1], -1)
+            flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
         shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
         return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
 

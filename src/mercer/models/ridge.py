@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Self
@@ -20,9 +20,11 @@ from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
 from mercer.models.ridge_diagnostics import RidgeDiagnostics
+from mercer.models.ridge_path import folded, ridge_path
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
+    ConjugateGradient,
     RidgeAnswer,
     RidgeProblem,
     RidgeTask,
@@ -31,6 +33,9 @@ from mercer.solvers import (
     auto,
 )
 from mercer.solvers.factor import RIDGE
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.summands import Trace
+from mercer.streams.labels import NoTargets, Numbers
 
 Array = NDArray[np.floating[Any]]
 
@@ -75,11 +80,12 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     alphas : array-like of float, optional
         The grid for "loo" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
         (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii.
-    length_scales : sequence or dict, optional
+    length_scales : "auto", sequence or dict, optional
         Length-scales searched together with alpha, by GCV if ``alpha="gcv"``, by leave-one-out
-        otherwise. A sequence holds values tried in turn for every ``length_scale`` in the kernel
-        that is not `Fixed`; a dictionary maps paths such as ``"rbf__length_scale"`` to
-        values, of which all combinations are tried.
+        otherwise. "auto" multiplies every ``length_scale`` in the kernel that is not `Fixed` by
+        eleven factors from 1/8 to 4, the same for all. A sequence holds values tried in turn for
+        all of them; a dictionary maps paths such as ``"rbf__length_scale"`` to values, of which
+        all combinations are tried.
     psd : {"raise", "clip", "flip", "shift"}, default="raise"
         What to do if the Gram matrix of a kernel that is not known to be valid has negative
         eigenvalues: refuse it, or repair it as `mercer.validity.repair` does, with test rows
@@ -138,6 +144,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     G = (HKH + alpha I)^-1 and H = I - 11'/n. The squared norm is weighted by alpha, not n alpha:
     doubling all rows is the same as halving alpha, and as weights of 2.
 
+    Rows need not be in memory: `fit` and `predict` take blocks (`mercer.Blocks`), arrays in files
+    and Dask collections. Solvers are then `Nystrom`, `Falkon`, `Primal` and `RandomFeatures`;
+    diagnostics that need all rows are refused.
+
     References
     ----------
     .. [1] C. Saunders, A. Gammerman, V. Vovk (1998). Ridge regression learning algorithm in dual
@@ -165,7 +175,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         fit_intercept: bool = True,
         *,
         alphas: ArrayLike | None = None,
-        length_scales: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+        length_scales: Literal["auto"] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
         solver: Any = "auto",
     ) -> None:
@@ -177,19 +187,24 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         self.psd = psd
         self.solver = solver
 
+    _targets: Array | None
+    _weights: Array | None
+
     # Fitting ------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
-        sample_weight : array-like of shape (n,) or float, optional
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the kind the kernel takes; or blocks of rows with their targets, as `Blocks`
+            takes them, from a file or an iterator.
+        y : array-like of shape (n,) or (n, n_targets), Dask collection or str
+            Targets; None if blocks hold them, or the name of a column of blocks or Dask collections
+            that are data frames.
+        sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
 
         Returns
@@ -199,21 +214,23 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         """
         with self._fitting():
             self._check_parameters()
-            self._prepare(X, y, sample_weight)
-            self.solver_ = self._chosen_solver()
+            rows = self._prepare(X, y, sample_weight)
+            self.solver_ = self._chosen_solver(rows)
             with self._iterations(X, y, None) as report:
                 if self._is_dense:
                     self._fit_dense()
                 else:
-                    self._fit_by_solver(report)
+                    self._fit_by_solver(rows, report)
         return self
 
     def path(
         self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> RidgePath:
-        """Fit at every alpha from one eigendecomposition; the estimator itself is left as it is.
+        """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
-        The kernel is used as given: `length_scales` is not searched.
+        The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
+        sums over rows are made once (`Nystrom`, `Primal`, `RandomFeatures`); products with the
+        matrix are shared (`ConjugateGradient`).
 
         Parameters
         ----------
@@ -234,24 +251,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         other = type(self)(**self.get_params(deep=False))
         other._check_parameters()
         grid = checked_alphas(alphas)
-        other._prepare(X, y, sample_weight)
-        other.solver_ = Spectral()
-        problem, repair = other._problem(other.kernel_)
-        spectrum = problem.spectrum()
-        found = [
-            _folded(problem.expand(spectrum.solve(problem.targets, alpha)), repair)
-            for alpha in grid
-        ]
-        return RidgePath(
-            alphas=grid,
-            dual_coef=np.stack([other._shaped(solution.dual) for solution in found]),
-            intercept=np.stack([other._shaped(solution.intercept[None])[0] for solution in found]),
-            loo_errors=spectrum.loo_errors(problem.targets, grid).mean(axis=1),
-            gcv_errors=spectrum.gcv_errors(problem.targets, grid).mean(axis=1),
-            effective_dof=spectrum.effective_dof(grid),
-            kernel=other.kernel_,
-            points=other.points_,
-        )
+        return ridge_path(other, other._prepare(X, y, sample_weight), grid)
 
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
@@ -276,37 +276,59 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     def _searches(self) -> bool:
         return self.length_scales is not None or isinstance(self.alpha, str)
 
-    def _chosen_solver(self) -> Any:
-        if isinstance(self.solver, str):
-            return self._forecast().chosen
-        if not isinstance(self.solver, Cholesky | Spectral) and self.kernel_.is_psd is False:
+    def _chosen_solver(self, rows: Rows) -> Any:
+        given = isinstance(self.solver, str)
+        chosen = self._forecast(rows).chosen if given else self.solver
+        if isinstance(chosen, Cholesky | Spectral):
+            self._require_held(rows, chosen)
+        elif self.kernel_.is_psd is False:
             raise ParameterError(
-                f"{type(self).__name__}: {self.solver!r} needs a valid kernel, and {self.kernel_!r}"
+                f"{type(self).__name__}: {chosen!r} needs a valid kernel, and {self.kernel_!r}"
                 " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
             )
-        return self.solver
+        return chosen
 
-    def _forecast_for(self, X: Any, y: ArrayLike) -> auto.Forecast:
-        """What each solver would cost."""
+    def _require_held(self, rows: Rows, solver: Any) -> None:
+        """Refuse rows that come in blocks, where their matrix is needed."""
+        self._task(self.kernel_, rows).part(type(solver).__name__)
+
+    @property
+    def _whole(self) -> float:
+        """Rows of an array in a file up to which it is treated as one in memory."""
+        if isinstance(self.solver, str):
+            return auto.WHOLE
+        needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
+        return np.inf if needs_all else 0
+
+    def _forecast_for(self, X: Any, y: Any = None) -> auto.Forecast:
+        """What each solver would cost; for one target, if none are given."""
         self._check_parameters()
-        self._prepare(X, y, None)
-        return self._forecast()
+        if y is not None:
+            return self._forecast(self._prepare(X, y, None))
+        kernel = self._kernel_or_default(self.kernel)
+        self._settings = (self.fit_intercept, self.psd)
+        stream, X = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
+        rows: Rows
+        if stream is None:
+            points = self._validate_points(kernel, X, reset=True)
+            rows = InMemory(Part(points, np.zeros((len(points), 1))))
+        else:
+            rows = stream
+        self.kernel_ = rows.resolve(kernel)
+        return self._forecast(rows)
 
-    def _forecast(self) -> auto.Forecast:
+    def _forecast(self, rows: Rows) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""
-        return auto.forecast(self._task(self.kernel_), searches=self._searches)
+        return auto.forecast(self._task(self.kernel_, rows), searches=self._searches)
 
-    def _task(self, kernel: Kernel, report: Report | None = None) -> RidgeTask:
+    def _task(self, kernel: Kernel, rows: Rows, report: Report | None = None) -> RidgeTask:
         """The problem as solvers see it."""
-        targets, weights = self._targets, self._weights
         return RidgeTask(
             type(self).__name__,
             kernel,
-            self.points_,
-            targets,
-            None if weights is None else weights.astype(np.float64),
+            rows,
             self._settings[0],
-            self._solver_alphas(kernel),
+            self._solver_alphas(kernel, rows),
             "gcv" if self.alpha == "gcv" else "loo",
             compares=self._searches,
             report=None
@@ -314,33 +336,41 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
         )
 
-    def _solver_alphas(self, kernel: Kernel) -> Array:
+    def _solver_alphas(self, kernel: Kernel, rows: Rows) -> Array:
         """The alphas to compare, without the matrix."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
         if self.alphas is not None:
             return checked_alphas(self.alphas)
-        mass = np.ones(len(self.points_)) if self._weights is None else self._weights
-        rows = np.flatnonzero(mass)
-        scale = float(mass[rows] @ kernel.diag(self.points_)[rows]) / len(rows)
-        return default_alphas(scale, len(rows), kernel.gram(self.points_).dtype)
+        count = rows.totals.rows
+        scale = rows.total(Trace(kernel)) / count
+        return default_alphas(scale, count, kernel.gram(rows.head).dtype)
 
-    def _fit_by_solver(self, report: Report) -> None:
+    def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
-        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
-        tasks = [self._task(kernel, report) for kernel in kernels]
+        kernels = self._candidates(rows.resolve)
+        tasks = [self._task(kernel, rows, report) for kernel in kernels]
+        if not self._searches:
+            best, answer = 0, self.solver_.ridge(tasks[0])
+        else:
+            best, answer, self.search_errors_ = self._best_answer(tasks)
+            self.search_kernels_, self.alphas_ = kernels, tasks[0].alphas
+        self._require_finite(answer.dual, answer.intercept)
+        self.__dict__.update(self._attributes(kernels[best], answer))
+        if answer.doubt:
+            warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
+
+    def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
+        """The best of the candidates, its answer, and the errors of all."""
+        if hasattr(self.solver_, "compare"):  # without solving for each
+            errors = self.solver_.compare(tasks)
+            row, column = divmod(int(np.argmin(errors)), errors.shape[1])
+            task = tasks[row].at(float(tasks[row].alphas[column]))
+            return row, self.solver_.ridge(task), errors
         answers = [self.solver_.ridge(task) for task in tasks]
-        best = 0
-        if self._searches:
-            errors = np.stack([answer.errors for answer in answers])
-            best = int(np.argmin(errors.min(axis=1)))
-            self.search_kernels_, self.search_errors_ = kernels, errors
-            self.alphas_ = tasks[0].alphas
-        self._require_finite(answers[best].dual, answers[best].intercept)
-        self.__dict__.update(self._attributes(kernels[best], answers[best]))
-        if answers[best].doubt:
-            warn(f"{type(self).__name__}: {answers[best].doubt}.", NumericalWarning)
+        errors = np.stack([answer.errors for answer in answers])
+        best = int(np.argmin(errors.min(axis=1)))
+        return best, answers[best], errors
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""
@@ -355,6 +385,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             "_function": answer.function,
             "_targets": self._targets,
             "_weights": self._weights,
+            "_n_rows": self._n_rows,
             "_settings": self._settings,
             "_is_vector": self._is_vector,
             "solver_": self.solver_,
@@ -370,24 +401,36 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
 
     # The problem ----------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Rows:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
+        self._settings = (self.fit_intercept, self.psd)
+        stream, X = self._stream(
+            kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
+        )
+        rows: Rows = stream or self._in_memory(kernel, X, y, sample_weight)
+        if stream is not None:
+            self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
+            self._targets = self._weights = None
+        self._n_rows = len(rows)
+        self.kernel_ = rows.resolve(kernel)
+        return rows
+
+    def _in_memory(self, kernel: Kernel, X: Any, y: Any, sample_weight: Any) -> InMemory:
         self.points_ = self._validate_points(kernel, X, reset=True)
         targets = self._target_columns(y, len(self.points_))
         weights = self._validate_weights(sample_weight, targets)
-        self.kernel_ = kernel.resolve(self.points_, weights)
         # Diagnostics are computed later: they must see what was fitted, not what became of it.
         self._targets = targets.copy()
         self._weights = None if weights is None else weights.copy()
-        self._settings = (self.fit_intercept, self.psd)
+        return InMemory(Part(self.points_, self._targets, self._weights))
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
-        if len(self.points_) != len(self._targets):
+        if self._targets is None or len(self.points_) != self._n_rows:
             raise DataError(
                 f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
-                f"{len(self._targets)} rows, and this diagnostic needs all of them; fit with "
+                f"{self._n_rows} rows, and this diagnostic needs all of them; fit with "
                 "solver=mercer.solvers.Cholesky()."
             )
         gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
@@ -432,7 +475,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
         self._require_finite(solution.dual, solution.intercept)
-        return _Fit(kernel, alpha, _folded(solution, repair), rank)
+        return _Fit(kernel, alpha, folded(solution, repair), rank)
 
     def _require_finite(self, dual: Array, intercept: Array) -> None:
         if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
@@ -449,8 +492,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
                 "1 sample; pass a number as alpha."
             )
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales)
-        kernels = tuple(kernel.resolve(self.points_, self._weights) for kernel in given)
+        kernels = self._candidates(lambda kernel: kernel.resolve(self.points_, self._weights))
         alphas: Array = np.empty(0)
         errors = []
         for kernel in kernels:
@@ -464,6 +506,11 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 "can be chosen; pass more rows of positive weight, or a number as alpha."
             )
         return search
+
+    def _candidates(self, resolve: Callable[[Kernel], Kernel]) -> tuple[Kernel, ...]:
+        """The kernels to compare, resolved."""
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales, self.kernel_)
+        return tuple(map(resolve, given))
 
     def _grid(self, problem: RidgeProblem) -> Array:
         """The alphas to compare."""
@@ -522,15 +569,3 @@ _Prepared = tuple[RidgeProblem, validity.Repair | None]
 def _is_weight(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
-
-
-def _folded(solution: Solution, repair: validity.Repair | None) -> Solution:
-    """Coefficients for rows that are not repaired.
-
-    A repair multiplies test rows by a symmetric matrix; multiplying the coefficients
-    by it instead leaves prediction as it is for every other kernel.
-    """
-    if repair is None:
-        return solution
-    dual = repair.transform(solution.dual.T).T.astype(solution.dual.dtype, copy=False)
-    return Solution(dual, solution.intercept, solution.jitter)

@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.values import Fixed
+from mercer.kernels.values import Bounded, Fixed
 
 Array = NDArray[np.floating[Any]]
-Grid = Sequence[Any] | Mapping[str, Sequence[Any]] | None
+Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
 _N_ALPHAS = 25
+# Of length_scales="auto": half octaves. A heuristic is more often too long than too short.
+_FACTORS = 2.0 ** np.linspace(-3, 2, 11)
 
 
 @dataclass(frozen=True)
@@ -54,21 +56,26 @@ class Search:
         return self.kernels[row], float(self.alphas[column])
 
 
-def candidates(kernel: Kernel, length_scales: Grid) -> Iterator[Kernel]:
+def candidates(kernel: Kernel, length_scales: Grid, resolved: Kernel) -> Iterator[Kernel]:
     """The kernels of a search, not yet resolved.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel whose length-scales are searched.
-    length_scales : sequence, dict or None
-        Values for all of them, or values for each path; None for the kernel alone.
+    length_scales : "auto", sequence, dict or None
+        Multiples of the resolved ones, values for all of them, or values for each path; None for
+        the kernel alone.
+    resolved : Kernel
+        The same kernel, its length-scales resolved to numbers.
 
     Returns
     -------
     iterator of Kernel
         One for each combination.
     """
+    if isinstance(length_scales, str) and length_scales == "auto":
+        return _multiples(resolved)
     return (kernel.replace(**values) for values in _replacements(kernel, length_scales))
 
 
@@ -128,17 +135,35 @@ def _replacements(kernel: Kernel, length_scales: Grid) -> Iterator[dict[str, Any
         columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
         return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
     listed = _values_to_try(length_scales, length_scales)
-    paths = [
-        path
+    return (dict.fromkeys(_free_lengths(kernel), value) for value in listed)
+
+
+def _multiples(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernel with its length-scales multiplied, as far as their bounds allow."""
+    stored = _free_lengths(kernel)
+    for factor in _FACTORS:
+        yield kernel.replace(**{path: _multiplied(value, factor) for path, value in stored.items()})
+
+
+def _multiplied(stored: Any, factor: float) -> Any:
+    if isinstance(stored, Bounded):
+        return np.clip(factor * np.asarray(stored.value), stored.low, stored.high)
+    return factor * np.asarray(stored)
+
+
+def _free_lengths(kernel: Kernel) -> dict[str, Any]:
+    """The length-scales that are not held, as they are stored, by path."""
+    stored = {
+        path: entry.stored
         for path, entry in kernel.parameters().items()
         if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
-    ]
-    if not paths:
+    }
+    if not stored:
         raise ParameterError(
             f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
             "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
         )
-    return (dict.fromkeys(paths, value) for value in listed)
+    return stored
 
 
 def _values_to_try(values: Any, given: object) -> list[Any]:
@@ -154,6 +179,7 @@ def _values_to_try(values: Any, given: object) -> list[Any]:
 
 def _bad_grid(length_scales: object) -> ParameterError:
     return ParameterError(
-        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; pass a list such "
-        'as [0.5, 1.0, 2.0], or a dictionary of lists such as {"rbf__length_scale": [0.5, 1.0]}.'
+        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; "
+        'pass "auto", a list such as [0.5, 1.0, 2.0], or a dictionary of lists such as '
+        '{"rbf__length_scale": [0.5, 1.0]}.'
     )

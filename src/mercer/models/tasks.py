@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
 from mercer.solvers.newton import Curvature, Diagonal, Softmax, State
+from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
@@ -37,10 +38,17 @@ class Task(ABC):
         How many functions.
     constants : ndarray of shape (n_outputs,)
         Constants to begin with.
+    row_losses : tuple of RowLoss
+        The same row by row, for solvers that sum over rows; empty if the loss is not smooth.
+    row_targets : ndarray of shape (n, t)
+        Their targets.
     """
 
     n_outputs: int
     constants: Array
+
+    row_losses: tuple[RowLoss, ...] = ()
+    row_targets: Array
 
     @abstractmethod
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
@@ -57,6 +65,8 @@ class Joint(Task):
     def __init__(self, codes: NDArray[np.intp], weights: Array, n_classes: int) -> None:
         self.n_outputs, self.constants = n_classes, np.zeros(n_classes)
         self._loss = _Likelihood(codes, weights)
+        self.row_losses = (JointLoss(n_classes),)
+        self.row_targets = codes[:, None].astype(np.float64)
 
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of Newton's method."""
@@ -81,6 +91,9 @@ class Separate(Task):
     def __init__(self, loss: Loss, targets: Array, weights: Array, constants: Array) -> None:
         self.n_outputs, self.constants = len(constants), constants
         self._problems = [_bound(loss, column, weights) for column in targets.T]
+        if loss.smooth:
+            self.row_losses = tuple(SingleLoss(loss, j) for j in range(self.n_outputs))
+            self.row_targets = targets
 
     def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of all functions after every step of one of them."""

@@ -28,7 +28,15 @@ nothing of kernels or estimators:
 - `whitening`: coordinates in the span of landmarks;
 - `leverage`: how much each row matters to a ridge fit, from samples of rows;
 - `conjugate`: iterations for many right-hand sides and shifts, with `lowrank` to speed them up;
+- `bound`: the likelihood of a Gaussian process through landmarks, from sums over rows;
+- `rows`: rows wherever they are, with `summands` to add up over them;
+- `representers`: from coefficients of features to those of points;
 - `moments`: ridge regression on features, from sums over rows;
+- `paths`: the same at many regularisations;
+- `sketch`: low-rank factors from products with random vectors;
+- `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
+  smooth losses of functions over landmarks, from sums over rows;
+- `machine_auto`: the choice of a machine's solver;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.

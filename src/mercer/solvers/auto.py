@@ -4,8 +4,10 @@ The rule, in the order in which it is applied:
 
 1. features, if the kernel has fewer of them than would pay (`Primal`);
 2. the matrix in memory, up to 15,000 rows, if it fits (`Cholesky`);
-3. conjugate gradients, up to 100,000 rows, if alpha is given (`ConjugateGradient`);
+3. conjugate gradients, up to 100,000 rows (`ConjugateGradient`);
 4. landmarks (`Nystrom`).
+
+Rows that come in blocks leave the first and the last.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, NoFeatureMapError
@@ -25,8 +28,8 @@ from mercer.solvers.task import RidgeTask
 
 # Rows up to which a dense factor is a matter of seconds to minutes.
 _DENSE = 15_000
-# Rows up to which products with the whole matrix are.
-_WHOLE = 100_000
+#: Rows up to which products with the whole matrix are.
+WHOLE = 100_000
 # Below this many rows every solver is quick, and the dense one has the most diagnostics.
 _SMALL = 2_000
 # Rounding over alpha: coefficients of rows from those of features lose this many digits.
@@ -34,6 +37,7 @@ _LEAST_ALPHA = 1e-6
 _ITERATIONS = 60
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
+_IN_BLOCKS = "rows come in blocks"
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Forecast:
     >>> import mercer as mc
     >>> X = np.zeros((50_000, 3))
     >>> print(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).reason)
-    50000 rows are more than 15000, and alpha is given
+    50000 rows are more than 15000, and no more than 100000
     """
 
     costs: tuple[Cost, ...]
@@ -121,16 +125,18 @@ def _reasons(task: RidgeTask) -> tuple[str, ...]:
     return (
         f"the kernel has fewer features than would pay for {n} rows",
         f"{n} rows are no more than {_DENSE}, and their matrix fits",
-        f"{n} rows are more than {_DENSE}, and alpha is given",
-        f"{n} rows are too many for the whole matrix",
+        f"{n} rows are more than {_DENSE}, and no more than {WHOLE}",
+        f"{n} rows are too many for the whole matrix"
+        if task.held
+        else f"{n} rows come in blocks, and landmarks need only sums over them",
     )
 
 
 def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
-    n, t = task.n, task.targets.shape[1] + 1
-    item = task.kernel.gram(task.points).dtype.itemsize
+    n, t = task.n, task.n_targets + 1
+    item = task.dtype.itemsize
     free = memory.available()
-    width, rank, m = _width(task), int(10 * np.sqrt(n)), landmark_count(n)
+    width, rank, m = _width(task), int(10 * np.sqrt(n)), min(n, landmark_count(n))
     dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     return [
@@ -148,9 +154,10 @@ def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
         ),
         Cost(
             ConjugateGradient(),
-            float(item) * n * (rank + 4 * t),
+            # The factor is made in the type of the kernel and used in double precision.
+            (8.0 if item == 8 else 8.0 + item) * n * rank + 64.0 * n * t,
             2.0 * n * rank**2 + _ITERATIONS * pairs,
-            _no_iterations(task, searches),
+            _no_iterations(task),
         ),
         Cost(Nystrom(m), 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m, _no_landmarks(task)),
     ]
@@ -181,7 +188,7 @@ def landmark_count(n: int) -> int:
 def _width(task: RidgeTask) -> int | None:
     """The number of features of one row, if the kernel has them."""
     try:
-        return int(task.kernel.feature_map(task.points[:1]).shape[1])
+        return int(task.kernel.feature_map(task.rows.head).shape[1])
     except (NoFeatureMapError, MemoryForecastError):
         return None
 
@@ -189,26 +196,30 @@ def _width(task: RidgeTask) -> int | None:
 def _no_primal(task: RidgeTask, width: int | None) -> str:
     if width is None:
         return "no finite features"
-    if task.n < _SMALL:
+    if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
+        return "which features there are depends on the rows"
+    if task.held and task.n < _SMALL:
         return "few rows"
     if 3 * width**2 >= task.n**2:
         return "as many features as rows"
-    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.points[:1])[0]):
+    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.rows.head)[0]):
         return "alpha is too small"
     return _not_positive(task)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
+    if not task.held:
+        return _IN_BLOCKS
     if size > free:
         return "does not fit in memory"
     # An indefinite matrix can be looked at, and mended, only as a whole.
     return "" if task.n <= _DENSE or task.kernel.is_psd is not True else "many rows"
 
 
-def _no_iterations(task: RidgeTask, searches: bool) -> str:
-    if searches:
-        return "cannot choose alpha"
-    if task.n > _WHOLE:
+def _no_iterations(task: RidgeTask) -> str:
+    if not task.held:
+        return _IN_BLOCKS
+    if task.n > WHOLE:
         return "many rows"
     return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")
 

@@ -118,6 +118,7 @@ def maximise(
     *,
     starts: Iterable[ArrayLike] = (),
     sketch: Sketch | None = None,
+    enough: float | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Optimum:
@@ -141,6 +142,8 @@ def maximise(
         Where to begin again.
     sketch : Sketch, optional
         A cheap likeness of the objective.
+    enough : float, optional
+        The search ends where a step gains less than this; by default where rounding ends it.
     max_iter : int
         Iterations from each start.
     report : callable, optional
@@ -169,7 +172,7 @@ def maximise(
     (True, [False, True])
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, sketch, report)
+    search = _Search(objective, limits, sketch, report, enough)
     for point in (start, *starts):
         search.climb(np.asarray(point, dtype=np.float64), max_iter)
         if search.stopped:
@@ -181,9 +184,15 @@ class _Search:
     """The best point so far, and the counts, over all starts."""
 
     def __init__(
-        self, objective: Objective, bounds: Array, sketch: Sketch | None, report: Report | None
+        self,
+        objective: Objective,
+        bounds: Array,
+        sketch: Sketch | None,
+        report: Report | None,
+        enough: float | None,
     ) -> None:
         self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
+        self.enough = enough
         self.best: tuple[float, Array, Array] | None = None
         self.failure: BaseException | None = None
         self.n_iter = self.n_evaluations = 0
@@ -211,7 +220,7 @@ class _Search:
                 options={
                     "maxiter": left,
                     "gtol": _GRADIENT / climb.unit,
-                    "ftol": _GAIN / climb.unit,
+                    "ftol": climb.gain,
                 },
             )
             point, left = result.x, left - int(result.nit)
@@ -336,6 +345,14 @@ class _Climb:
         self.search, self.start, self.lengths, self.first = search, start, lengths, first
         self.worst = -first[0]
         self.unit = max(1.0, float(np.linalg.norm(first[1] * lengths)))
+
+    @property
+    def gain(self) -> float:
+        """The relative gain, as scipy counts it, of a step that is not worth more of them."""
+        enough = self.search.enough
+        if enough is None:
+            return _GAIN / self.unit
+        return enough / max(abs(self.first[0]), self.unit)
 
     def descend(self, variables: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""

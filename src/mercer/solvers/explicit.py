@@ -11,7 +11,6 @@ spectrum and the like), and recovers the coefficients of the rows from the condi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +20,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import memory
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers import representers
+from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
+from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.summands import FeatureMoments, Features
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
-Features = Callable[[Any], Any]
 
 # Feature values that are in memory at a time.
 _BLOCK_BYTES = 2**24
@@ -66,8 +68,25 @@ class Primal:
             Coefficients of all rows, and of the features.
         """
         _require_positive(task)
-        features = _OwnFeatures.of(task.kernel, task.points)
+        features = _OwnFeatures.of(task)
         return _solve(task, features, len(features.names), {})
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of all rows, and of the features.
+        """
+        _require_positive(task)
+        features = _OwnFeatures.of(task)
+        return feature_path(task, features, len(features.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +101,21 @@ class _OwnFeatures:
     names: list[str]
 
     @classmethod
-    def of(cls, kernel: Kernel, points: Points) -> _OwnFeatures:
-        fixed = not sp.issparse(kernel.feature_map(points[:1]))
-        return cls(kernel, kernel.feature_names(points[:1] if fixed else points))
+    def of(cls, task: RidgeTask) -> _OwnFeatures:
+        kernel, head = task.kernel, task.rows.head
+        if not sp.issparse(kernel.feature_map(head)):
+            return cls(kernel, kernel.feature_names(head))
+        if isinstance(task.rows, InMemory):
+            return cls(kernel, kernel.feature_names(task.rows.part.points))
+        raise DataError(
+            f"{task.owner}: which features {kernel!r:.80} has depends on the rows, and these come "
+            "in blocks; take solvers.Nystrom(), or pass all rows at once."
+        )
 
     def __call__(self, points: Points) -> Any:
         found, names = self.kernel.feature_map(points), self.kernel.feature_names(points)
         if names == self.names:
-            return found
+            return found if sp.issparse(found) else np.array(found)
         place = {name: column for column, name in enumerate(self.names)}
         shared = [(i, place[name]) for i, name in enumerate(names) if name in place]
         own, columns = np.array(shared, dtype=np.intp).reshape(-1, 2).T
@@ -139,20 +165,51 @@ class RandomFeatures:
         RidgeAnswer
             Coefficients of the features.
         """
+        transform = self._fitted(task)
+        first = transform(task.rows.head)
+        found = {"feature_map_": transform.fitted}
+        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
+        plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
+        if isinstance(task.rows, InMemory) and in_memory and plain:
+            return _solve_in_memory(task, task.rows.part, transform, found)
+        return _solve(task, transform, first.shape[1], found)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients of the features.
+        """
+        transform = self._fitted(task)
+        return feature_path(task, transform, transform(task.rows.head).shape[1])
+
+    def _fitted(self, task: RidgeTask) -> _Transform:
         if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
             raise ParameterError(
                 f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
                 "mc.RandomFourier(kernel, n_components=1000)."
             )
         _require_positive(task)
-        fitted = clone(self.map).fit(task.points.data)
-        transform = _Transform(fitted)
-        first = transform(task.points[:1])
-        found = {"feature_map_": fitted}
-        in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
-        if in_memory and task.weights is None and not (task.compares or sp.issparse(first)):
-            return _solve_in_memory(task, transform, found)
-        return _solve(task, transform, first.shape[1], found)
+        return _Transform(_fitted(clone(self.map), task))
+
+
+def _fitted(map_: Any, task: RidgeTask) -> Any:
+    """The map, fitted to rows wherever they are."""
+    if hasattr(map_, "_fit_rows"):
+        return map_._fit_rows(task.rows)
+    if isinstance(task.rows, InMemory):
+        return map_.fit(task.rows.part.points.data)
+    raise ParameterError(
+        f"RandomFeatures: map = {map_!r:.80} cannot be fitted to rows that come in blocks; pass "
+        "one of mercer's own, such as mc.RandomFourier(kernel, n_components=1000)."
+    )
 
 
 @dataclass(frozen=True)
@@ -162,43 +219,44 @@ class _Transform:
     fitted: Any
 
     def __call__(self, points: Any) -> Any:
-        return self.fitted.transform(points.data)
+        found = self.fitted.transform(points.data)
+        return found if sp.issparse(found) else np.array(found)
 
 
 def _solve(task: RidgeTask, features: Features, width: int, quality: dict[str, Any]) -> RidgeAnswer:
-    """Ridge on features, and the coefficients of the rows that go with it."""
-    sums = Moments.of(_blocks(task, features, width), width, task.middle)
+    """Ridge on features, and the coefficients of points that go with it."""
+    sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
-    alpha, errors = task.choose(problem, lambda: _blocks(task, features, width))
+    alpha, errors = task.choose(problem, features)
     coefficients, intercept = problem.solve(alpha)
     quality = quality | {"effective_dof_": problem.effective_dof(alpha)}
     function = FeatureFunction(features, coefficients)
-    dual = _rows(task, function, intercept, alpha)
-    return RidgeAnswer(task.points, dual, intercept, alpha, quality, errors, function=function)
+    if isinstance(task.rows, InMemory):
+        points = task.rows.part.points
+        dual = _rows(task.rows.part, function, intercept, alpha)
+    else:
+        points, dual = representers.of_few(task, function)
+    return RidgeAnswer(points, dual, intercept, alpha, quality, errors, function=function)
 
 
-def _solve_in_memory(task: RidgeTask, features: Features, quality: dict[str, Any]) -> RidgeAnswer:
+def _solve_in_memory(
+    task: RidgeTask, part: Part, features: Features, quality: dict[str, Any]
+) -> RidgeAnswer:
     """The same at one alpha with all features at hand, where half the precision does the work."""
     alpha = float(task.alphas[0])
-    phi = np.asarray(features(task.points))
-    found = feature_ridge(phi, task.targets, alpha, fit_intercept=task.fit_intercept)
+    phi = np.asarray(features(part.points))
+    found = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
     function = FeatureFunction(features, found.coef)
-    dual = _residual_dual(task, phi @ found.coef, found.intercept, alpha)
+    dual = representers.of_all(part, phi @ found.coef + found.intercept, alpha)
     quality = quality | {"residual_": found.residual}
-    return RidgeAnswer(task.points, dual, found.intercept, alpha, quality, function=function)
+    return RidgeAnswer(part.points, dual, found.intercept, alpha, quality, function=function)
 
 
-def _rows(task: RidgeTask, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
+def _rows(part: Part, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
     """The coefficients of the rows, in blocks."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
-    parts = [function(task.points[start : start + step]) for start in range(0, task.n, step)]
-    return _residual_dual(task, np.concatenate(parts), intercept, alpha)
-
-
-def _residual_dual(task: RidgeTask, values: Array, intercept: Array, alpha: float) -> Array:
-    """The coefficients a_i = w_i (y_i - f(x_i)) / alpha."""
-    found: Array = task.mass[:, None] * (task.targets - values - intercept) / alpha
-    return found
+    values = [function(part.points[start : start + step]) for start in range(0, len(part), step)]
+    return representers.of_all(part, np.concatenate(values) + intercept, alpha)
 
 
 def _require_positive(task: RidgeTask) -> None:
@@ -207,15 +265,3 @@ def _require_positive(task: RidgeTask) -> None:
             f"{task.owner}: alpha = 0 determines no coefficients of the rows in feature space; "
             "pass a positive one, or solver=solvers.Spectral()."
         )
-
-
-def _blocks(
-    task: RidgeTask, features: Features, width: int
-) -> Iterator[tuple[Array, Array, Array | None]]:
-    step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
-    for start in range(0, task.n, step):
-        rows = slice(start, min(start + step, task.n))
-        phi = features(task.points[rows])
-        dense = phi.toarray() if sp.issparse(phi) else np.array(phi)
-        weights = None if task.weights is None else task.weights[rows]
-        yield dense, task.targets[rows], weights

@@ -12,6 +12,7 @@ that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
@@ -22,14 +23,19 @@ from sklearn.utils import check_random_state
 from mercer.exceptions import ParameterError
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
+from mercer.solvers.paths import PathAnswer
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
+from mercer.solvers.sampled import sampled_errors
 from mercer.solvers.selection import KernelColumns
+from mercer.solvers.sketch import Sketch, nystrom_sketch
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
 # The least tolerance, in units of rounding of the kernel: products with it are no better.
 _ROUNDING = 64
+# Below this share of the mean diagonal an alpha is not chosen: hundreds of iterations would not do.
+_LEAST_CHOICE = 1e-4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
@@ -39,17 +45,23 @@ class ConjugateGradient:
 
     Parameters
     ----------
-    preconditioner : {"rpcholesky", "pivoted", None}
+    preconditioner : {"rpcholesky", "pivoted", "nystrom", None}
         The factor of the matrix that speeds the iterations up: with randomly chosen pivots, with
-        the largest ones, or none.
+        the largest ones, from one product with as many random vectors as its rank, or none.
     rank : int, optional
-        Its rank; by default 10 sqrt(n).
+        Its rank; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", whose product takes n^2 rank
+        operations, but which comes nearest to the best factor of its rank.
     tol : float
         Relative residual at which to stop.
     max_iter : int
         Products with K at most.
+    search_rows : int
+        Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
+        on a random sample of so many, left out one by one exactly, and the best is solved for all
+        rows. All rows give the choice of `Cholesky`, but for alphas below 1e-4 of the mean of
+        w_i K_ii, which are not considered unless all are below: iterations would be too many.
     random_state : int, RandomState or None
-        Where pivots come from.
+        Where pivots, vectors and the sample come from.
 
     Notes
     -----
@@ -72,7 +84,25 @@ class ConjugateGradient:
     rank: int | None = None
     tol: float = 1e-6
     max_iter: int = 1000
+    search_rows: int = 3000
     random_state: Any = None
+
+    def compare(self, tasks: Sequence[RidgeTask]) -> Array:
+        """The criterion at each alpha of tasks that differ in the kernel, without solving them.
+
+        Parameters
+        ----------
+        tasks : sequence of RidgeTask
+            The problems.
+
+        Returns
+        -------
+        ndarray of shape (n_tasks, n_alphas)
+            Mean squared errors, infinite for alphas that were not considered.
+        """
+        return sampled_errors(
+            tasks, self.search_rows, least=_LEAST_CHOICE, random_state=self.random_state
+        )
 
     def ridge(self, task: RidgeTask) -> RidgeAnswer:
         """Solve a ridge task.
@@ -87,24 +117,70 @@ class ConjugateGradient:
         RidgeAnswer
             Coefficients over all rows.
         """
+        if task.compares:
+            errors = self.compare([task])[0]
+            chosen = task.at(float(task.alphas[np.argmin(errors)]))
+            return replace(self.ridge(chosen), errors=errors)
         alpha = task.the_alpha("ConjugateGradient")
-        if not alpha > 0:
-            raise ParameterError(
-                f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
-                "one, or solver=solvers.Spectral()."
-            )
+        _require_positive(task)
         system = _System(task, alpha, self._factor(task))
         return iterate(task, system, alpha, self.tol, self.max_iter)
 
-    def _factor(self, task: RidgeTask) -> LowRank | None:
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas, which share every product with the matrix.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients over all rows, without errors and degrees of freedom.
+        """
+        _require_positive(task)
+        alphas = task.alphas
+        system = _System(task, alphas[0], self._factor(task))
+        width = system.right.shape[1]
+        progress = conjugate.solve(
+            system.multiply,
+            np.tile(system.right, len(alphas)),
+            np.repeat(alphas, width),
+            precondition=system.precondition,
+            tol=least_tolerance(task, self.tol),
+            max_iter=self.max_iter,
+        )
+        answers = [
+            system.answer(replace(progress, solution=part))
+            for part in np.split(progress.solution, len(alphas), axis=1)
+        ]
+        unknown = np.full(len(alphas), np.nan)
+        return PathAnswer(
+            system.points,
+            np.stack([answer.dual for answer in answers]),
+            np.stack([answer.intercept for answer in answers]),
+            unknown,
+            unknown,
+            unknown,
+            doubt=conjugate.complaint(progress),
+        )
+
+    def _factor(self, task: RidgeTask) -> LowRank | Sketch | None:
         if self.preconditioner is None:
             return None
-        if self.preconditioner not in _METHODS:
+        if self.preconditioner not in (*_METHODS, "nystrom"):
             raise ParameterError(
                 f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
-                f"of {', '.join(map(repr, _METHODS))} or None."
+                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
             )
-        access = KernelColumns(task.kernel, task.points, task.weights)
+        part = task.part(type(self).__name__)
+        access = KernelColumns(task.kernel, part.points, part.weights)
+        if self.preconditioner == "nystrom":
+            rank = self.rank if self.rank is not None else int(np.ceil(2 * np.sqrt(task.n)))
+            multiply = _System(task, 0.0, None).multiply
+            rng = check_random_state(self.random_state)
+            return nystrom_sketch(multiply, access.diagonal, rank, rng=rng)
         rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
         return pivoted_cholesky(
             access.columns,
@@ -178,25 +254,62 @@ def iterate(
             system.right,
             shift,
             precondition=system.precondition,
-            tol=max(tol, _ROUNDING * float(np.finfo(task.dtype).eps)),
+            tol=least_tolerance(task, tol),
             max_iter=max_iter,
             report=tell,
         )
     )
 
 
-class _System:
-    """S K S, the right-hand sides S (y - middle) and s, and the preconditioner."""
+def least_tolerance(task: RidgeTask, tol: float) -> float:
+    """The tolerance that is asked for, or what rounding of the kernel allows if that is more.
 
-    def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | None) -> None:
-        self.task, self.alpha = task, alpha
-        self.gram = task.kernel.gram(task.points)
-        self.root = np.sqrt(task.mass).astype(self.gram.dtype)[:, None]
+    Parameters
+    ----------
+    task : RidgeTask
+        The problem.
+    tol : float
+        The tolerance.
+
+    Returns
+    -------
+    float
+        A relative residual.
+    """
+    return max(tol, _ROUNDING * float(np.finfo(task.dtype).eps))
+
+
+def _require_positive(task: RidgeTask) -> None:
+    if not task.alphas.min() > 0:
+        raise ParameterError(
+            f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
+            "one, or solver=solvers.Spectral()."
+        )
+
+
+def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
+    """As a preconditioner; of a sketch it is known how large what it leaves out is, about."""
+    floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
+    return LowRankInverse.of(factor.factor, floor)
+
+
+class _System:
+    """S K S, the right-hand sides S (y - middle) and s, and the preconditioner.
+
+    Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
+    direction is the share alpha over its eigenvalue, which single precision would drown.
+    """
+
+    def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None) -> None:
+        part = task.part("ConjugateGradient")
+        self.task, self.points, self.alpha = task, part.points, alpha
+        self.gram = task.kernel.gram(part.points)
+        self.root = np.sqrt(part.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error
-        self.precondition = None if factor is None else LowRankInverse.of(factor.factor)
-        targets = self.root * (task.targets - task.middle)
+        self.precondition = None if factor is None else _inverse(factor)
+        targets = self.root * (part.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
-        self.right = np.column_stack([targets, *border]).astype(self.gram.dtype)
+        self.right: Array = np.column_stack([targets, *border]).astype(np.float64)
 
     def multiply(self, vectors: Array) -> Array:
         """S K S v."""
@@ -214,4 +327,5 @@ class _System:
             intercept = intercept + shift[0]
         left_out = self.left_out
         quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        return RidgeAnswer(task.points, self.root * solved, intercept, self.alpha, quality)
+        dual = (self.root * solved).astype(self.gram.dtype, copy=False)
+        return RidgeAnswer(self.points, dual, intercept, self.alpha, quality)

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
-from mercer.gram import Gram
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate, selection
 from mercer.solvers.iterative import iterate
+from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
 
@@ -54,7 +56,8 @@ class Nystrom:
     -----
     The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
     ``residual_``, the relative norm of the gradient of the objective. Memory is that of a few
-    matrices of order `n_landmarks`, whatever the number of rows.
+    matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth loss
+    takes such a pass for each step of Newton's method.
 
     Examples
     --------
@@ -85,83 +88,84 @@ class Nystrom:
             Coefficients over the landmarks.
         """
         points = _select(self, task)
-        penalty = _penalty(task, points)
+        penalty = task.penalty(points)
         rounding = len(points) * float(np.finfo(np.float64).eps)
-        rounding = max(rounding, float(np.finfo(task.columns(points).dtype).eps))
+        rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
         basis = whiten(penalty, tol=rounding).columns(len(points))
-        sums = Moments.of(task.blocks(points), len(points), task.middle, penalty.mean(axis=0))
+        columns = Columns(task.kernel, points)
+        sums, trace = task.rows.total(
+            FeatureMoments(columns, len(points), task.middle, penalty.mean(axis=0), task.kernel)
+        ).terms
         problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
-        alpha, errors = task.choose(problem, lambda: task.blocks(points))
+        alpha, errors = task.choose(problem, columns)
         coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
         quality = {
-            "trace_error_": _trace_error(task, sums, basis),
+            "trace_error_": _trace_error(trace, sums, basis),
             "residual_": residual,
             "effective_dof_": problem.effective_dof(alpha),
         }
         return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
 
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients over the landmarks.
+        """
+        return landmark_path(task, _select(self, task))
+
+    @property
+    def direct(self) -> Exactly:
+        """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
+        return Exactly()
+
 
 def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
-    return selection.select(
+    return selection.select_rows(
         task.kernel,
-        task.points,
+        task.rows,
         solver.landmarks,
         solver.n_landmarks,
         random_state=solver.random_state,
-        sample_weight=task.weights,
         owner=task.owner,
     ).points
-
-
-def _penalty(task: RidgeTask, points: Points) -> Array:
-    """M in double precision: its small eigenvalues decide what the landmarks can say."""
-    data = points.data
-    if isinstance(data, np.ndarray) and data.dtype == np.float32:
-        return task.kernel(data.astype(np.float64))
-    return task.kernel(points).astype(np.float64, copy=False)
 
 
 def _refined(
     task: RidgeTask, problem: FeatureRidge, points: Points, penalty: Array, alpha: float
 ) -> tuple[Array, Array, float]:
     """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
-    gram = task.columns(points)
-    coefficients = np.zeros((len(points), task.targets.shape[1]))
+    enough = _ENOUGH[task.type_with(points)]
+    coefficients = np.zeros((len(points), task.n_targets))
     scale = float(np.linalg.norm(problem.moments.products)) or 1.0
     best, least = coefficients, np.inf
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
-        gradient = problem.moments.products - _normal(
-            task, gram, problem.moments.plain_features, coefficients
+        gradient = problem.moments.products - task.normal(
+            points, problem.moments.plain_features, coefficients
         )
         gradient -= alpha * (penalty @ coefficients)
         size = float(np.linalg.norm(gradient)) / scale
         if size < least:
             best, least = coefficients, size
-        if size <= _ENOUGH[gram.dtype] or size > least:
+        if size <= enough or size > least:
             break
         step = problem.apply(gradient, alpha)
     return best, problem.intercept(best), least
 
 
-def _normal(task: RidgeTask, gram: Gram, sums: Array, coefficients: Array) -> Array:
-    """C'WC c from a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
-    if task.weights is None:
-        found: Array = np.asarray(gram.normal_matmat(coefficients), dtype=np.float64)
-    else:
-        inner = task.mass[:, None] * np.asarray(gram @ coefficients)
-        found = np.asarray(gram.T @ inner, dtype=np.float64)
-    if task.fit_intercept:
-        found -= np.outer(sums, sums @ coefficients) / float(task.mass.sum())
-    return found
-
-
-def _trace_error(task: RidgeTask, sums: Moments, basis: Array) -> float:
+def _trace_error(trace: float, sums: Moments, basis: Array) -> float:
     """The share of the (weighted) trace of K that the landmarks do not carry."""
-    whole = float(task.mass @ task.kernel.diag(task.points))
     kept = float(np.einsum("ij,ij->", basis, sums.plain().squares @ basis))
-    return max(0.0, 1 - kept / whole) if whole > 0 else 0.0
+    return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,9 @@ class Falkon:
     Notes
     -----
     Each iteration is one pass of C'(C v), in which each pair is evaluated once. The model gets
-    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``.
+    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
+    smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
+    solved the better the nearer the minimum is.
 
     Examples
     --------
@@ -220,6 +226,11 @@ class Falkon:
         system = _FalkonSystem(task, _select(self, task), alpha)
         return iterate(task, system, 0.0, self.tol, self.max_iter)
 
+    @property
+    def direct(self) -> ByIterations:
+        """How a machine's steps are computed: by iterations of n m operations each."""
+        return ByIterations(self.tol, self.max_iter)
+
 
 class _FalkonSystem:
     """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
@@ -228,24 +239,22 @@ class _FalkonSystem:
 
     def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
         self.task, self.points, self.alpha = task, points, alpha
-        self.gram = task.columns(points)
-        self.penalty = _penalty(task, points)
+        self.penalty = task.penalty(points)
         m = len(points)
         eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
         jitter = eps * self.penalty.diagonal().mean()
         self.root = cholesky(self.penalty + jitter * np.eye(m))  # M = R'R
-        share = float(task.mass.sum()) / m
+        share = task.rows.totals.weight / m
         inner = share * self.root @ self.root.T
         inner[np.diag_indices(m)] += alpha
         self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
-        mass = task.mass[:, None]
-        self.sums = self._transposed(mass)[:, 0]
-        self.right = self._inward(self._transposed(mass * (task.targets - task.middle)))
+        crossed = task.rows.total(CrossProducts(task.kernel, points, task.middle))
+        self.sums, self.right = crossed[:, 0], self._inward(crossed[:, 1:])
 
     def multiply(self, vectors: Array) -> Array:
         """The preconditioned matrix times columns."""
         c = self._outward(vectors)
-        normal = _normal(self.task, self.gram, self.sums, c)
+        normal = self.task.normal(self.points, self.sums, c)
         return self._inward(normal + self.alpha * (self.penalty @ c))
 
     def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
@@ -253,11 +262,8 @@ class _FalkonSystem:
         c, task = self._outward(progress.solution), self.task
         intercept = task.middle
         if task.fit_intercept:
-            intercept = intercept - self.sums @ c / float(task.mass.sum())
+            intercept = intercept - self.sums @ c / task.rows.totals.weight
         return RidgeAnswer(self.points, c, intercept, self.alpha)
-
-    def _transposed(self, columns: Array) -> Array:
-        return np.asarray(self.gram.T @ columns, dtype=np.float64)
 
     def _outward(self, vectors: Array) -> Array:
         """B v = R^-1 A^-1 v."""

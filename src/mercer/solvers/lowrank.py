@@ -1,13 +1,13 @@
 r"""A low-rank approximation as a preconditioner, for any shift.
 
-From A ~ F F' and F = U S V', the inverse of F F' + shift I is
+From A ~ F F' and the eigendecomposition F'F = V S V', the inverse of F F' + shift I is
 
-.. math:: U \operatorname{diag}\frac{1}{s^2 + \mu} U^\top + \frac1\mu (I - U U^\top) ,
+.. math:: \frac1\mu \left(I - F V \operatorname{diag}\frac{1}{s + \mu} V^\top F^\top\right) ,
 
-so that one decomposition serves every regularisation. F is tall, so U and S come from the small
-matrix F'F; directions that rounding has filled with noise are left out. See Frangella, Tropp and
-Udell (2023), Randomized Nystrom preconditioning, and Diaz, Epperly, Frangella, Tropp and Webber
-(2023), Robust, randomized preconditioning for kernel ridge regression.
+so that one small decomposition serves every regularisation, and F itself is all that is kept of
+its length. The difference in brackets is small along F: it is computed in double precision, and
+with shifts that are not below the rounding of S. See Woodbury (1950); Diaz, Epperly, Frangella,
+Tropp and Webber (2023), Robust, randomized preconditioning for kernel ridge regression.
 """
 
 from __future__ import annotations
@@ -22,16 +22,24 @@ from scipy.linalg import eigh
 Array = NDArray[np.floating[Any]]
 
 
+# Shifts below this many units of rounding of the largest eigenvalue would be lost in it.
+_ROUNDING = 16
+
+
 @dataclass(frozen=True, eq=False)
 class LowRankInverse:
-    """The inverse of U diag(values) U' + shift I, U having orthonormal columns.
+    """The inverse of F F' + shift I.
 
     Attributes
     ----------
-    basis : ndarray of shape (n, k)
-        The columns U.
+    factor : ndarray of shape (n, k)
+        The factor F, in double precision.
+    turn : ndarray of shape (k, k)
+        The eigenvectors V of F'F.
     values : ndarray of shape (k,)
-        The eigenvalues s^2, descending.
+        Its eigenvalues, ascending.
+    floor : float
+        What the eigenvalues beyond are at most, about; counted as part of their shift.
 
     Examples
     --------
@@ -42,33 +50,30 @@ class LowRankInverse:
     array([0.2, 1. ])
     """
 
-    basis: Array
+    factor: Array
+    turn: Array
     values: Array
+    floor: float = 0.0
 
     @classmethod
-    def of(cls, factor: Array) -> LowRankInverse:
+    def of(cls, factor: Array, floor: float = 0.0) -> LowRankInverse:
         """Decompose F F'.
 
         Parameters
         ----------
         factor : ndarray of shape (n, k)
-            The factor F; overwritten if it can be.
+            The factor F.
+        floor : float
+            What the eigenvalues beyond are at most, about.
 
         Returns
         -------
         LowRankInverse
-            With the directions that F determines.
+            For all shifts.
         """
-        small = factor.T @ factor
-        values, vectors = eigh(small, overwrite_a=True)
-        eps = float(np.finfo(factor.dtype).eps)
-        kept = values > len(values) * eps * max(float(values.max(initial=0.0)), 0.0)
-        values, vectors = values[kept][::-1], vectors[:, kept][:, ::-1]
-        basis = factor @ (vectors / np.sqrt(values))
-        # U'U differs from I by rounding over small values: a second pass mends it.
-        again, turn = eigh(basis.T @ basis)
-        basis = basis @ ((turn / np.sqrt(again)) @ turn.T).astype(basis.dtype)
-        return cls(basis, values)
+        factor = factor.astype(np.float64, copy=False)
+        values, turn = eigh(factor.T @ factor, overwrite_a=True)
+        return cls(factor, turn, np.maximum(values, 0.0), floor)
 
     def __call__(self, vectors: Array, shifts: Array) -> Array:
         """Apply the inverse, to each column with its own shift.
@@ -83,10 +88,19 @@ class LowRankInverse:
         Returns
         -------
         ndarray of shape (n, r)
-            The products, times the shift: a factor that does not matter to conjugate gradients
-            and keeps what is orthogonal to the basis as it is.
+            The products, times the shift and the floor: a factor that does not matter to conjugate
+            gradients and keeps what is orthogonal to F as it is.
         """
-        inside = self.basis.T @ vectors
-        gain = shifts / (self.values[:, None] + shifts) - 1
-        solved: Array = vectors + self.basis @ (gain * inside)
+        shifts = np.maximum(shifts, self._least)
+        inside = self.turn.T @ (self.factor.T @ vectors)
+        least = self.values.max(initial=0.0) * np.finfo(np.float64).eps + np.finfo(np.float64).tiny
+        share = 1 - np.minimum(self.floor / np.maximum(self.values, least), 1.0)
+        solved: Array = vectors - self.factor @ (
+            self.turn @ (share[:, None] * inside / (self.values[:, None] + shifts))
+        )
         return solved
+
+    @property
+    def _least(self) -> float:
+        rounding = _ROUNDING * max(1, len(self.values)) * float(np.finfo(np.float64).eps)
+        return rounding * float(self.values.max(initial=0.0)) + np.finfo(np.float64).tiny

@@ -345,6 +345,23 @@ class FeatureRidge:
             Weighted means over rows, averaged over targets; infinite where a row is fitted by
             itself alone.
         """
+        return self.loo_errors(self.loo_sums(blocks, alphas))
+
+    def loo_sums(self, blocks: Iterable[Block], alphas: Array) -> Array:
+        """Sums of w times squared leave-one-out errors, which add up over parts of the rows.
+
+        Parameters
+        ----------
+        blocks : iterable of (features, targets, weights)
+            Some of the rows, as in `Moments.of`.
+        alphas : ndarray of shape (a,)
+            The candidates.
+
+        Returns
+        -------
+        ndarray of shape (a,)
+            Sums over rows and targets.
+        """
         sums, total = self.moments, np.zeros(len(alphas))
         solved = [self.solve(alpha) for alpha in alphas]
         mean = sums.shift + sums.features / sums.weight if self.fit_intercept else sums.shift
@@ -357,7 +374,22 @@ class FeatureRidge:
                 with np.errstate(divide="ignore"):
                     left = (y - phi @ coefficients - intercept) / np.maximum(free, 0.0)[:, None]
                 total[i] += float(np.sum(mass[:, None] * left**2))
-        found: Array = total / sums.weight / len(sums.origin)
+        return total
+
+    def loo_errors(self, sums: Array) -> Array:
+        """Mean squared leave-one-out errors from their sums over all rows.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (a,)
+            As `loo_sums` gives them.
+
+        Returns
+        -------
+        ndarray of shape (a,)
+            Weighted means over rows, averaged over targets.
+        """
+        found: Array = sums / self.moments.weight / len(self.moments.origin)
         return found
 
     def gains(self, alpha: float) -> Array:

@@ -296,8 +296,10 @@ class _Problem:
                 borders.append(apply(unit))
                 sums[:, output] = borders[-1].sum(axis=0)
             target = scaled.sum(axis=0) + point.scaled.sum(axis=0)
-            # A softmax does not see a constant added to all outputs: least squares leaves it 0.
+            # A softmax, the one loss of several outputs, does not see a constant added to all of
+            # them: least squares leaves it 0, but for rounding.
             intercept = np.linalg.lstsq(sums, target, rcond=1e-12)[0]
+            intercept -= (k > 1) * intercept.mean()
             for output, border in enumerate(borders):
                 scaled = scaled - intercept[output] * border
         return scaled, intercept

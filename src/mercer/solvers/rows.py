@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 
 Array = NDArray[np.floating[Any]]
@@ -41,11 +43,14 @@ class Part:
         Their targets, in the type to compute in.
     weights : ndarray of shape (n,) or None
         Non-negative weights; None if all are 1.
+    start : int
+        The number of the first row.
     """
 
     points: Points
     targets: Array
     weights: Array | None = None
+    start: int = 0
 
     def __len__(self) -> int:
         return len(self.points)
@@ -55,6 +60,82 @@ class Part:
         """The weights, ones if there are none."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
+    def pick(self, indices: NDArray[np.intp]) -> Part:
+        """Some of these rows, by number among them, with rows of their own."""
+        weights = None if self.weights is None else self.weights[indices]
+        return Part(self.points[indices].detached(), self.targets[indices], weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What every model needs to know of its rows.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of positive weight.
+    weight : float
+        The sum of the weights.
+    targets : ndarray of shape (t,)
+        The weighted sums of the targets.
+    weighted : bool
+        Whether there are weights at all.
+    """
+
+    rows: int
+    weight: float
+    targets: Array
+    weighted: bool
+
+    @classmethod
+    def of(cls, targets: Array, weights: Array | None) -> Totals:
+        """The totals of some rows.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, t)
+            Their targets.
+        weights : ndarray of shape (n,) or None
+            Their weights.
+
+        Returns
+        -------
+        Totals
+            Those of parts add up.
+        """
+        n = len(targets)
+        mass = np.ones(n) if weights is None else weights
+        rows = n if weights is None else int(np.count_nonzero(weights))
+        with np.errstate(over="ignore"):  # what is too large for a number is found later
+            sums = mass @ targets.astype(np.float64, copy=False)
+        return cls(rows, float(mass.sum()), sums, weights is not None)
+
+    def __add__(self, other: Self) -> Totals:
+        """The totals of both."""
+        return Totals(
+            self.rows + other.rows,
+            self.weight + other.weight,
+            self.targets + other.targets,
+            self.weighted,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Several sums of one pass over the rows.
+
+    Attributes
+    ----------
+    terms : tuple
+        The sums.
+    """
+
+    terms: tuple[Any, ...]
+
+    def __add__(self, other: Self) -> Sums:
+        """The sums over both."""
+        return Sums(tuple(a + b for a, b in zip(self.terms, other.terms, strict=True)))
+
 
 class Rows(Protocol):
     """Rows of points, targets and weights, wherever they are."""
@@ -63,12 +144,30 @@ class Rows(Protocol):
         """The number of rows."""
         ...
 
+    @property
+    def totals(self) -> Totals:
+        """Sums of weights and targets."""
+        ...
+
+    @property
+    def head(self) -> Points:
+        """The first row."""
+        ...
+
     def total(self, summand: Callable[[Part], Total]) -> Total:
         """The sum over all parts of what `summand` makes of each, always in the same order."""
         ...
 
+    def pick(self, indices: NDArray[np.intp]) -> Part:
+        """Some rows, in the given order."""
+        ...
+
     def take(self, indices: NDArray[np.intp]) -> Points:
         """The points of some rows, in the given order."""
+        ...
+
+    def resolve(self, kernel: Kernel) -> Kernel:
+        """The kernel with the length-scales that the data suggest."""
         ...
 
 
@@ -96,6 +195,16 @@ class InMemory:
     def __len__(self) -> int:
         return len(self.part)
 
+    @cached_property
+    def totals(self) -> Totals:
+        """Sums of weights and targets."""
+        return Totals.of(self.part.targets, self.part.weights)
+
+    @property
+    def head(self) -> Points:
+        """The first row."""
+        return self.part.points[:1]
+
     def total(self, summand: Callable[[Part], Total]) -> Total:
         """What `summand` makes of the rows.
 
@@ -111,6 +220,21 @@ class InMemory:
         """
         return summand(self.part)
 
+    def pick(self, indices: NDArray[np.intp]) -> Part:
+        """Some rows.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers.
+
+        Returns
+        -------
+        Part
+            In the given order, with rows of their own.
+        """
+        return self.part.pick(indices)
+
     def take(self, indices: NDArray[np.intp]) -> Points:
         """The points of some rows.
 
@@ -125,3 +249,18 @@ class InMemory:
             In the given order, with rows of their own.
         """
         return self.part.points[indices].detached()
+
+    def resolve(self, kernel: Kernel) -> Kernel:
+        """The kernel with the length-scales that the data suggest.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+
+        Returns
+        -------
+        Kernel
+            The same if nothing was unresolved.
+        """
+        return kernel.resolve(self.part.points, self.part.weights)

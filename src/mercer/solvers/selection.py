@@ -7,7 +7,6 @@ kernel values alone, so that any kernel will do, on vectors, strings, data frame
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NoReturn
@@ -23,17 +22,22 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
+from mercer.sampling import seed_from, uniform_rows
 from mercer.solvers.leverage import leverage_scores
 from mercer.solvers.pivoted import pivoted_cholesky
+from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.seeding import far_seeds
+from mercer.solvers.summands import WeightedDraw
 
-__all__ = ["KernelColumns", "Landmarks", "require_no_noise", "select"]
+__all__ = ["KernelColumns", "Landmarks", "require_no_noise", "select", "select_rows"]
 
 Array = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 
 # Rows from which the spectrum is estimated to choose the ridge of leverage scores.
 _SAMPLE = 500
+# What kernel values of candidates with all landmarks may take, where not all rows are in memory.
+_CANDIDATE_BYTES = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +56,7 @@ class Landmarks:
     """
 
     points: Points
-    indices: Rows | None
+    indices: RowNumbers | None
     trace_error: float | None = None
 
     def __len__(self) -> int:
@@ -114,24 +118,95 @@ def select(
     >>> len(chosen)
     2
     """
-    require_no_noise(kernel, owner)
     data = kernel.validate(points)
-    resolved = kernel.resolve(data, sample_weight)
-    given = _given(resolved, data, how, owner)
+    weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
+    rows = InMemory(Part(data, np.empty((len(data), 0)), weights))
+    return select_rows(
+        kernel, rows, how, n_landmarks, random_state=random_state, alpha=alpha, owner=owner
+    )
+
+
+def select_rows(
+    kernel: Kernel,
+    rows: Rows,
+    how: Any = "rpcholesky",
+    n_landmarks: int = 100,
+    random_state: Any = None,
+    *,
+    alpha: float | None = None,
+    owner: str = "select_rows",
+) -> Landmarks:
+    """Choose landmarks among rows that need not be in memory.
+
+    Uniform ones are the same wherever the rows are. The other methods look at kernel values of all
+    rows, or, where these are not in memory, at those of a uniform sample of as many as 256 MiB hold
+    with one number for each landmark.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel without `White`.
+    rows : Rows
+        The data.
+    how : str, array of int, or data
+        As in `select`.
+    n_landmarks : int, default=100
+        How many to choose.
+    random_state : int, RandomState or None, default=None
+        What they are drawn with.
+    alpha : float, optional
+        The ridge of ``"leverage"``.
+    owner : str
+        On whose behalf; errors are in its name.
+
+    Returns
+    -------
+    Landmarks
+        The points, their rows, and the error if it is known.
+    """
+    require_no_noise(kernel, owner)
+    resolved = rows.resolve(kernel)
+    given = _given(resolved, rows.head, len(rows), how, owner)
+    if isinstance(given, Points):
+        return Landmarks(given, None)
     if given is not None:
-        return given
+        return Landmarks(rows.take(given), given)
     if how not in _METHODS:
         _unknown(how, owner)
-    weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
-    size = _size(n_landmarks, len(data), weights, owner)
+    size = _size(n_landmarks, rows.totals.rows, owner)
     if size is None:
-        everything = np.arange(len(data)) if weights is None else np.flatnonzero(weights > 0)
-        return Landmarks(data[everything].detached(), everything)
+        everything = _counted(rows)
+        return Landmarks(rows.take(everything), everything)
     rng = check_random_state(random_state)
-    indices, error = _METHODS[how](resolved, data, size, weights, rng, alpha)
+    if how == "uniform":
+        chosen = _uniform(rows, size, rng)
+        return Landmarks(rows.take(chosen), chosen)
+    part, numbers = _candidates(rows, size, rng)
+    indices, error = _METHODS[how](resolved, part.points, size, part.weights, rng, alpha)
     if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
-        indices = np.flatnonzero(np.ones(len(data)) if weights is None else weights)[:1]
-    return Landmarks(data[indices].detached(), indices, error)
+        indices = np.flatnonzero(part.mass)[:1]
+    if numbers is None:
+        return Landmarks(part.points[indices].detached(), indices, error)
+    # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
+    error = error if len(numbers) == len(rows) else None
+    return Landmarks(part.points[indices].detached(), numbers[indices], error)
+
+
+def _counted(rows: Rows) -> RowNumbers:
+    """All rows of positive weight."""
+    if not rows.totals.weighted:
+        return np.arange(len(rows))
+    return np.sort(rows.total(WeightedDraw(rows.totals.rows, 0)).rows)
+
+
+def _candidates(rows: Rows, size: int, rng: Any) -> tuple[Part, RowNumbers | None]:
+    """The rows to choose among, and their numbers if not all of them are in memory."""
+    if isinstance(rows, InMemory):
+        return rows.part, None
+    most = max(2 * size, _CANDIDATE_BYTES // (8 * size))
+    n = len(rows)
+    numbers = np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
+    return rows.pick(numbers), numbers
 
 
 def require_no_noise(kernel: Kernel, owner: str) -> None:
@@ -210,16 +285,15 @@ class KernelColumns:
 # How to choose ------------------------------------------------------------------------------------
 
 
-def _uniform(
-    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
-) -> tuple[Rows, None]:
-    chances = None if weights is None else weights / weights.sum()
-    return np.asarray(rng.choice(len(points), size=size, replace=False, p=chances)), None
+def _uniform(rows: Rows, size: int, rng: Any) -> RowNumbers:
+    if not rows.totals.weighted:
+        return uniform_rows(len(rows), size, rng)
+    return rows.total(WeightedDraw(size, seed_from(rng))).rows
 
 
 def _kmeans(
     kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
-) -> tuple[Rows, None]:
+) -> tuple[RowNumbers, None]:
     access = KernelColumns(kernel, points)
     found = far_seeds(
         access.columns,
@@ -234,7 +308,7 @@ def _kmeans(
 
 def _rpcholesky(
     kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
-) -> tuple[Rows, float]:
+) -> tuple[RowNumbers, float]:
     access = KernelColumns(kernel, points, weights)
     diagonal = access.diagonal
     memory.require(
@@ -248,7 +322,7 @@ def _rpcholesky(
 
 def _leverage(
     kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: float | None
-) -> tuple[Rows, None]:
+) -> tuple[RowNumbers, None]:
     access = KernelColumns(kernel, points, weights)
     diagonal = access.diagonal
     ridge = _ridge_for(access, size, rng) if alpha is None else alpha
@@ -261,11 +335,10 @@ def _leverage(
     return rng.choice(len(points), size=size, replace=False, p=scores / scores.sum()), None
 
 
-_Method = Callable[..., tuple[Rows, float | None]]
-
-_METHODS: dict[str, _Method] = {
+# Methods that look at kernel values; "uniform" needs none.
+_METHODS: dict[str, Any] = {
     "rpcholesky": _rpcholesky,
-    "uniform": _uniform,
+    "uniform": None,
     "kmeans++": _kmeans,
     "leverage": _leverage,
 }
@@ -293,14 +366,15 @@ def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
 # What is given ------------------------------------------------------------------------------------
 
 
-def _given(kernel: Kernel, points: Points, how: Any, owner: str) -> Landmarks | None:
-    """Landmarks that are given, as row numbers or as points; None if they have to be chosen."""
+def _given(
+    kernel: Kernel, head: Points, n: int, how: Any, owner: str
+) -> RowNumbers | Points | None:
+    """Row numbers or points that are given; None if landmarks have to be chosen."""
     if isinstance(how, str):
         return None
     data = how if isinstance(how, Points) else _container(how, owner)
     if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "iub":
-        rows = _row_numbers(data, len(points), owner)
-        return Landmarks(points[rows].detached(), rows)
+        return _row_numbers(data, n, owner)
     if len_of(data) == 0:
         raise ParameterError(
             f"{owner}: landmarks = {how!r:.80} holds no landmarks; pass at least one."
@@ -310,9 +384,9 @@ def _given(kernel: Kernel, points: Points, how: Any, owner: str) -> Landmarks | 
             f"{owner}: landmarks are given as points, but with {kernel!r} points are rows of the "
             "given matrix; pass their row numbers."
         )
-    if getattr(points.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
+    if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
         data = data.astype(np.float32)  # what is computed from float32 stays float32
-    return Landmarks(kernel.validate(data).detached(), None)
+    return kernel.validate(data).detached()
 
 
 def _container(how: Any, owner: str) -> Any:
@@ -330,7 +404,7 @@ def _unknown(how: Any, owner: str) -> NoReturn:
     ) from None
 
 
-def _row_numbers(given: Any, n: int, owner: str) -> Rows:
+def _row_numbers(given: Any, n: int, owner: str) -> RowNumbers:
     """Row numbers from numbers or a mask, each once, in the given order."""
     mask = given.dtype.kind == "b"
     rows = np.flatnonzero(given) if mask else given.astype(np.intp)
@@ -343,14 +417,13 @@ def _row_numbers(given: Any, n: int, owner: str) -> Rows:
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 
 
-def _size(n_landmarks: int, n: int, weights: Array | None, owner: str) -> int | None:
+def _size(n_landmarks: int, available: int, owner: str) -> int | None:
     """How many landmarks to choose; None for all rows of positive weight."""
     if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
         raise ParameterError(
             f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
             "100."
         )
-    available = n if weights is None else int(np.count_nonzero(weights))
     if n_landmarks > available:
         warn(
             f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "

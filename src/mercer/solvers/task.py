@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
-from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers.moments import Block, FeatureRidge
+from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
-
-# Kernel values that are in memory at a time.
-_BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +31,8 @@ class RidgeTask:
         The name of the model, for messages.
     kernel : Kernel
         The kernel, resolved.
-    points : Points
-        The training points.
-    targets : ndarray of shape (n, t)
-        The targets, in the type to compute in.
-    weights : ndarray of shape (n,) or None
-        Non-negative weights of the rows.
+    rows : Rows
+        Points, targets and weights.
     fit_intercept : bool
         Whether there is a constant b.
     alphas : ndarray of shape (a,)
@@ -53,9 +48,7 @@ class RidgeTask:
 
     owner: str
     kernel: Kernel
-    points: Points
-    targets: Array
-    weights: Array | None
+    rows: Rows
     fit_intercept: bool
     alphas: Array
     criterion: str = "loo"
@@ -65,53 +58,80 @@ class RidgeTask:
     @property
     def n(self) -> int:
         """The number of rows."""
-        return len(self.points)
+        return len(self.rows)
 
     @property
+    def n_targets(self) -> int:
+        """The number of targets."""
+        return len(self.rows.totals.targets)
+
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type in which the kernel is computed."""
-        found: np.dtype[Any] = self.kernel.gram(self.points).dtype
+        found: np.dtype[Any] = self.kernel.gram(self.rows.head).dtype
         return found
-
-    @property
-    def mass(self) -> Array:
-        """The weights, ones if there are none."""
-        return np.ones(self.n) if self.weights is None else self.weights
 
     @property
     def middle(self) -> Array:
         """The weighted mean of the targets, zero without an intercept."""
+        totals = self.rows.totals
         if not self.fit_intercept:
-            return np.zeros(self.targets.shape[1])
-        found: Array = self.mass @ self.targets.astype(np.float64) / self.mass.sum()
+            return np.zeros_like(totals.targets)
+        found: Array = totals.targets / totals.weight
         return found
 
-    def columns(self, points: Points) -> Gram:
-        """The kernel between all rows and some points."""
-        return self.kernel.gram(self.points, points)
+    @property
+    def held(self) -> bool:
+        """Whether all rows are in memory."""
+        return isinstance(self.rows, InMemory)
 
-    def blocks(self, points: Points) -> Iterator[Block]:
-        """Kernel values of blocks of rows with some points, targets and weights."""
-        step = max(256, _BLOCK_BYTES // (8 * max(1, len(points))))
-        for start in range(0, self.n, step):
-            rows = slice(start, min(start + step, self.n))
-            weights = None if self.weights is None else self.weights[rows]
-            yield self.kernel(self.points[rows], points), self.targets[rows], weights
+    def part(self, solver: str) -> Part:
+        """All rows, for a solver that needs them in memory."""
+        if isinstance(self.rows, InMemory):
+            return self.rows.part
+        raise DataError(
+            f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
+            "take solvers.Nystrom(), which does with sums over them, or pass arrays."
+        )
 
-    def choose(
-        self, problem: FeatureRidge, blocks: Callable[[], Iterator[Block]]
-    ) -> tuple[float, Array | None]:
+    def type_with(self, points: Points) -> np.dtype[Any]:
+        """The type of kernel values of rows with points."""
+        found: np.dtype[Any] = self.kernel.gram(self.rows.head, points).dtype
+        return found
+
+    def penalty(self, points: Points) -> Array:
+        """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
+        data = points.data
+        if isinstance(data, np.ndarray) and data.dtype == np.float32:
+            return self.kernel(data.astype(np.float64))
+        return self.kernel(points).astype(np.float64, copy=False)
+
+    def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
+        """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
+        found = self.rows.total(NormalProduct(self.kernel, points, coefficients))
+        if self.fit_intercept:
+            found = found - np.outer(sums, sums @ coefficients) / self.rows.totals.weight
+        return found
+
+    def choose(self, problem: FeatureRidge, features: Features) -> tuple[float, Array | None]:
         """The alpha, and the criterion for each candidate if there are several."""
         if not self.compares:
             return float(self.alphas[0]), None
-        by_gcv = self.criterion == "gcv"
-        errors = problem.gcv(self.alphas) if by_gcv else problem.loo(blocks(), self.alphas)
+        if self.criterion == "gcv":
+            errors = problem.gcv(self.alphas)
+        else:
+            sums = self.rows.total(LeaveOneOutErrors(features, problem, self.alphas))
+            errors = problem.loo_errors(sums)
         if not np.isfinite(errors).any():
             raise DataError(
                 f"{self.owner}: no candidate has a finite {self.criterion} error, so that none can "
                 "be chosen; pass more rows of positive weight, or a number as alpha."
             )
         return float(self.alphas[int(np.argmin(errors))]), errors
+
+    def at(self, alpha: float) -> RidgeTask:
+        """The same task with nothing left to choose."""
+        return replace(self, alphas=np.array([alpha]), compares=False)
 
     def the_alpha(self, solver: str) -> float:
         """The one alpha, for solvers that cannot choose among several."""
@@ -135,7 +155,7 @@ class FeatureFunction:
         The coefficients v.
     """
 
-    features: Callable[[Points], Any]
+    features: Features
     coef: Array
 
     def __call__(self, points: Points) -> Array:

@@ -1,0 +1,252 @@
+"""Which solver a Gaussian process takes, for its hyper-parameters and for its posterior.
+
+The rule of "auto", in the order in which it is applied:
+
+1. the whole matrix for both, up to 4,000 rows;
+2. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
+   rows, if it fits in memory;
+3. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
+   variances, up to 100,000 rows;
+4. landmarks for everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mercer import memory
+from mercer.exceptions import ParameterError
+from mercer.kernels.special import White
+from mercer.models.base import shown
+from mercer.models.likelihood import GaussianEvidence
+from mercer.solvers.auto import Cost, Forecast, landmark_count
+from mercer.solvers.exact import Cholesky
+from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.landmark import Nystrom
+from mercer.solvers.selection import require_no_noise
+
+# Rows up to which every evaluation may factorise the whole matrix, and one may.
+_EXACT = 4_000
+_DENSE = 15_000
+# Rows up to which products with the whole matrix are a matter of seconds.
+_WHOLE = 100_000
+# Landmarks of a search of hyper-parameters, and rows that it looks at.
+_SEARCH_LANDMARKS = 512
+SEARCH_ROWS = 10_000
+_EVALUATIONS = 100
+_ITERATIONS = 60
+_MOST_ITERATIONS = 200
+# In matrices: the factor takes the matrix's place; a gradient, and leaving rows out, a second one.
+_FACTOR_MATRICES = 1.1
+_LEARNING_MATRICES = 2.1
+# Low-rank factors that conjugate gradients hold while they make their preconditioner.
+_FACTORS = 4
+# Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
+_CHOICE_BYTES = 2**30
+
+_UNKNOWN = "the kernel is not known to be valid"
+
+SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a Gaussian process is fitted.
+
+    Attributes
+    ----------
+    solver : Cholesky, ConjugateGradient or Nystrom
+        Of the posterior.
+    search : Cholesky or Nystrom
+        Of the hyper-parameters.
+    landmarks : Nystrom or None
+        Of the variances, if the posterior has landmarks.
+    """
+
+    solver: Any
+    search: Any
+    landmarks: Any = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the whole matrix is used throughout."""
+        return isinstance(self.solver, Cholesky) and isinstance(self.search, Cholesky)
+
+
+def require_solver(owner: str, solver: object) -> None:
+    """Refuse what is not a solver of Gaussian processes.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model.
+    solver : object
+        The parameter.
+    """
+    if isinstance(solver, SOLVERS) or (isinstance(solver, str) and solver == "auto"):
+        return
+    raise ParameterError(
+        f'{owner}: solver = {solver!r} is unknown here; pass "auto", or one of mercer.solvers.'
+        "Cholesky(), Nystrom(n_landmarks=500) and ConjugateGradient()."
+    )
+
+
+def planned(
+    owner: str, data: GaussianEvidence, given: Any, *, learns: bool, criterion: str, seed: Any
+) -> Plan:
+    """Decide how to fit.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model.
+    data : GaussianEvidence
+        The rows.
+    given : "auto" or solver
+        What the user asks for.
+    learns : bool
+        Whether there are hyper-parameters to learn.
+    criterion : str
+        What they maximise.
+    seed : int, RandomState or None
+        Where landmarks of "auto" come from.
+
+    Returns
+    -------
+    Plan
+        The solvers.
+    """
+    n, seed = len(data.points), 0 if seed is None else seed
+    solver = given
+    if isinstance(given, str):
+        solver = forecast(data, learns=learns, criterion=criterion).chosen
+    else:
+        _require_possible(owner, data, given, _obstacle(data, learns, criterion))
+    quick = Nystrom(min(_SEARCH_LANDMARKS, n), "rpcholesky", seed)
+    if isinstance(solver, Cholesky):
+        together = given is solver or n <= _EXACT or not learns
+        whole = together or bool(_obstacle(data, learns, criterion))
+        return Plan(solver, solver if whole else quick)
+    if isinstance(given, Nystrom):
+        return Plan(given, given, given)
+    landmarks = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
+    if isinstance(solver, Nystrom):
+        return Plan(landmarks, quick, landmarks)
+    return Plan(solver if given is solver else replace(solver, random_state=seed), quick, landmarks)
+
+
+def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecast:
+    """Weigh the solvers.
+
+    Parameters
+    ----------
+    data : GaussianEvidence
+        The rows.
+    learns : bool
+        Whether there are hyper-parameters to learn.
+    criterion : str
+        What they maximise.
+
+    Returns
+    -------
+    Forecast
+        The costs and the choice.
+    """
+    n, obstacle = len(data.points), _obstacle(data, learns, criterion)
+    m, rank, seen = min(landmark_count(n), n), int(10 * np.sqrt(n)), min(n, SEARCH_ROWS)
+    throughout = learns and (n <= _EXACT or bool(obstacle))
+    dense = 8.0 * n * n * (_LEARNING_MATRICES if throughout else _FACTOR_MATRICES)
+    pairs = 50.0 * n * n  # a kernel value and its share of a product
+    search = _EVALUATIONS * 5.0 * seen * _SEARCH_LANDMARKS**2 if learns else 0.0
+    landmarks = 5.0 * n * m**2
+    exact = _EVALUATIONS * float(n) ** 3 if throughout else n**3 / 3 + search
+    costs = (
+        Cost(Cholesky(), dense, exact + pairs, _no_matrix(n, dense, obstacle)),
+        Cost(
+            ConjugateGradient(max_iter=_MOST_ITERATIONS),
+            8.0 * _FACTORS * n * rank,
+            search + landmarks + 2.0 * n * rank**2 + _ITERATIONS * pairs,
+            obstacle or _no_products(n, rank),
+        ),
+        Cost(Nystrom(m), 8.0 * 10 * m * m, search + landmarks, obstacle),
+    )
+    reasons = (
+        f"{n} rows are no more than {_EXACT if throughout or not learns else _DENSE}, and their "
+        "matrix fits" + ("" if throughout or not learns else "; learned on the bound"),
+        f"{n} rows are no more than {_WHOLE}: the mean by products with their matrix",
+        f"{n} rows are too many for the whole matrix",
+    )
+    for cost, reason in zip(costs, reasons, strict=True):
+        if not cost.obstacle:
+            return Forecast(costs, cost.solver, reason)
+    return Forecast(costs, Cholesky(), "nothing else is possible")
+
+
+def search_rows(n: int) -> Any:
+    """Rows to learn hyper-parameters from, if not all of them.
+
+    Parameters
+    ----------
+    n : int
+        How many there are.
+
+    Returns
+    -------
+    ndarray of int or None
+        Some of them, in their order; None for all.
+    """
+    if n <= SEARCH_ROWS:
+        return None
+    chosen = np.random.default_rng(0).choice(n, size=SEARCH_ROWS, replace=False)
+    return np.sort(chosen)
+
+
+def _no_matrix(n: int, size: float, obstacle: str) -> str:
+    if size > memory.available():
+        return "does not fit in memory"
+    return "many rows" if n > _DENSE and not obstacle else ""
+
+
+def _no_products(n: int, rank: int) -> str:
+    if n > _WHOLE:
+        return "many rows"
+    fits = 8.0 * _FACTORS * n * rank <= memory.available()
+    return "" if fits else "its preconditioner does not fit in memory"
+
+
+def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
+    """Why landmarks are out of the question; empty if they are not."""
+    if any(isinstance(leaf, White) for leaf, _ in data.kernel._readings):
+        return "the kernel contains White"
+    if data.kernel.is_psd is None and not data.kernel.input_tags()["pairwise"]:
+        return _UNKNOWN
+    if data.kernel.is_psd is False:
+        return "the kernel is not valid"
+    if data.kernel.input_tags()["pairwise"]:
+        return "X is a matrix, whose rows are no landmarks (those of Precomputed(K) are)"
+    if data.noise.is_none:
+        return "there is no noise"
+    if learns and criterion != "marginal_likelihood":
+        return "the criterion needs the whole matrix"
+    return ""
+
+
+def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
+    """Refuse a solver that the user asks for; whether an unknown kernel is valid is his to say."""
+    if isinstance(solver, Cholesky):
+        return
+    require_no_noise(data.kernel, owner)
+    if obstacle and obstacle != _UNKNOWN:
+        raise ParameterError(
+            f"{owner}: solver = {shown(solver)} is not possible, because {obstacle}; pass "
+            'solver=mercer.solvers.Cholesky(), or leave it to "auto".'
+        )
+
+
+def _affordable_choice(n: int) -> str:
+    """How landmarks are chosen: the good way, unless its factor is too large."""
+    size = 1.2 * 8 * n * landmark_count(n)
+    return "rpcholesky" if size <= min(_CHOICE_BYTES, memory.available() / 4) else "uniform"

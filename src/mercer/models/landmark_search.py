@@ -1,0 +1,255 @@
+"""Hyper-parameters and landmarks, learned together by the collapsed bound.
+
+Landmarks that are chosen by a kernel are chosen again when the kernel has changed, and taken if the
+bound is better with them, until it is not (Burt, Rasmussen and van der Wilk 2020). Landmarks that
+are to be learned then move as well, along the exact gradient of the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import ParameterError
+from mercer.models.landmark_evidence import LandmarkEvidence
+from mercer.models.likelihood import GaussianEvidence
+from mercer.parallel import blas_threads
+from mercer.solvers.evidence import Objective, Optimum, Report, Sketch, maximise
+
+Array = NDArray[np.floating[Any]]
+
+# How often landmarks are chosen again, and the gain, in units of log density, that is worth it.
+_ROUNDS = 5
+_WORTH = 0.1
+# The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
+# landmarks are chosen again: what is gained beyond this is not what data say.
+_GAIN = 1e-8
+# The same while landmarks move: there is always a little to be gained by moving one of them.
+_MOVING_GAIN = 1e-6
+# Rows that a first look at the hyper-parameters takes, with their whole matrix.
+_SKETCHED = 500
+_HELD = "uniform"
+
+
+class LandmarkSearch:
+    """A search of hyper-parameters on some rows, through landmarks.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model, for messages.
+    whole : GaussianEvidence
+        All rows.
+    solver : Nystrom
+        How many landmarks, and how they are chosen.
+    numbers : ndarray of int, optional
+        The rows to learn from; all when left out.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        whole: GaussianEvidence,
+        solver: Any,
+        numbers: NDArray[np.intp] | None = None,
+    ) -> None:
+        self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
+        self.data = whole if numbers is None else whole.of_rows(numbers)
+        self.current = self._select(whole.theta)
+        self.learns_positions = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
+        if self.learns_positions:
+            self._require_positions()
+
+    def _select(self, theta: Array) -> LandmarkEvidence:
+        kernel, _ = self.data.at(theta)
+        return LandmarkEvidence.selected(self.data, kernel, self.solver, self.owner)
+
+    @property
+    def evidence(self) -> LandmarkEvidence:
+        """All rows with the landmarks of the moment."""
+        current = self.current
+        if self.numbers is None:
+            return current
+        rows = None if current.rows is None else self.numbers[current.rows]
+        return replace(current, data=self.whole, rows=rows)
+
+    def maximise(
+        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
+    ) -> Optimum:
+        """Search from the start and from restarts, and improve the landmarks on the way.
+
+        Parameters
+        ----------
+        n_restarts : int
+            How often to start again, with the first landmarks.
+        random_state : int, RandomState or None
+            Where restarts come from.
+        max_iter : int
+            Iterations from each start, those with other landmarks counted on.
+        report : callable
+            Called after each iteration with the best so far; True stops.
+
+        Returns
+        -------
+        Optimum
+            The best hyper-parameters; the landmarks are in `evidence`.
+        """
+        run = _Run(report)
+        run.add(
+            self.data.space.maximise(
+                self.current.log_likelihood_with_gradient,
+                n_restarts=n_restarts,
+                random_state=random_state,
+                max_iter=max_iter,
+                sketch=self._sketch(),
+                enough=self._enough,
+                report=run.tell,
+            )
+        )
+        for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
+            if run.stopped or not self._chosen_again(run.best):
+                break
+            run.add(self._climb(self.current.log_likelihood_with_gradient, run, max_iter))
+        if self.learns_positions and not run.stopped:
+            self._move(run, max_iter)
+        return run.best
+
+    def _sketch(self) -> Sketch | None:
+        """Some rows with their whole matrix, which is too small for more than one thread."""
+        found = self.data.sketch("log_likelihood_with_gradient", _SKETCHED)
+        if found is None:
+            return None
+
+        def objective(theta: Array) -> tuple[float, Array]:
+            with blas_threads(1):
+                return found.objective(theta)
+
+        return replace(found, objective=objective)
+
+    @property
+    def _enough(self) -> float:
+        return _GAIN * len(self.data.points)
+
+    @property
+    def _chooses_by_kernel(self) -> bool:
+        how = self.solver.landmarks
+        return (
+            isinstance(how, str)
+            and how != _HELD
+            and len(self.current.landmarks) < len(self.data.points)
+        )
+
+    def _chosen_again(self, best: Optimum) -> bool:
+        """Choose landmarks for the kernel that was found; whether they are better."""
+        other = self._select(best.theta)
+        if not other.log_likelihood_at(best.theta) > best.value + _WORTH:
+            return False
+        self.current = other
+        return True
+
+    def _climb(self, objective: Objective, run: _Run, max_iter: int) -> Optimum:
+        return maximise(
+            objective,
+            run.best.theta,
+            self.data.space.bounds,
+            enough=self._enough,
+            max_iter=max_iter,
+            report=run.tell,
+        )
+
+    # Positions ----------------------------------------------------------------------------------
+
+    def _require_positions(self) -> None:
+        rows = self.data.points.data
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
+            self.current = replace(self.current, landmarks=self._points(rows[self.current.rows]))
+            # What cannot be differentiated says so now, and not after minutes.
+            self.data.kernel.gram(self.current.landmarks).input_gradient()
+            return
+        raise ParameterError(
+            f'{self.owner}: landmarks = "learn" moves landmarks along a gradient, for which X has '
+            f'to be an array of numbers, got {type(rows).__name__}; pass landmarks="rpcholesky", '
+            "which chooses among the rows."
+        )
+
+    def _points(self, positions: Array) -> Any:
+        return self.data.kernel.prepare(np.ascontiguousarray(positions, dtype=np.float64))
+
+    def _move(self, run: _Run, max_iter: int) -> None:
+        """Climb in hyper-parameters and positions, these in units of the range of the data."""
+        rows = np.asarray(self.data.points.data, dtype=np.float64)
+        low, spread = rows.min(axis=0), np.ptp(rows, axis=0)
+        unit = np.where(spread > 0, spread, 1.0)
+        size, space = len(run.best.theta), self.data.space
+
+        def placed(vector: Array) -> LandmarkEvidence:
+            shares = vector[size:].reshape(-1, len(low))
+            positions = np.clip(low + shares * unit, low, low + spread)
+            return LandmarkEvidence(self.data, self._points(positions))
+
+        def objective(vector: Array) -> tuple[float, Array]:
+            value, slope, moved = placed(vector).with_position_gradient(vector[:size])
+            return value, np.concatenate([slope, (moved * unit).ravel()])
+
+        def tell(found: Optimum) -> bool:
+            if found.value >= run.best.value:
+                self.current = placed(found.theta)
+            return run.tell(_of_hyper_parameters(found, size))
+
+        start = (self.current.landmarks.data - low) / unit
+        box = np.column_stack([np.zeros(start.size), np.tile(spread / unit, len(start))])
+        found = maximise(
+            objective,
+            np.concatenate([run.best.theta, start.ravel()]),
+            np.vstack([space.bounds, box]),
+            enough=_MOVING_GAIN * len(rows),
+            max_iter=max_iter,
+            report=tell,
+        )
+        self.current = placed(found.theta)
+        run.add(_of_hyper_parameters(found, size))
+
+
+class _Run:
+    """The best so far, and the counts, over several searches."""
+
+    def __init__(self, report: Callable[[Optimum], bool]) -> None:
+        self.report, self.stopped = report, False
+        self.before: Optimum | None = None
+
+    @property
+    def best(self) -> Optimum:
+        assert self.before is not None
+        return self.before
+
+    def tell(self, found: Optimum) -> bool:
+        """Pass on what a search says, with the counts of those before it."""
+        self.stopped = self.report(self._counted(found))
+        return self.stopped
+
+    def add(self, found: Optimum) -> None:
+        """End one search: it began at the best so far, and is no worse."""
+        self.before = self._counted(found)
+
+    def _counted(self, found: Optimum) -> Optimum:
+        if self.before is None:
+            return found
+        return replace(
+            found,
+            n_iter=found.n_iter + self.before.n_iter,
+            n_evaluations=found.n_evaluations + self.before.n_evaluations,
+        )
+
+
+def _of_hyper_parameters(found: Optimum, size: int) -> Optimum:
+    """What was found, without the positions."""
+    return replace(
+        found,
+        theta=found.theta[:size],
+        at_low=found.at_low[:size],
+        at_high=found.at_high[:size],
+    )

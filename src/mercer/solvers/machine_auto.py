@@ -1,0 +1,105 @@
+"""Which solver a machine takes, and what each would cost.
+
+The rule: the whole matrix up to 10,000 rows, if it fits in memory, and always for losses with kinks
+and for kernels that are not known to be valid; landmarks (`Nystrom`) otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer import memory
+from mercer.kernels.base import Kernel
+from mercer.kernels.special import White
+from mercer.solvers.auto import Cost, Forecast, landmark_count
+from mercer.solvers.exact import Cholesky, Spectral
+from mercer.solvers.landmark import Falkon, Nystrom
+
+#: Rows up to which a factor in every step is a matter of seconds to minutes.
+DENSE = 10_000
+# Every step costs n m^2 operations, which makes more landmarks dear.
+_LANDMARKS = 1000
+_UNKNOWNS = 6000
+_STEPS = 10
+_ITERATIONS = 30
+# In Gram matrices: the matrix, itself scaled and the factor; one more factor for each class.
+MATRICES = 4.1
+
+
+def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: bool) -> Forecast:
+    """Weigh the solvers of a machine.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    n : int
+        The number of rows.
+    n_outputs : int
+        The number of functions.
+    smooth : bool
+        Whether the loss is smooth.
+    joint : bool
+        Whether the functions are fitted together.
+
+    Returns
+    -------
+    Forecast
+        The costs and the choice.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers import machine_auto
+    >>> machine_auto.forecast(mc.RBF(1.0), 100_000, 1, smooth=True, joint=False).chosen
+    Nystrom(n_landmarks=1000, landmarks='uniform', random_state=None)
+    """
+    k = n_outputs if joint else 1
+    m = min(landmark_count(n), _LANDMARKS, max(100, _UNKNOWNS // k), n)
+    whole = 8.0 * (MATRICES + (n_outputs if n_outputs > 1 else 0)) * n * n
+    work = float(n_outputs) * _STEPS
+    pairs = max(1.0, k * (k - 1) / 2) / k
+    few = 32.0 * (k * m) ** 2
+    obstacle = _no_landmarks(kernel, smooth)
+    too_large = obstacle or ("does not fit in memory" if few > memory.available() else "")
+    costs = (
+        Cost(Cholesky(), whole, work * n**3 / 3 + 50.0 * n * n, _no_matrix(n, whole, obstacle)),
+        Cost(Nystrom(m), few, 2 * work * pairs * n * m**2, too_large),
+        Cost(Falkon(m), 32.0 * n_outputs * m**2, 60.0 * work * _ITERATIONS * n * m, obstacle),
+    )
+    if not costs[0].obstacle:
+        reason = f"{n} rows are no more than {DENSE}, and their matrix fits"
+        return Forecast(costs, costs[0].solver, obstacle or reason)
+    if too_large:
+        return Forecast(costs, costs[0].solver, too_large)
+    return Forecast(costs, costs[1].solver, f"{n} rows are too many for the whole matrix")
+
+
+def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
+    if size > memory.available():
+        return "does not fit in memory"
+    return "many rows" if n > DENSE and not no_landmarks else ""
+
+
+def _no_landmarks(kernel: Kernel, smooth: bool) -> str:
+    if not smooth:
+        return "the loss has kinks"
+    if any(isinstance(leaf, White) for leaf, _ in kernel._readings):
+        return "the kernel contains White"
+    return "" if kernel.is_psd is True else "the kernel is not known to be valid"
+
+
+def is_exact(solver: Any) -> bool:
+    """Whether a solver works on the whole matrix.
+
+    Parameters
+    ----------
+    solver : object
+        The solver.
+
+    Returns
+    -------
+    bool
+        True for `Cholesky` and `Spectral`.
+    """
+    return isinstance(solver, Cholesky | Spectral)

@@ -1,0 +1,219 @@
+"""Sums over rows that solvers ask for: objects, so that they can be sent to where the rows are.
+
+Each takes a `Part` and returns something that can be added to what another part gives. Within a
+part, kernel values and features are made in blocks of rows of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.sampling import Draw
+from mercer.solvers.moments import Block, FeatureRidge, Moments
+from mercer.solvers.rows import Part, Sums
+
+Array = NDArray[np.floating[Any]]
+
+#: ``features(points)`` returns phi, of shape (n, p), dense or sparse; it may be overwritten.
+Features = Callable[[Points], Any]
+
+# Values of features that are in memory at a time.
+_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Kernel values with some points, as features.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    """
+
+    kernel: Kernel
+    points: Points
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values."""
+        return self.kernel(points, self.points)
+
+
+def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
+    """Features, targets and weights of a part, in blocks of rows.
+
+    Parameters
+    ----------
+    part : Part
+        The rows.
+    features : callable
+        The features.
+    width : int
+        How many there are.
+
+    Returns
+    -------
+    iterator of (features, targets, weights)
+        As `Moments.of` takes them.
+    """
+    step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
+    for start in range(0, len(part), step):
+        rows = slice(start, min(start + step, len(part)))
+        phi = features(part.points[rows])
+        weights = None if part.weights is None else part.weights[rows]
+        yield phi.toarray() if sp.issparse(phi) else phi, part.targets[rows], weights
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMoments:
+    """Moments of features and targets, and the trace of the kernel.
+
+    Attributes
+    ----------
+    features : callable
+        The features.
+    width : int
+        How many there are.
+    origin : ndarray of shape (t,)
+        What targets are measured from.
+    shift : ndarray of shape (m,), optional
+        What features are measured from.
+    kernel : Kernel, optional
+        Whose trace to add up.
+    """
+
+    features: Features
+    width: int
+    origin: Array
+    shift: Array | None = None
+    kernel: Kernel | None = None
+
+    def __call__(self, part: Part) -> Sums:
+        """`Moments`, and the sum of w_i k(x_i, x_i)."""
+        blocks = blocks_of(part, self.features, self.width)
+        trace = 0.0 if self.kernel is None else float(part.mass @ self.kernel.diag(part.points))
+        return Sums((Moments.of(blocks, self.width, self.origin, self.shift), trace))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutErrors:
+    """Sums of squared leave-one-out errors for each alpha.
+
+    Attributes
+    ----------
+    features : callable
+        The features.
+    problem : FeatureRidge
+        Ridge regression on them.
+    alphas : ndarray of shape (a,)
+        The candidates.
+    """
+
+    features: Features
+    problem: FeatureRidge
+    alphas: Array
+
+    def __call__(self, part: Part) -> Array:
+        """One sum for each alpha."""
+        blocks = blocks_of(part, self.features, len(self.problem.moments.features))
+        return self.problem.loo_sums(blocks, self.alphas)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalProduct:
+    """C'WC c, with C the kernel of rows with points, each pair evaluated once if no weights are.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    coefficients : ndarray of shape (m, t)
+        The columns c.
+    """
+
+    kernel: Kernel
+    points: Points
+    coefficients: Array
+
+    def __call__(self, part: Part) -> Array:
+        """The product, of shape (m, t)."""
+        gram = self.kernel.gram(part.points, self.points)
+        if part.weights is None:
+            return np.asarray(gram.normal_matmat(self.coefficients), dtype=np.float64)
+        inner = part.weights[:, None] * np.asarray(gram @ self.coefficients)
+        return np.asarray(gram.T @ inner, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossProducts:
+    """C'w and C'W (y - origin), side by side.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    origin : ndarray of shape (t,)
+        What targets are measured from.
+    """
+
+    kernel: Kernel
+    points: Points
+    origin: Array
+
+    def __call__(self, part: Part) -> Array:
+        """An array of shape (m, 1 + t)."""
+        mass = part.mass[:, None]
+        right = np.column_stack([mass, mass * (part.targets - self.origin)])
+        gram = self.kernel.gram(part.points, self.points)
+        return np.asarray(gram.T @ right, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The sum of w_i k(x_i, x_i).
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    """
+
+    kernel: Kernel
+
+    def __call__(self, part: Part) -> float:
+        """The sum."""
+        return float(part.mass @ self.kernel.diag(part.points))
+
+
+@dataclass(frozen=True)
+class WeightedDraw:
+    """Rows that are drawn in proportion to their weights.
+
+    Attributes
+    ----------
+    size : int
+        How many.
+    seed : int
+        The seed.
+    """
+
+    size: int
+    seed: int
+
+    def __call__(self, part: Part) -> Draw:
+        """The draw among the rows of a part."""
+        return Draw.of(part.mass, self.size, self.seed, part.start)

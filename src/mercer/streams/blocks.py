@@ -1,0 +1,349 @@
+"""Rows in blocks, from anything that yields them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from typing import Any, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError, DataTypeError
+from mercer.kernels.containers import len_of, unknown_column
+from mercer.streams.spool import Spool
+
+# Bytes of a block of an array that is cut into blocks.
+_SLICE_BYTES = 2**24
+# Blocks of fewer rows than this are joined with those that follow.
+_FEW = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows as they came.
+
+    Attributes
+    ----------
+    data : object
+        The points, in the user's container.
+    targets, weights : object or None
+        What goes with them.
+    start : int
+        The number of the first row.
+    """
+
+    data: Any
+    targets: Any = None
+    weights: Any = None
+    start: int = 0
+
+
+class Source(Protocol):
+    """Blocks that can be gone through any number of times, here or elsewhere."""
+
+    def total(
+        self,
+        function: Callable[[Block], Any],
+        name: str,
+        within: NDArray[np.intp] | None = None,
+    ) -> Any:
+        """The sum of what a function makes of each block, in order; None if there are none.
+
+        With `within`, ascending row numbers, blocks that hold none of these rows may be left out.
+        """
+        ...
+
+    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> Any:
+        """What a function makes of the points of each block, one below the other."""
+        ...
+
+
+def added(values: Iterable[Any]) -> Any:
+    """The sum of values in their order, those that are None left out; None if all are."""
+    there = [value for value in values if value is not None]
+    return reduce(lambda a, b: a + b, there) if there else None
+
+
+class Blocks:
+    """Rows in blocks: what estimators take in place of X where rows do not all fit in memory.
+
+    Parameters
+    ----------
+    source : iterable, iterator or callable
+        What yields blocks. A block is the points X, or a tuple (X, y), or (X, y, sample_weight); X
+        is an array, a sparse matrix, a data frame or a list, y and sample_weight have one value for
+        each row. A callable is called for a fresh iterator at every pass. What can be iterated
+        once, such as a generator, is kept in a temporary file as it is read.
+    target : str or list of str, optional
+        The columns of blocks that are data frames which hold the targets.
+    weight : str, optional
+        The column that holds the weights.
+
+    Notes
+    -----
+    Iterating yields tuples (X, y, sample_weight), with None for what is not there. Several passes
+    are made, and all have to yield the same rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> def blocks():
+    ...     for start in range(0, 1000, 100):
+    ...         x = np.linspace(start, start + 99, 100)[:, None] / 100
+    ...         yield x, np.sin(x).ravel()
+    >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3).fit(mc.Blocks(blocks))
+    >>> model.predict([[np.pi / 2]]).round(3)
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        target: str | list[str] | None = None,
+        weight: str | None = None,
+    ) -> None:
+        if not callable(source) and not isinstance(source, Iterable):
+            raise DataTypeError(
+                f"Blocks: a {type(source).__name__} yields no blocks; pass an iterable, an "
+                "iterator, or a function that returns one."
+            )
+        self.target, self.weight = target, weight
+        self._source = Spool(source) if isinstance(source, Iterator) else source
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        source: Any = self._source
+        items = source if isinstance(source, Iterable) else source()
+        return _joined(self._split(item) for item in items)
+
+    def total(
+        self,
+        function: Callable[[Block], Any],
+        name: str,
+        within: NDArray[np.intp] | None = None,
+    ) -> Any:
+        """The sum of what a function makes of each block, in order.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Block`; returns something that can be added, or None.
+        name : str
+            What is done, for those who watch; nobody does here.
+        within : ndarray of int, optional
+            Row numbers, ascending: blocks that hold none of them are left out.
+
+        Returns
+        -------
+        object
+            The sum; None if there are no blocks.
+        """
+        found, start = None, 0
+        for data, targets, weights in self:
+            stop = start + _rows_of(data)
+            if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
+                value = function(Block(data, targets, weights, start))
+                found = added([found, value])
+            start = stop
+        return found
+
+    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> NDArray[Any]:
+        """What a function makes of the points of each block, one below the other.
+
+        Parameters
+        ----------
+        function : callable
+            Takes points; returns an array with as many rows.
+        name : str
+            What is done, for those who watch; nobody does here.
+
+        Returns
+        -------
+        ndarray
+            The rows of all blocks.
+        """
+        found = [function(data) for data, _, _ in self if _rows_of(data)]
+        if not found:
+            raise DataError(
+                f"{name}: found 0 sample(s): the stream of blocks is empty; an iterator can be "
+                "gone through once, so pass a fresh one, or a function that returns one."
+            )
+        return np.concatenate(found)
+
+    def _split(self, item: Any) -> tuple[Any, Any, Any]:
+        """A block as points, targets and weights."""
+        if type(item) is tuple:
+            if len(item) not in (2, 3):
+                raise DataTypeError(
+                    f"Blocks: a block is a tuple of {len(item)}; yield X, (X, y) or "
+                    "(X, y, sample_weight)."
+                )
+            return item if len(item) == 3 else (*item, None)
+        if self.target is None and self.weight is None:
+            return item, None, None
+        return self._columns_of(item)
+
+    def _columns_of(self, item: Any) -> tuple[Any, Any, Any]:
+        """A data frame without the columns that hold targets and weights, and these."""
+        frame = as_frame(item)
+        if frame is None:
+            raise DataTypeError(
+                f"Blocks: targets or weights were asked for by name, but a block is a "
+                f"{type(item).__name__}, which has no columns with names; yield data frames, or "
+                "tuples (X, y)."
+            )
+        targets = [self.target] if isinstance(self.target, str) else self.target or []
+        named = [*targets, *([self.weight] if self.weight is not None else [])]
+        for name in named:
+            if name not in frame.columns:
+                raise DataError(f"Blocks: {unknown_column(name, frame.columns)}")
+        columns: Any = None
+        if isinstance(self.target, str):
+            columns = frame.get_column(self.target).to_numpy()
+        elif targets:
+            columns = np.column_stack([frame.get_column(name).to_numpy() for name in targets])
+        weights = None if self.weight is None else frame.get_column(self.weight).to_numpy()
+        return frame.drop(*named).to_native(), columns, weights
+
+
+class Slices:
+    """An array in memory or a file, with targets and weights, cut into blocks.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n, d)
+        The points.
+    targets, weights : array-like, optional
+        What goes with them.
+    """
+
+    def __init__(self, data: Any, targets: Any = None, weights: Any = None) -> None:
+        self.data, self.targets, self.weights = data, targets, weights
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        n = len(self.data)
+        size = max(1, self.data.itemsize * int(np.prod(self.data.shape[1:])))
+        step = max(_FEW, _SLICE_BYTES // size)
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            yield (
+                np.asarray(self.data[rows]),
+                None if self.targets is None else self.targets[rows],
+                None if self.weights is None else self.weights[rows],
+            )
+
+
+def as_frame(item: Any) -> Any:
+    """A data frame of any kind as narwhals sees it; None if it is none."""
+    if type(item).__module__.partition(".")[0] == "pyarrow" and hasattr(item, "to_struct_array"):
+        import pyarrow as pa
+
+        if isinstance(item, pa.RecordBatch):
+            item = pa.Table.from_batches([item])
+    frame = nw.from_native(item, pass_through=True, eager_only=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def is_mapped(data: Any) -> bool:
+    """Whether an array is in a file, of which parts are read when they are used."""
+    while isinstance(data, np.ndarray):
+        if isinstance(data, np.memmap):
+            return True
+        data = data.base
+    return False
+
+
+def blocks_in(data: Any) -> tuple[Blocks | None, Any]:
+    """Data as blocks, if that is what they are, and otherwise the data.
+
+    An iterator is looked at: it yields blocks if the first item is a table or a tuple.
+    """
+    if isinstance(data, Blocks):
+        return data, data
+    if isinstance(data, Iterator):
+        first = next(data, None)
+        whole = chain([] if first is None else [first], data)
+        is_block = first is None or type(first) is tuple or is_table(first)
+        return (Blocks(whole), data) if is_block else (None, whole)
+    if _is_source(data):
+        return Blocks(data), data
+    return None, data
+
+
+def is_table(item: Any) -> bool:
+    """Whether something has rows and columns by itself."""
+    array = isinstance(item, np.ndarray) and item.ndim == 2
+    return array or sp.issparse(item) or as_frame(item) is not None
+
+
+def _is_source(data: Any) -> bool:
+    """Whether something that is no container yields blocks: a function, or an iterable."""
+    if isinstance(data, np.ndarray | list | tuple | dict | set | str | bytes) or sp.issparse(data):
+        return False
+    if hasattr(data, "__array__") or hasattr(data, "__len__") or hasattr(data, "shape"):
+        return False
+    if hasattr(data, "__dataframe__") or hasattr(data, "collect"):
+        return False
+    return callable(data) or isinstance(data, Iterable)
+
+
+def _joined(blocks: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
+    """Blocks with the smallest joined: a call for each row would take longer than its work."""
+    waiting: list[tuple[Any, Any, Any]] = []
+    for block in blocks:
+        if waiting and not _joinable(waiting[0], block):
+            yield _one(waiting)
+            waiting = []
+        waiting.append(block)
+        if not _is_small(block) or sum(len(data) for data, _, _ in waiting) >= _FEW:
+            yield _one(waiting)
+            waiting = []
+    if waiting:
+        yield _one(waiting)
+
+
+def _is_small(block: tuple[Any, Any, Any]) -> bool:
+    data = block[0]
+    if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= _FEW:
+        return False
+    # What does not match is refused by whoever reads it, in its place.
+    return all(column is None or np.shape(column)[:1] == (len(data),) for column in block)
+
+
+def _joinable(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
+    """Whether two blocks are arrays of the same shape and type, but for the number of rows."""
+    return all(_kind(a) == _kind(b) for a, b in zip(one, other, strict=True)) and _is_small(other)
+
+
+def _kind(values: Any) -> Any:
+    if values is None:
+        return None
+    if not isinstance(values, np.ndarray) or values.ndim == 0:
+        return object()  # like nothing else
+    return values.shape[1:], values.dtype
+
+
+def _one(blocks: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    if len(blocks) == 1:
+        return blocks[0]
+    data, targets, weights = (
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*blocks, strict=True)
+    )
+    return data, targets, weights
+
+
+def _rows_of(data: Any) -> int:
+    try:
+        return len_of(data)
+    except TypeError:
+        raise DataTypeError(
+            f"Blocks: a block is a {type(data).__name__}, which has no rows; yield arrays, sparse "
+            "matrices, data frames or lists, alone or in tuples (X, y)."
+        ) from None

@@ -1,0 +1,419 @@
+"""Dask arrays and data frames: chunks are read where they are, and what comes back are sums.
+
+A pass over the rows is a graph of tasks: one for each chunk, which loads it and makes a summand of
+it, and a tree that adds these up in a fixed order. What the summand needs, such as landmarks, is a
+part of the graph, so that what a lost machine had is computed again on another. Tasks use one
+thread each.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import delayed
+from numpy.typing import NDArray
+
+from mercer.exceptions import ClusterError, DataError, DataTypeError
+from mercer.kernels.containers import len_of
+from mercer.parallel import one_thread
+from mercer.streams.blocks import Block, added
+
+# How many sums are added in one task.
+_FAN_IN = 4
+# Seconds between looks at a cluster, and how long one without workers is waited for.
+_POLL = 0.5
+_PATIENCE = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlocks:
+    """The chunks of Dask collections.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator, for messages.
+    chunks : tuple of tuple
+        Points, targets and weights of each chunk, as delayed objects or None.
+    lengths : tuple of int
+        The number of rows of each.
+    example : object
+        A few rows of the same kind, made up.
+    """
+
+    owner: str
+    chunks: tuple[tuple[Any, Any, Any], ...]
+    lengths: tuple[float, ...]
+    example: Any
+
+    @classmethod
+    def of(cls, owner: str, X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
+        """The chunks of what the user passed.
+
+        Parameters
+        ----------
+        owner : str
+            The estimator.
+        X : Dask array or data frame
+            The points.
+        y, sample_weight : Dask collection, array, name or None
+            What goes with them; names of columns if X is a data frame.
+
+        Returns
+        -------
+        DaskBlocks
+            Their number of rows is counted where it is not known, which takes a pass.
+        """
+        X, y, sample_weight = _named_columns(owner, X, y, sample_weight)
+        rows = _Collection.of(X, owner, "X")
+        others = [
+            None if values is None else _Collection.of(values, owner, name, like=rows)
+            for values, name in ((y, "y"), (sample_weight, "sample_weight"))
+        ]
+        if any(other is not None for other in others):
+            rows, others = _aligned(owner, rows, others)
+        columns = [rows.pieces, *(_pieces(other, len(rows.pieces)) for other in others)]
+        return cls(owner, tuple(zip(*columns, strict=True)), rows.lengths, _example(X))
+
+    def total(
+        self,
+        function: Callable[[Block], Any],
+        name: str,
+        within: NDArray[np.intp] | None = None,
+    ) -> Any:
+        """The sum of what a function makes of each chunk, in a tree of fixed shape.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a `Block`; returns something that can be added, or None. It can be pickled.
+        name : str
+            What is done: tasks are called ``mercer-<name>`` on the dashboard.
+        within : ndarray of int, optional
+            Row numbers, ascending: chunks that hold none of them are not read.
+
+        Returns
+        -------
+        object
+            The sum; None if there are no rows.
+        """
+        counted = self._counted()
+        label = _Label(name)
+        sent = delayed(function, name=label("argument"), pure=False, traverse=False)
+        start, tasks = 0, list[Any]()
+        for (data, targets, weights), length in zip(counted.chunks, counted.lengths, strict=True):
+            stop = start + int(length)
+            if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
+                made = _on_chunk(
+                    sent, data, targets, weights, start, dask_key_name=label("chunk", len(tasks))
+                )
+                tasks.append(made)
+            start = stop
+        return _computed(self.owner, _tree(tasks, label)) if tasks else None
+
+    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> Any:
+        """What a function makes of the points of each chunk, as a lazy array.
+
+        Parameters
+        ----------
+        function : callable
+            Takes points; returns an array with as many rows.
+        name : str
+            What is done: tasks are called ``mercer-<name>`` on the dashboard.
+
+        Returns
+        -------
+        dask.array.Array
+            With the chunks of the rows.
+        """
+        label = _Label(name)
+        made = np.asarray(function(self.example))
+        sent = delayed(function, name=label("argument"), pure=False, traverse=False)
+        empty = made[:0]
+        parts = [
+            da.from_delayed(
+                _mapped_chunk(sent, data, empty, dask_key_name=label("chunk", i)),
+                shape=(length, *made.shape[1:]),
+                dtype=made.dtype,
+            )
+            for i, ((data, _, _), length) in enumerate(zip(self.chunks, self.lengths, strict=True))
+        ]
+        return da.concatenate(parts)
+
+    def _counted(self) -> DaskBlocks:
+        """The same with the number of rows of every chunk."""
+        if not any(math.isnan(length) for length in self.lengths):
+            return self
+        lengths = _lengths(self.owner, [data for data, _, _ in self.chunks])
+        # Counted once, and kept: the object is as it was, but for what was not known.
+        object.__setattr__(self, "lengths", lengths)
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class _Collection:
+    """One Dask collection by chunks of rows."""
+
+    pieces: list[Any]
+    lengths: tuple[float, ...]
+    array: Any = None
+
+    @classmethod
+    def of(cls, data: Any, owner: str, name: str, like: _Collection | None = None) -> _Collection:
+        if not hasattr(data, "__dask_graph__"):
+            data = _in_chunks(data, owner, name, like)
+        if isinstance(data, da.Array):
+            if data.ndim == 2 and data.numblocks[1] > 1:
+                data = data.rechunk({1: -1})
+            if data.ndim > 2 or data.ndim == 0:
+                raise DataTypeError(
+                    f"{owner}: {name} is a Dask array of {data.ndim} dimensions; pass one of rows "
+                    "and columns."
+                )
+            return cls(list(data.to_delayed().ravel()), tuple(data.chunks[0]), data)
+        if not hasattr(data, "to_delayed") or not hasattr(data, "_meta_nonempty"):
+            raise DataTypeError(
+                f"{owner}: {name} is a {type(data).__name__}; pass a Dask array, data frame or "
+                "series."
+            )
+        pieces = list(data.to_delayed())
+        return cls(pieces, (math.nan,) * len(pieces))
+
+    def counted(self, owner: str) -> _Collection:
+        """The same with the number of rows of every chunk."""
+        if not any(math.isnan(length) for length in self.lengths):
+            return self
+        return _Collection(self.pieces, _lengths(owner, self.pieces), self.array)
+
+    def cut_like(self, lengths: tuple[float, ...]) -> _Collection | None:
+        """The same in chunks of given lengths; None if that cannot be."""
+        if self.array is None or any(math.isnan(length) for length in self.array.chunks[0]):
+            return None
+        if sum(self.lengths) != sum(lengths):
+            return None
+        array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
+        return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)
+
+
+def _aligned(
+    owner: str, rows: _Collection, others: list[_Collection | None]
+) -> tuple[_Collection, list[_Collection | None]]:
+    """Chunks of points, targets and weights that hold the same rows."""
+    rows = rows.counted(owner)
+    found: list[_Collection | None] = []
+    for other, name in zip(others, ("y", "sample_weight"), strict=True):
+        if other is None:
+            found.append(None)
+            continue
+        counted = other.counted(owner)
+        if counted.lengths != rows.lengths:
+            cut = counted.cut_like(rows.lengths)
+            if cut is None:
+                raise DataError(
+                    f"{owner}: X has chunks of {_listed(rows.lengths)} rows, {name} of "
+                    f"{_listed(counted.lengths)}; pass collections with the same rows in each "
+                    "chunk, for example by repartitioning both, or by naming a column of X."
+                )
+            counted = cut
+        found.append(counted)
+    return rows, found
+
+
+def _pieces(collection: _Collection | None, count: int) -> list[Any]:
+    return [None] * count if collection is None else collection.pieces
+
+
+def _named_columns(owner: str, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Targets and weights that are columns of the data frame itself."""
+    targets = [y] if isinstance(y, str) else y if _are_names(y) else []
+    weights = [sample_weight] if isinstance(sample_weight, str) else []
+    named = [*targets, *weights]
+    if not named:
+        return X, y, sample_weight
+    columns = list(getattr(X, "columns", ()))
+    missing = [name for name in named if name not in columns]
+    if missing:
+        raise DataError(
+            f"{owner}: {missing[0]!r} is no column of X, which has {columns[:20]}; pass names of "
+            "columns of a Dask data frame, or collections."
+        )
+    return (
+        X.drop(columns=named),
+        X[y] if targets else y,
+        X[sample_weight] if weights else sample_weight,
+    )
+
+
+def _are_names(y: Any) -> bool:
+    return isinstance(y, list) and bool(y) and all(isinstance(name, str) for name in y)
+
+
+def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> Any:
+    """An array in memory, in the chunks of a collection."""
+    values = np.asarray(data)
+    if like is None or values.ndim == 0:
+        raise DataTypeError(
+            f"{owner}: {name} is a {type(data).__name__}, and X is a Dask collection; pass one of "
+            "these, with the same chunks."
+        )
+    lengths = like.counted(owner).lengths
+    if len(values) != sum(lengths):
+        raise DataError(
+            f"{owner}: {name} has {len(values)} rows, but X has {int(sum(lengths))}; pass one "
+            "value for each row of X."
+        )
+    chunks = (tuple(int(length) for length in lengths), *((n,) for n in values.shape[1:]))
+    return da.from_array(values, chunks=chunks)
+
+
+def _example(X: Any) -> Any:
+    """Made-up rows of the kind of a collection: what a method makes of them has its type."""
+    if isinstance(X, da.Array):
+        nothing = "" if X.dtype.kind in "OUS" else 0
+        return np.full((1, *X.shape[1:]), nothing, dtype=X.dtype)
+    return X._meta_nonempty
+
+
+def _listed(lengths: tuple[float, ...]) -> str:
+    shown = ", ".join(str(int(length)) for length in lengths[:5])
+    return shown + (", ..." if len(lengths) > 5 else "")
+
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+class _Label:
+    """Names of tasks: what is done, for the dashboard, and something that no other pass has."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.token = name, uuid4().hex
+
+    def __call__(self, step: str, *numbers: int) -> str:
+        return "-".join(["mercer", self.name, step, self.token, *map(str, numbers)])
+
+
+def _load_and_apply(function: Any, data: Any, targets: Any, weights: Any, start: int) -> Any:
+    with one_thread():
+        return function(Block(data, targets, weights, start))
+
+
+def _load_and_map(function: Any, data: Any, empty: Any) -> Any:
+    if not len_of(data):
+        return empty
+    with one_thread():
+        return function(data)
+
+
+def _sum(*values: Any) -> Any:
+    return added(values)
+
+
+_on_chunk = delayed(_load_and_apply, pure=False)
+_mapped_chunk = delayed(_load_and_map, pure=False)
+_sum_of = delayed(_sum, pure=False)
+_length_of = delayed(len_of, pure=False)
+
+
+def _tree(tasks: list[Any], label: _Label) -> Any:
+    """Add in the same order always, a few at a time."""
+    level = 0
+    while len(tasks) > 1:
+        groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
+        tasks = [
+            _sum_of(*group, dask_key_name=label("sum", level, i)) for i, group in enumerate(groups)
+        ]
+        level += 1
+    return tasks[0]
+
+
+def _lengths(owner: str, pieces: list[Any]) -> tuple[float, ...]:
+    label = _Label("count")
+    counts = [_length_of(piece, dask_key_name=label("chunk", i)) for i, piece in enumerate(pieces)]
+    return tuple(_computed(owner, delayed(list, pure=False)(counts)))
+
+
+def _computed(owner: str, result: Any) -> Any:
+    """The value of a delayed object, from the cluster if there is one."""
+    client = _client(result)
+    # Landmarks are in the graph on purpose: what is scattered is lost with the machine that has it.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
+        if client is None:
+            return dask.compute(result)[0]
+        return _awaited(owner, client, result)
+
+
+def _client(result: Any) -> Any:
+    """The client of the cluster that would compute; None if this process would."""
+    get = dask.base.get_scheduler(collections=[result])
+    owner = getattr(get, "__self__", None)
+    return owner if owner is not None and hasattr(owner, "scheduler_info") else None
+
+
+def _awaited(owner: str, client: Any, result: Any) -> Any:
+    """Wait for a result as long as there is somebody to compute it."""
+    from distributed import wait
+    from distributed.scheduler import KilledWorker
+
+    future = None
+    patience = float(dask.config.get("mercer.cluster-timeout", _PATIENCE))
+    try:
+        future = client.compute(result)
+        seen = time.monotonic()
+        while not future.done():
+            try:
+                wait(future, timeout=_POLL)
+            except TimeoutError:
+                seen = time.monotonic() if _has_workers(client) else seen
+                if time.monotonic() - seen > patience:
+                    raise _gone(owner, f"no worker answered for {patience:g} seconds") from None
+        if future.cancelled():
+            raise _gone(owner, "the scheduler is gone")
+        return _fetched(owner, future, patience)
+    except KilledWorker as error:
+        raise ClusterError(
+            f"{owner}: workers died again and again while they read the same chunk ({error}); "
+            "give them more memory, or make chunks smaller."
+        ) from error
+    except CancelledError as error:
+        raise _gone(owner, "its tasks were cancelled") from error
+    except (OSError, RuntimeError) as error:  # lost connections, a client that was closed
+        if isinstance(error, ClusterError):
+            raise
+        if client.status == "running" and future is not None and future.status == "error":
+            raise  # what a task raised
+        raise _gone(owner, str(error) or type(error).__name__) from error
+    finally:
+        if future is not None and not future.done() and client.status == "running":
+            future.cancel()
+
+
+def _fetched(owner: str, future: Any, patience: float) -> Any:
+    """A result that is there, unless its worker dies now and no other takes its place."""
+    try:
+        return future.result(timeout=patience)
+    except TimeoutError:
+        if future.status == "error":
+            raise  # what a task raised
+        raise _gone(owner, f"its result did not come in {patience:g} seconds") from None
+
+
+def _has_workers(client: Any) -> bool:
+    if client.status != "running":
+        raise ConnectionError(f"the client is {client.status}")
+    return bool(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _gone(owner: str, why: str) -> ClusterError:
+    return ClusterError(
+        f"{owner}: the cluster cannot compute any more ({why}); start one, as in "
+        "distributed.Client(), and call again: the estimator is as it was before."
+    )

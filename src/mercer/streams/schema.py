@@ -1,0 +1,104 @@
+"""What the blocks of one stream have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.exceptions import DataError
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The kind of container, the columns and their types, of some blocks.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator, for messages.
+    start : int
+        The number of the first row.
+    kind : str
+        What the blocks are.
+    width : int or None
+        The number of columns, if there are columns.
+    types : tuple
+        The type of an array, or names and types of the columns of a data frame.
+    """
+
+    owner: str
+    start: int
+    kind: str
+    width: int | None
+    types: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, data: Any, owner: str, start: int) -> Schema:
+        """The schema of one block, as `ingest` returned it."""
+        if isinstance(data, nw.DataFrame):
+            types = tuple(data.schema.items())
+            return cls(owner, start, "data frames", len(types), types)
+        if sp.issparse(data):
+            return cls(owner, start, "sparse matrices", data.shape[1], (data.dtype,))
+        if isinstance(data, np.ndarray):
+            width = data.shape[1] if data.ndim > 1 else None
+            return cls(owner, start, "arrays", width, (data.dtype,))
+        return cls(owner, start, "lists", None)
+
+    def __add__(self, other: Self) -> Schema:
+        """What both can be converted to; refuse blocks that differ in more than that."""
+        if self.kind != other.kind:
+            raise self._refusal(other, f"{self.kind}", f"{other.kind}", "the same container")
+        if self.width != other.width:
+            raise self._refusal(
+                other, f"{self.width} columns", f"{other.width} columns", "the same columns"
+            )
+        types = self._common_types(other)
+        return Schema(self.owner, self.start, self.kind, self.width, types)
+
+    def conform(self, data: Any) -> Any:
+        """A block in the order and the types of all."""
+        if isinstance(data, nw.DataFrame):
+            names = [name for name, _ in self.types]
+            data = data if data.columns == names else data.select(*names)
+            casts = [nw.col(n).cast(t) for n, t in self.types if data.schema[n] != t]
+            return data.with_columns(*casts) if casts else data
+        if self.types and data.dtype != self.types[0]:
+            return data.astype(self.types[0])
+        return data
+
+    def _common_types(self, other: Schema) -> tuple[Any, ...]:
+        if self.types == other.types or not self.types:
+            return self.types
+        if self.kind != "data frames":
+            own, its = self.types[0], other.types[0]
+            alike = own.kind == its.kind or (own.kind in "fiub" and its.kind in "fiub")
+            if not alike:
+                raise self._refusal(other, f"values of type {own}", f"of type {its}", "one type")
+            return (np.result_type(own, its),)
+        theirs = dict(other.types)
+        missing = [name for name, _ in self.types if name not in theirs]
+        if missing:
+            raise self._refusal(
+                other, f"a column {missing[0]!r}", "none of that name", "the same columns"
+            )
+        return tuple((name, self._common(other, name, t, theirs[name])) for name, t in self.types)
+
+    def _common(self, other: Schema, name: str, own: Any, its: Any) -> Any:
+        if own == its:
+            return own
+        if all(t.is_numeric() or t == nw.Boolean for t in (own, its)):
+            return nw.Float64()
+        raise self._refusal(
+            other, f"{own} in column {name!r}", f"{its} in that column", "one type in each column"
+        )
+
+    def _refusal(self, other: Schema, own: str, its: str, rule: str) -> DataError:
+        return DataError(
+            f"{self.owner}: the block that begins with row {self.start} has {own}, the one that "
+            f"begins with row {other.start} has {its}; yield blocks with {rule}."
+        )

@@ -1,0 +1,61 @@
+"""What can be gone through once is kept in a temporary file, to be gone through again."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mercer.exceptions import DataError
+
+
+class Spool:
+    """An iterator whose items are written to disk as they come, so that it can start again.
+
+    The file has no name and belongs to this object alone: it is gone with it, however that ends.
+    It is in the directory for temporary files, which the environment variable ``TMPDIR`` names.
+
+    Parameters
+    ----------
+    items : iterator
+        What is gone through once; its items can be pickled.
+
+    Examples
+    --------
+    >>> from mercer.streams.spool import Spool
+    >>> spool = Spool(iter([1, 2, 3]))
+    >>> list(spool), list(spool)
+    ([1, 2, 3], [1, 2, 3])
+    """
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = iter(items)
+        self._file: Any = None
+        self._offsets: list[int] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for offset in list(self._offsets):
+            self._file.seek(offset)
+            yield pickle.load(self._file)
+        for item in self._items:
+            self._keep(item)
+            yield item
+
+    def _keep(self, item: Any) -> None:
+        try:
+            if self._file is None:
+                # Open until the object is gone: a context would end with this call.
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+            offset = self._file.seek(0, 2)
+            pickle.dump(item, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+            self._file.flush()
+        except OSError as error:
+            raise DataError(
+                f"a stream of blocks is kept in {tempfile.gettempdir()!r} to be read again, and "
+                f"that failed ({error}); set TMPDIR to a directory with more room, or pass blocks "
+                "that can be iterated more than once."
+            ) from error
+        self._offsets.append(offset)

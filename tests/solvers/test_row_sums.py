@@ -1,0 +1,232 @@
+"""Sums over rows for machines over landmarks: parts, samples, derivatives and Newton's method."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+import mercer as mc
+from mercer.kernels.points import Points
+from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
+from mercer.solvers.landmark_newton import Problem, descend, minimise
+from mercer.solvers.landmark_steps import ByIterations, Exactly
+from mercer.solvers.quadratic import Quadratic
+from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
+from mercer.solvers.row_sums import (
+    BentAlong,
+    Compare,
+    Explained,
+    Mass,
+    Place,
+    Probe,
+    Span,
+    Squares,
+)
+from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.whitening import whiten
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+N, M = 700, 12
+X = RNG.normal(size=(N, 2))
+KERNEL = mc.RBF(1.0)
+W = RNG.uniform(0.5, 2.0, size=N)
+LOSSES: list[RowLoss] = [
+    SingleLoss(mc.losses.Logistic()),
+    SingleLoss(mc.losses.Poisson(), 1),
+    JointLoss(3),
+]
+SIGNS = np.where(np.sin(3 * X[:, 0]) > X[:, 1], 1.0, -1.0)
+CODES = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float)
+
+
+def targets(loss: RowLoss) -> Array:
+    if isinstance(loss, JointLoss):
+        return CODES[:, None]
+    return np.column_stack([SIGNS, RNG.poisson(2.0, size=N).astype(float)])
+
+
+def name(value: Any) -> str:
+    return repr(value)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows in parts of unequal sizes, each of which gets a summand of its own, sent by pickle."""
+
+    whole: Part
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def total(self, summand: Callable[[Part], Any]) -> Any:
+        total: Any = None
+        for rows in (slice(0, 1), slice(1, 400), slice(400, N)):
+            part = Part(
+                mc.Points(self.whole.points.data[rows]),
+                self.whole.targets[rows],
+                self.whole.mass[rows],
+            )
+            found = pickle.loads(pickle.dumps(summand))(part)
+            total = found if total is None else total + found
+        return total
+
+    def take(self, indices: NDArray[np.intp]) -> Points:
+        return self.whole.points[indices]
+
+
+def span(*, whitened: bool = True) -> Span:
+    points = mc.Points(X[:M])
+    found = whiten(KERNEL(points))
+    return Span(KERNEL, points[found.kept], found.upper, whitened)
+
+
+def part(loss: RowLoss) -> Part:
+    return Part(mc.Points(X), targets(loss), W)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_derivatives_of_rows(loss: RowLoss) -> None:
+    y, step = targets(loss), 1e-5
+    f, u = RNG.normal(size=(2, N, loss.n_outputs))
+    rise = (loss.value(y, f + step * u) - loss.value(y, f - step * u)) / (2 * step)
+    assert_allclose(np.sum(loss.derivative(y, f) * u, axis=1), rise, atol=1e-8)
+    bend = (loss.derivative(y, f + step * u) - loss.derivative(y, f - step * u)) / (2 * step)
+    assert_allclose(loss.bent(y, f, u), bend, atol=1e-7)
+    directions = loss.directions
+    assert_allclose((loss.curvature(y, f) * (u @ directions.T)) @ directions, bend, atol=1e-7)
+    loose = loss.loosened()
+    assert_allclose(loose.directions, np.eye(loss.n_outputs))
+    for j, unit in enumerate(np.eye(loss.n_outputs)):
+        column = np.broadcast_to(unit, f.shape)
+        assert_allclose(loose.curvature(y, f)[:, j], loss.bent(y, f, column)[:, j], atol=1e-12)
+
+
+def test_coordinates_are_those_of_the_norm() -> None:
+    plain, turned = span(whitened=False), span()
+    v = RNG.normal(size=(M, 2))
+    c = plain.coefficients(v)
+    square = KERNEL(plain.points)
+    assert_allclose(np.sum(c * (square @ c)), np.sum(v**2))
+    (rows, _, _), *_ = plain.rows(part(LOSSES[0]))
+    (features, _, _), *_ = turned.rows(part(LOSSES[0]))
+    assert_allclose(rows @ c, features @ v, atol=1e-9)
+    assert_allclose(plain.inward(rows.T @ W), turned.inward(features.T @ W), atol=1e-8)
+
+
+@pytest.mark.parametrize("whitened", [True, False])
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_gradients_and_second_derivatives(loss: RowLoss, whitened: bool) -> None:
+    rows, k, here = part(loss), loss.n_outputs, span(whitened=whitened)
+    v, dv = 0.3 * RNG.normal(size=(2, M, k))
+    b, db = RNG.normal(size=(2, k))
+
+    def value(length: float) -> float:
+        place = Place(here.outward(v + length * dv), b + length * db)
+        return float(Compare(here, loss, (place,))(rows)[0])
+
+    place, turn = Place(here.outward(v), b), Place(here.outward(dv), db)
+    found = Probe(here, loss, place, turn, (0.0, 0.5), curved=whitened)(rows)
+    assert_allclose(found.losses, [value(0.0), value(0.5)])
+    step = 1e-5
+    slope = (value(step) - value(-step)) / (2 * step)
+    assert found.slopes[0] == pytest.approx(slope, rel=1e-6)
+    assert np.sum(here.inward(found.pull) * dv) + found.push @ db == pytest.approx(slope, rel=1e-6)
+    bent = BentAlong(here, loss, place, turn)(rows)
+    squares = Squares(here, loss, place)(rows)
+    if whitened:
+        assert_allclose(found.squares, squares, rtol=1e-9, atol=1e-9)
+    both = np.vstack([dv, db])
+    image = sum(
+        np.outer(square @ (both @ direction), direction)
+        for square, direction in zip(squares, loss.directions, strict=True)
+    )
+    assert_allclose(here.inward(bent.pull), image[:-1], atol=1e-6)
+    assert_allclose(bent.push, image[-1], atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_systems_are_solved(loss: RowLoss) -> None:
+    here, k = span(), loss.n_outputs
+    squares = Squares(here, loss, Place(np.zeros((M, k)), np.zeros(k)))(part(loss))
+    for fit_intercept in (True, False):
+        system = Quadratic(squares, loss.directions, 0.3, fit_intercept)
+        right = RNG.normal(size=(M + 1, k))
+        right -= right.mean(axis=1, keepdims=True) if k > 1 else 0.0
+        v, b = system.solve(right[:-1], right[-1])
+        both = np.vstack([v, b])
+        image = sum(
+            np.outer(square @ (both @ direction), direction)
+            for square, direction in zip(squares, loss.directions, strict=True)
+        )
+        image[:-1] += 0.3 * v
+        kept = slice(None) if fit_intercept else slice(-1)
+        assert_allclose(image[kept], right[kept], atol=1e-8)
+
+
+def test_samples_of_rows() -> None:
+    loss, here = LOSSES[0], span()
+    rows = part(loss)
+    few = Part(mc.Points(X[::7]), rows.targets[::7], W[::7])
+    place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
+    for stride in (
+        lambda s: Squares(here, loss, place, s),
+        lambda s: Mass(KERNEL, s),
+        lambda s: Explained(here, s),
+    ):
+        assert_allclose(stride(7)(rows), stride(1)(few), rtol=1e-12)
+    assert_allclose(Mass(KERNEL)(rows), [W.sum(), W.sum()])
+    assert 0 < Explained(here)(rows) < W.sum()
+
+
+@pytest.mark.parametrize("direct", [Exactly(), ByIterations(1e-9, 100)], ids=name)
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_parts_add_up_to_the_same_minimum(loss: RowLoss, direct: Any) -> None:
+    whole = part(loss)
+    here = span(whitened=direct.curved)
+    start = np.zeros((M, loss.n_outputs)), np.zeros(loss.n_outputs)
+    ends = []
+    for rows in (InMemory(whole), Parts(whole)):
+        problem = Problem(rows, here, loss, 0.1, fit_intercept=True)
+        *_, state = descend(problem, direct, start, tol=1e-9, max_iter=100)
+        assert state.converged
+        ends.append(state)
+    assert_allclose(ends[0].coordinates, ends[1].coordinates, atol=1e-8)
+    assert ends[0].loss == pytest.approx(ends[1].loss, rel=1e-12)
+
+
+def test_a_start_at_the_minimum_stays() -> None:
+    loss = LOSSES[0]
+    problem = Problem(InMemory(part(loss)), span(), loss, 0.1, fit_intercept=True)
+    start = np.zeros((M, 1)), np.zeros(1)
+    *_, state = minimise(problem, Exactly(), start, tol=1e-10, max_iter=50)
+    again = list(
+        minimise(problem, Exactly(), (state.coordinates, state.intercept), tol=1e-8, max_iter=50)
+    )
+    assert len(again) == 1
+    harder = replace(problem, alpha=1e-3)
+    warm = list(
+        minimise(harder, Exactly(), (state.coordinates, state.intercept), tol=1e-8, max_iter=50)
+    )
+    assert warm[-1].converged
+
+
+def test_a_machine_on_rows_that_are_elsewhere() -> None:
+    """What a model does in memory, from rows that only give totals and single points."""
+    loss, whole = LOSSES[0], part(LOSSES[0])
+    task = MachineTask("Test", KERNEL, Parts(whole), (loss,), np.zeros(1), True)
+    machine = LandmarkMachine(task, task.rows.take(np.arange(M)).detached(), Exactly())
+    *_, state = machine.states(0.1, machine.start(), 1e-9, 100)
+    model = mc.KernelLogisticRegression(
+        KERNEL, 0.1, solver=mc.solvers.Nystrom(landmarks=np.arange(M)), tol=1e-9
+    ).fit(X, SIGNS, W)
+    assert_allclose(machine.coefficients(state)[:, 0], model.dual_coef_, rtol=1e-5, atol=1e-7)
+    assert machine.trace_error == pytest.approx(model.trace_error_, abs=1e-12)

@@ -1,0 +1,466 @@
+"""Fits to streams of blocks give what fits to arrays give."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from sklearn.preprocessing import PolynomialFeatures
+
+import mercer as mc
+from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError
+from mercer.solvers import selection
+
+Array = NDArray[np.floating[Any]]
+S = mc.solvers
+
+RNG = np.random.default_rng(0)
+N = 2500
+X = RNG.normal(size=(N, 3)) + 5
+Y = np.sin(X).sum(axis=1) + 0.1 * RNG.normal(size=N) + 20
+BOTH = np.column_stack([Y, 10 * X[:, 1]])
+W = RNG.uniform(0.1, 3.0, size=N)
+W[:7] = 0
+Z = RNG.normal(size=(11, 3)) + 5
+CUTS = [0, 1, 40, 1100, 1100, 2200, N]
+
+
+def stream(y: Array = Y, weights: Array | None = None, rows: Any = X) -> Iterator[Any]:
+    """Blocks of a row, of few, of many and of none, once."""
+    for first, last in pairwise(CUTS):
+        part = slice(first, last)
+        block = (rows[part], y[part])
+        yield block if weights is None else (*block, weights[part])
+
+
+def close(found: Array, wanted: Array) -> None:
+    assert_allclose(found, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
+
+
+SOLVERS = [
+    S.Nystrom(60, random_state=0),
+    S.Nystrom(60, landmarks="rpcholesky", random_state=0),
+    S.Nystrom(60, landmarks="kmeans++", random_state=0),
+    S.Nystrom(60, landmarks="leverage", random_state=0),
+    S.Nystrom(landmarks=X[:50]),
+    S.Nystrom(landmarks=np.arange(0, N, 40)),
+    S.Falkon(30, landmarks="kmeans++", tol=1e-12, random_state=0),
+    S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
+    S.RandomFeatures(mc.Nystrom(n_landmarks=30, random_state=0)),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{type(s).__name__}")
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_blocks_give_what_arrays_give(solver: Any, weights: Array | None) -> None:
+    kernel = mc.Matern("scale", nu=1.5)
+    model = mc.KernelRidge(kernel, 0.1, solver=solver)
+    wanted = model.fit(X, BOTH, weights)
+    expected, length = wanted.predict(Z), wanted.kernel_.length_scale
+    found = model.fit(stream(BOTH, weights))
+    close(found.predict(Z), expected)
+    assert found.kernel_.length_scale == pytest.approx(length, rel=1e-12)
+    assert found.n_features_in_ == 3
+    assert found.solver_ == solver
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_searches_over_blocks(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
+    model = mc.KernelRidge(
+        mc.Matern(),
+        alpha,
+        fit_intercept,
+        length_scales=[1.0, "scale", "median"],
+        solver=S.Nystrom(50, landmarks="kmeans++", random_state=1),
+    )
+    wanted = model.fit(X, Y, weights)
+    errors, expected = wanted.search_errors_, wanted.predict(Z)
+    lengths = [kernel.length_scale for kernel in wanted.search_kernels_]
+    found = model.fit(stream(Y, weights))
+    assert_allclose(found.search_errors_, errors, rtol=1e-6)
+    assert_allclose([k.length_scale for k in found.search_kernels_], lengths, rtol=1e-12)
+    close(found.predict(Z), expected)
+
+
+def test_features_of_the_kernel_itself_and_the_points_that_carry_them() -> None:
+    model = mc.KernelRidge(mc.Polynomial(2), 0.5, solver=S.Primal())
+    wanted = model.fit(X, BOTH, W).predict(Z)
+    found = model.fit(stream(BOTH, W))
+    close(found.predict(Z), wanted)
+    # Coefficients over few rows are the same function.
+    by_points = found.kernel_(Z, found.points_) @ found.dual_coef_ + found.intercept_
+    assert_allclose(by_points, wanted, rtol=1e-6)
+    assert len(found.points_) == 20
+    values = found.primal_coef().values
+    close(values, model.fit(X, BOTH, W).primal_coef().values)
+
+
+class Again:
+    """Can be iterated as often as one likes, and counts how often."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return stream()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        stream,
+        lambda: stream,
+        lambda: list(stream()),
+        lambda: mc.Blocks(list(stream())),
+        lambda: mc.Blocks(stream()),
+        lambda: mc.Blocks(stream),
+        Again,
+    ],
+    ids=["generator", "function", "list", "Blocks", "of-generator", "of-function", "class"],
+)
+def test_what_yields_blocks(make: Callable[[], Any]) -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y).predict(Z)
+    close(model.fit(make()).predict(Z), wanted)
+
+
+def test_a_fit_makes_few_passes() -> None:
+    source = Again()
+    mc.KernelRidge(alpha=0.1, solver=S.Nystrom(40, random_state=0)).fit(source)
+    # A survey, the landmarks, the moments, and at most three that win back digits.
+    assert source.passes <= 6
+
+
+def frames(module: Any) -> Iterator[Any]:
+    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
+    for i, (first, last) in enumerate(pairwise(CUTS)):
+        names = list(table) if i % 2 else list(table)[::-1]
+        part = {name: table[name][first:last] for name in names}
+        yield pa.table(part) if module is pa else module.DataFrame(part)
+
+
+@pytest.mark.parametrize("module", [pd, pl, pa], ids=["pandas", "polars", "pyarrow"])
+def test_data_frames_with_targets_by_name(module: Any) -> None:
+    kernel = mc.RBF(1.0).on("a", "b") + mc.RBF(2.0).on("c")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(40, random_state=0))
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    fresh = pd.DataFrame(Z, columns=["a", "b", "c"])
+    wanted = model.fit(table[["c", "b", "a"]], Y, W).predict(fresh[["c", "b", "a"]])
+    found = model.fit(frames(module), "price", "w")
+    assert list(found.feature_names_in_) == ["c", "b", "a"]
+    close(found.predict(fresh[["c", "b", "a"]]), wanted)
+    close(
+        model.fit(mc.Blocks(frames(module), target="price", weight="w")).intercept_,
+        found.intercept_,
+    )
+    both = model.fit(frames(module), ["price", "w"])
+    assert both.predict(fresh[["c", "b", "a"]]).shape == (11, 2)
+
+
+def test_blocks_of_records_of_sparse_rows_and_of_strings() -> None:
+    batches = (table.to_batches()[0] for table in frames(pa) if len(table))
+    model = mc.KernelRidge(mc.Linear(), solver=S.Primal())
+    by_name = model.fit(batches, "price", "w")
+    assert_allclose(
+        np.sort(by_name.primal_coef().values), np.sort(model.fit(X, Y, W).primal_coef().values)
+    )
+
+    sparse = sp.random(300, 20, density=0.2, format="csr", random_state=0)
+    target = np.asarray(sparse.sum(axis=1)).ravel()
+    parts = [(sparse[i : i + 100], target[i : i + 100]) for i in range(0, 300, 100)]
+    model = mc.KernelRidge(mc.Linear(), solver=S.Nystrom(20, random_state=0))
+    close(
+        model.fit(mc.Blocks(parts)).predict(sparse[:9]),
+        model.fit(sparse, target).predict(sparse[:9]),
+    )
+
+    words = ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 3
+    blocks = [(words[:7], Y[:7]), (words[7:], Y[7:18])]
+    model = mc.KernelRidge(
+        mc.Spectrum(2), solver=S.Nystrom(landmarks=["abab", "abc", "ccab", "bb"])
+    )
+    close(model.fit(mc.Blocks(blocks)).predict(words), model.fit(words, Y[:18]).predict(words))
+
+
+def test_blocks_of_different_numbers_are_those_of_the_widest_type() -> None:
+    pieces = [X[:1000].astype(np.float32), np.round(X[1000:2000]).astype(int), X[2000:]]
+    whole = np.concatenate([piece.astype(float) for piece in pieces])
+    blocks = [(piece, y) for piece, y in zip(pieces, np.split(Y, [1000, 2000]), strict=True)]
+    model = mc.KernelRidge(mc.RBF(2.0), solver=S.Nystrom(40, landmarks="kmeans++", random_state=0))
+    close(model.fit(blocks).predict(Z), model.fit(whole, Y).predict(Z))
+    table = [pd.DataFrame({"a": p[:, 0]}).assign(y=y) for p, y in blocks]
+    assert model.fit(table, "y").points_.data["a"].dtype == np.float64
+
+
+def test_single_precision_stays_single() -> None:
+    model = mc.KernelRidge(mc.Matern(2.0), solver=S.Nystrom(40, random_state=0))
+    single = X.astype(np.float32)
+    found = model.fit(stream(rows=single)).predict(single[:5])
+    assert found.dtype == np.float32
+    assert_allclose(found, model.fit(single, Y).predict(single[:5]), rtol=1e-3)
+
+
+def test_auto_takes_features_or_landmarks() -> None:
+    assert repr(mc.KernelRidge(mc.Polynomial(2)).fit(stream()).solver_) == "Primal()"
+    assert mc.KernelRidge().fit([(X[:50], Y[:50])]).solver_ == S.Nystrom(50)
+    words = [(["abab", "abc", "ccab"], [1.0, 2.0, 3.0])] * 2
+    assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.Nystrom)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        S.Nystrom(40, landmarks="kmeans++", random_state=0),
+        S.RandomFeatures(mc.RandomFourier(mc.Matern(), n_components=41, random_state=0)),
+    ],
+    ids=lambda s: type(s).__name__,
+)
+def test_paths_over_blocks(solver: Any) -> None:
+    model, alphas = mc.KernelRidge(mc.Matern(), solver=solver), [0.1, 10.0]
+    wanted = model.path(X, BOTH, alphas, W)
+    found = model.path(stream(BOTH, W), None, alphas)
+    close(found.predict(Z), wanted.predict(Z))
+    assert_allclose(found.loo_errors, wanted.loo_errors, rtol=1e-8)
+    assert_allclose(found.gcv_errors, wanted.gcv_errors, rtol=1e-8)
+
+
+class Watch:
+    """Predicts with the model of every step, and stops after the third."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Array] = []
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None, **kwargs: Any
+    ) -> bool:
+        self.predictions.append(fitted_estimator.predict(Z))
+        return len(self.predictions) == 3
+
+
+def test_callbacks_see_every_iteration_over_blocks() -> None:
+    watch = Watch()
+    model = mc.KernelRidge(mc.Matern(), solver=S.Falkon(30, random_state=0))
+    model.set_callbacks(watch)
+    model.fit(stream())
+    assert model.n_iter_ == 3
+    assert np.array_equal(watch.predictions[2], model.predict(Z))
+
+
+def test_a_generator_is_not_kept_in_memory() -> None:
+    size = 20_000
+
+    def many() -> Iterator[Any]:
+        rng = np.random.default_rng(0)
+        for _ in range(25):  # 80 MB
+            rows = rng.standard_normal((size, 20))
+            yield rows, rows[:, 0]
+
+    model = mc.KernelRidge(mc.RBF("scale"), 1.0, solver=S.Nystrom(10, random_state=0))
+    tracemalloc.start()
+    try:
+        model.fit(many())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
+def test_predictions_and_features_in_blocks() -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(40, random_state=0)).fit(stream())
+    wanted = model.predict(X)
+    close(model.predict(stream()), wanted)
+    close(model.predict(X[i : i + 500] for i in range(0, N, 500)), wanted)
+    close(model.predict(mc.Blocks([X[:5], X[5:]])), wanted)
+    with pytest.raises(DataError, match="empty"):
+        model.predict(iter([]))
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        mc.RandomFourier(n_components=21, random_state=0),
+        mc.RandomFourier(mc.RBF("median"), n_components=21, random_state=0),
+        mc.RandomFourier(n_components=20, method="structured", random_state=0),
+        mc.Fastfood(n_components=20, random_state=0),
+        mc.TensorSketch(mc.Polynomial(2), n_components=30, random_state=0),
+        mc.PositiveFeatures(n_components=30, random_state=0),
+        mc.ArcCosineFeatures(n_components=30, random_state=0),
+        mc.Nystrom(n_landmarks=30, random_state=0),
+        mc.Nystrom(n_landmarks=30, landmarks="uniform", random_state=0),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_transformers_in_blocks(transformer: Any) -> None:
+    rows = X / 5
+    wanted = transformer.fit(rows).transform(rows)
+    fitted = transformer.fit(stream(rows=rows))
+    found = fitted.transform(stream(rows=rows))
+    assert_allclose(found @ found[0], wanted @ wanted[0], rtol=1e-8, atol=1e-10)
+    assert fitted.n_features_in_ == 3
+    bare = transformer.fit(rows[i : i + 700] for i in range(0, N, 700)).transform(rows[:5])
+    assert_allclose(bare, found[:5], rtol=1e-7, atol=1e-9)
+
+
+def test_many_candidates_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "_CANDIDATE_BYTES", 8 * 60 * 400)
+    solver = S.Nystrom(60, landmarks="rpcholesky", random_state=0)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
+    again = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
+    assert len(model.points_) == 60
+    assert np.array_equal(model.points_.data, again.points_.data)
+    assert model.trace_error_ < 0.2
+
+
+# What is refused ----------------------------------------------------------------------------------
+
+
+def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
+    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
+    return found
+
+
+def broken(block: int, change: Callable[[Any, Any], Any]) -> Iterator[Any]:
+    for i, first in enumerate(range(0, N, 100)):
+        pair = (X[first : first + 100].copy(), Y[first : first + 100].copy())
+        yield change(*pair) if i == block else pair
+
+
+def with_nan(rows: Array, y: Array) -> Any:
+    rows[5, 2] = np.nan
+    return rows, y
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (with_nan, r"row 1100: .*NaN \(first in row 1705, column 2\)"),
+        (
+            lambda rows, y: (rows, np.where(y > 20, np.nan, y)),
+            r"y contains NaN or infinity \(first in row 17\d\d\)",
+        ),
+        (lambda rows, y: (rows[:, :2], y), "has 3 columns, .* row 1700 has 2 columns"),
+        (lambda rows, y: (rows, y[:-1]), r"row 1700: .*shape \(99,\) where X has 100 rows"),
+        (lambda rows, y: (sp.csr_array(rows), y), "arrays, .* sparse matrices"),
+        (lambda rows, y: (rows.astype(str), y), "row 1700"),
+        (lambda rows, y: (rows, y, np.ones(100)), "some blocks have weights"),
+        (lambda rows, y: (rows, np.column_stack([y, y])), "the same number of targets"),
+        (lambda rows, y: (rows, y, y, y), "tuple of 4"),
+        (lambda rows, y: (3.0, y), "float, which has no rows"),
+        (lambda rows, y: (rows, ["a"] * 100), "y has values of type"),
+        (lambda rows, y: rows, "requires y to be passed"),
+    ],
+    ids=lambda value: "" if callable(value) else str(value)[:20],
+)
+def test_a_bad_block_is_refused_by_place(change: Any, message: str) -> None:
+    with pytest.raises(DataError, match=re.compile(message, re.DOTALL)) as caught:
+        fit(broken(17, change))
+    assert "Traceback" not in str(caught.value)
+
+
+def test_weights_are_checked() -> None:
+    with pytest.raises(DataError, match="weight >= 0"):
+        fit([(X, Y, -W)])
+    with pytest.raises(DataError, match="weights are 0"):
+        fit([(X, Y, 0 * W)])
+
+
+@pytest.mark.parametrize(
+    "blocks", [iter([]), lambda: iter([]), mc.Blocks([]), mc.Blocks([(X[:0], Y[:0])])]
+)
+def test_an_empty_stream_is_refused(blocks: Any) -> None:
+    with pytest.raises(DataError, match="empty"):
+        fit(blocks)
+
+
+def test_an_iterator_is_empty_when_it_has_been_used() -> None:
+    used = stream()
+    fit(used, solver=S.Nystrom(5, random_state=0))
+    with pytest.raises(DataError, match="fresh one"):
+        fit(used)
+
+
+def test_a_source_that_changes_is_refused() -> None:
+    class Shrinking(Again):
+        def __iter__(self) -> Iterator[Any]:
+            self.passes += 1
+            blocks = list(stream())
+            return iter(blocks if self.passes < 3 else blocks[:-1])
+
+    with pytest.raises(DataError, match="found 2200 rows where the first found 2500"):
+        fit(Shrinking(), solver=S.Nystrom(20, random_state=0))
+
+    class Narrowing(Again):
+        def __iter__(self) -> Iterator[Any]:
+            self.passes += 1
+            return stream(rows=X if self.passes < 2 else X[:, :2])
+
+    with pytest.raises(DataError, match="columns"):
+        fit(Narrowing(), solver=S.Nystrom(20, random_state=0))
+
+
+def test_columns_of_frames_must_match() -> None:
+    whole = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    with pytest.raises(DataError, match=r"a column 'b', .* none of that name"):
+        fit([whole, whole.rename(columns={"b": "c"})], "y")
+    with pytest.raises(DataError, match="one type in each column"):
+        mc.KernelRidge(mc.RBF(1.0).on("a")).fit([whole, whole.assign(b="x")], "y")
+    with pytest.raises(DataError, match="did you mean 'y'"):
+        fit([whole], "Y")
+    with pytest.raises(DataTypeError, match="no columns with names"):
+        fit(mc.Blocks([X], target="y"))
+
+
+@pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral(), S.ConjugateGradient()], ids=str)
+def test_solvers_that_need_all_rows_say_so(solver: Any) -> None:
+    with pytest.raises(DataError, match=r"needs all 2500 rows in memory.*solvers\.Nystrom"):
+        fit(stream(), solver=solver)
+
+
+def test_more_that_blocks_cannot_do() -> None:
+    with pytest.raises(DataTypeError, match="hold their own"):
+        fit(mc.Blocks(stream), Y)
+    with pytest.raises(DataTypeError, match="yields no blocks"):
+        mc.Blocks(3)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="Nystrom"):
+        mc.KernelRidge(mc.Spectrum(2), solver=S.Primal()).fit([(["ab", "b"], [1.0, 2.0])])
+    with pytest.raises(ParameterError, match="valid kernel"):
+        mc.KernelRidge(mc.Sigmoid()).fit(stream())
+    with pytest.raises(ParameterError, match="one of mercer's own"):
+        fit(stream(), solver=S.RandomFeatures(PolynomialFeatures(2)))
+    with pytest.raises(DataError, match="whole matrix"):
+        mc.KernelRidge(mc.Precomputed()).fit([(np.eye(3)[:2], [1.0, 2.0])])
+    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    with pytest.raises(DataError, match="kept 20 of the 2500 rows"):
+        _ = model.loo_residuals_
+    with pytest.warns(MercerWarning, match="more than the 30 rows"):
+        fit([(X[:30], Y[:30])], solver=S.Nystrom(31))
+    with pytest.raises(DataError, match="needs all"):
+        mc.KernelRidge(solver=S.Spectral()).path(stream(), None, [1.0])
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
+    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    before = model.predict(Z)
+    with pytest.raises(DataError):
+        model.fit(broken(17, with_nan))
+    assert np.array_equal(model.predict(Z), before)

@@ -1,0 +1,196 @@
+"""A real cluster of processes on this machine: workers that die, chunks that stay where they are.
+
+Every test waits a bounded time. Processes are few, and shared by the tests that do not break them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+import mercer as mc
+from mercer.exceptions import ClusterError, DataError
+
+distributed = pytest.importorskip("distributed")
+
+# Sockets and processes of a cluster that was killed on purpose are left to the collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+Array = NDArray[np.floating[Any]]
+S = mc.solvers
+ROWS, CHUNK = 600, 100
+MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(30, random_state=0))
+
+
+def rows_of(chunk: int) -> Array:
+    return np.random.default_rng(chunk).normal(size=(CHUNK, 3))
+
+
+def target_of(rows: Array) -> Array:
+    return np.asarray(np.sin(rows).sum(axis=1) + 3)
+
+
+X = np.concatenate([rows_of(i) for i in range(ROWS // CHUNK)])
+Y = target_of(X)
+
+
+def load(chunk: int, client: int, folder: str = "", wait: float = 0.0) -> Array:
+    """Load a chunk: in a worker, never in the process of the client."""
+    if os.getpid() == client:
+        raise AssertionError("a chunk was loaded in the process of the client")
+    if wait:
+        Path(folder, f"{os.getpid()}-{time.monotonic_ns()}").touch()
+        time.sleep(wait)
+    return rows_of(chunk)
+
+
+def collection(folder: str = "", wait: float = 0.0) -> tuple[Any, Any]:
+    loaded = [
+        da.from_delayed(
+            dask.delayed(load)(i, os.getpid(), folder, wait), shape=(CHUNK, 3), dtype=float
+        )
+        for i in range(ROWS // CHUNK)
+    ]
+    rows = da.concatenate(loaded)
+    return rows, rows.map_blocks(target_of, drop_axis=1, dtype=float)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with (
+        dask.config.set({"distributed.worker.daemon": True}),
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def client(cluster: Any) -> Iterator[Any]:
+    with distributed.Client(cluster) as connected:
+        connected.wait_for_workers(2, timeout=60)
+        yield connected
+
+
+def test_results_are_the_local_ones_and_chunks_stay_with_the_workers(client: Any) -> None:
+    wanted = MODEL.fit(X, Y).predict(X)
+    rows, y = collection()
+    found = MODEL.fit(rows, y)
+    assert_allclose(found.predict(X), wanted, rtol=1e-8)
+    assert_allclose(found.predict(rows).mean().compute(), wanted.mean(), rtol=1e-8)
+    fourier = mc.RandomFourier(n_components=20, random_state=0).fit(rows)
+    lazy = fourier.transform(rows)
+    assert_allclose(lazy.sum().compute(), fourier.transform(X).sum(), rtol=1e-8)
+    with pytest.raises(AssertionError, match="process of the client"):
+        dask.compute(rows, scheduler="synchronous")  # the chunks do tell
+
+
+def test_tasks_have_names_on_the_dashboard(client: Any) -> None:
+    MODEL.fit(*collection())
+    names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    assert {"mercer-survey-chunk", "mercer-feature-moments-chunk"} <= names
+
+
+def test_what_a_task_raises_is_what_the_user_sees(client: Any) -> None:
+    rows, y = collection()
+    spoilt = da.where(rows > 3.0, np.nan, rows)
+    with pytest.raises(DataError, match="contains NaN"):
+        MODEL.fit(spoilt, y)
+
+
+def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Path) -> None:
+    wanted = MODEL.fit(X, Y).predict(X)
+    killed: list[int] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not killed:
+            # After the first pass: a worker that is in the middle of a chunk.
+            marks = sorted(tmp_path.iterdir(), key=lambda mark: mark.stat().st_mtime_ns)
+            if len(marks) > ROWS // CHUNK + 1:
+                killed.append(int(marks[-1].name.partition("-")[0]))
+                os.kill(killed[0], 9)
+            time.sleep(0.01)
+
+    watcher = threading.Thread(target=kill)
+    watcher.start()
+    rows, y = collection(str(tmp_path), wait=0.15)
+    found = MODEL.fit(rows, y).predict(X)
+    watcher.join(timeout=60)
+    assert killed
+    assert_allclose(found, wanted, rtol=1e-8)
+
+
+def test_a_cluster_that_is_gone_is_an_error_and_not_a_wait() -> None:
+    with (
+        dask.config.set({"mercer.cluster-timeout": 1.0}),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        rows, y = da.from_array(X, chunks=CHUNK), da.from_array(Y, chunks=CHUNK)
+        before = MODEL.fit(rows, y).predict(X)
+        cluster.scale(0)
+        with pytest.raises(ClusterError, match=r"no worker answered.*distributed\.Client"):
+            MODEL.fit(rows, y)
+        assert np.array_equal(MODEL.predict(X), before)
+
+
+STARTED = threading.Event()
+
+
+def slow(block: Array) -> Array:
+    """Take a while, and tell those who wait for it."""
+    STARTED.set()
+    time.sleep(0.5)
+    return block
+
+
+def test_a_scheduler_that_dies_is_an_error_and_not_a_wait() -> None:
+    with (
+        dask.config.set({"mercer.cluster-timeout": 1.0, "distributed.comm.timeouts.connect": "1s"}),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster, timeout=1),
+    ):
+
+        def close() -> None:
+            STARTED.wait(30)
+            cluster.close()
+
+        rows = da.from_array(X, chunks=CHUNK).map_blocks(slow, meta=np.empty((0, 0)))
+        closer = threading.Thread(target=close)
+        closer.start()
+        with pytest.raises(ClusterError, match="start one"):
+            MODEL.fit(rows, da.from_array(Y, chunks=CHUNK))
+        closer.join(timeout=30)

@@ -1,0 +1,223 @@
+"""Dask collections give what arrays give, without a cluster."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+import mercer as mc
+from mercer.exceptions import DataError, DataTypeError
+from mercer.parallel import one_thread
+from mercer.solvers.rows import Part
+from mercer.streams.dask import DaskBlocks
+from mercer.streams.labels import Numbers
+from mercer.streams.rows import StreamRows
+
+Array = NDArray[np.floating[Any]]
+S = mc.solvers
+RNG = np.random.default_rng(0)
+N = 1500
+X = RNG.normal(size=(N, 3))
+BOTH = np.column_stack([np.sin(X).sum(axis=1) + 3, X[:, 0]])
+Y = BOTH[:, 0]
+W = RNG.uniform(0.5, 2.0, size=N)
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y, w=W)
+
+SOLVERS = [
+    S.Nystrom(40, random_state=0),
+    S.Nystrom(40, landmarks="rpcholesky", random_state=0),
+    S.Falkon(20, landmarks="kmeans++", tol=1e-12, random_state=0),
+    S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
+]
+
+
+def chunked(values: Array, rows: Any = 400, columns: int = -1) -> da.Array:
+    return da.from_array(values, chunks=(rows, columns) if values.ndim > 1 else rows)
+
+
+def unknown(array: da.Array) -> da.Array:
+    """The same rows, of which nobody knows how many are in a chunk."""
+    return array[da.ones(len(array), chunks=array.chunks[0], dtype=bool)]
+
+
+def close(found: Array, wanted: Array) -> None:
+    assert_allclose(found, wanted, rtol=1e-8, atol=1e-8 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_arrays(solver: Any, weights: Array | None) -> None:
+    model = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=solver)
+    wanted = model.fit(X, BOTH, weights).predict(X)
+    given = None if weights is None else chunked(weights, 500)
+    found = model.fit(chunked(X, 400, 2), chunked(BOTH, 700, 1), given)
+    close(found.predict(X), wanted)
+    lazy = found.predict(chunked(X, 400, 2))
+    assert isinstance(lazy, da.Array)
+    assert lazy.chunks == ((400, 400, 400, 300), (2,))
+    close(lazy.compute(), wanted)
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv"])
+def test_searches(alpha: Any) -> None:
+    solver = S.Nystrom(40, landmarks="kmeans++", random_state=0)
+    model = mc.KernelRidge(mc.Matern(), alpha, length_scales=[1.0, "median"], solver=solver)
+    wanted = model.fit(X, Y, W)
+    errors, predicted = wanted.search_errors_, wanted.predict(X)
+    found = model.fit(chunked(X), chunked(Y), chunked(W))
+    assert_allclose(found.search_errors_, errors, rtol=1e-6)
+    close(found.predict(X), predicted)
+
+
+def test_data_frames() -> None:
+    kernel = mc.Matern().on("a") + mc.RBF(1.0).on("b", "c")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(40, random_state=0))
+    points = FRAME[["a", "b", "c"]]
+    wanted = model.fit(points, Y, W).predict(points)
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    lazy_points = frame[["a", "b", "c"]]
+    for y, weight in (
+        (frame["y"], frame["w"]),
+        (chunked(Y), W),
+        (frame["y"].values, chunked(W, 9)),
+    ):
+        close(model.fit(lazy_points, y, weight).predict(points), wanted)
+    found = model.fit(frame, "y", "w")
+    assert list(found.feature_names_in_) == ["a", "b", "c"]
+    close(found.predict(lazy_points).compute(), wanted)
+    filtered = frame[frame["a"] > 5]  # nothing is left in any partition
+    assert found.predict(filtered[["a", "b", "c"]]).compute().shape == (0,)
+    assert model.fit(lazy_points, frame[["y", "w"]]).predict(lazy_points).compute().shape == (N, 2)
+
+
+def test_chunks_of_unknown_and_of_unequal_size() -> None:
+    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y).predict(X)
+    rows, y = unknown(chunked(X)), unknown(chunked(Y))
+    close(model.fit(rows, y).predict(X), wanted)
+    close(model.fit(rows, chunked(Y)).predict(rows).compute(), wanted)
+    close(model.fit(rows, Y).predict(X), wanted)
+    with pytest.raises(DataError, match=r"chunks of 400, 400, 400, 300 rows, y of 700, 700, 100"):
+        model.fit(rows, unknown(chunked(Y, 700)))
+    with pytest.raises(DataError, match=r"y of 400, 400, 400, 299"):
+        model.fit(chunked(X), chunked(Y[:-1]))
+    with pytest.raises(DataError, match="y has 1499 rows, but X has 1500"):
+        model.fit(chunked(X), Y[:-1])
+    holes = chunked(X)[da.from_array(X[:, 0] > 0.5, chunks=400)]
+    some = chunked(Y)[da.from_array(X[:, 0] > 0.5, chunks=400)]
+    kept = X[:, 0] > 0.5
+    close(model.fit(holes, some).predict(X), model.fit(X[kept], Y[kept]).predict(X))
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        mc.RandomFourier(n_components=21, random_state=0),
+        mc.Fastfood(n_components=20, random_state=0),
+        mc.TensorSketch(mc.Polynomial(2), n_components=30, random_state=0),
+        mc.PositiveFeatures(n_components=30, random_state=0),
+        mc.ArcCosineFeatures(n_components=30, random_state=0),
+        mc.Nystrom(n_landmarks=30, random_state=0),
+    ],
+    ids=lambda t: type(t).__name__,
+)
+def test_transformers(transformer: Any) -> None:
+    wanted = transformer.fit(X).transform(X)
+    fitted = transformer.fit(chunked(X))
+    lazy = fitted.transform(chunked(X))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == wanted.shape
+    found = lazy.compute()
+    assert_allclose(found @ found[0], wanted @ wanted[0], rtol=1e-8, atol=1e-10)
+    assert fitted.fit_transform(unknown(chunked(X))).compute().shape == wanted.shape
+
+
+def test_what_is_refused() -> None:
+    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    with pytest.raises(DataError, match="requires y"):
+        model.fit(chunked(X))
+    with pytest.raises(DataTypeError, match="3 dimensions"):
+        model.fit(da.zeros((4, 2, 2)), da.zeros(4))
+    with pytest.raises(DataError, match="'nope' is no column of X"):
+        model.fit(dd.from_pandas(FRAME, npartitions=2), "nope")
+    with pytest.raises(DataTypeError, match="Bag"):
+        model.fit(db.from_sequence([1, 2]), Y)
+    with pytest.raises(DataError, match="Nystrom"):
+        mc.KernelRidge(solver=S.Cholesky()).fit(chunked(X), chunked(Y))
+    spoilt = X.copy()
+    spoilt[1234, 1] = np.nan
+    with pytest.raises(DataError, match="first in row 1234, column 1"):
+        model.fit(chunked(spoilt), chunked(Y))
+
+
+def test_forecasts() -> None:
+    costs = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), chunked(X))
+    assert costs.chosen == S.Nystrom(500)
+    assert "come in blocks" in costs.reason
+    assert [cost.obstacle for cost in costs.costs][1:3] == ["rows come in blocks"] * 2
+    assert mc.forecast(mc.KernelRidge(mc.Linear()), mc.Blocks([X, X])).chosen == S.Primal()
+
+
+def test_models_that_need_all_rows_do_not_fetch_them_unasked() -> None:
+    with pytest.raises(DataTypeError, match=r"X\.compute\(\)"):
+        mc.GaussianProcessRegressor(mc.RBF(1.0)).fit(chunked(X), Y)
+
+
+def test_sums_do_not_depend_on_chance() -> None:
+    rows = StreamRows(
+        DaskBlocks.of("test", chunked(X, 100), chunked(Y, 100)),
+        mc.RBF(1.0),
+        "test",
+        Numbers("test"),
+    )
+
+    def sines(part: Part) -> Any:
+        return np.sin(1e3 * part.points.data).sum()
+
+    found = {float(rows.total(sines)) for _ in range(5)}
+    assert len(found) == 1
+
+
+def test_tasks_use_one_thread_and_give_the_others_back() -> None:
+    def blas() -> list[int]:
+        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+    before, seen = blas(), []
+    barrier = threading.Barrier(2)
+
+    def task() -> None:
+        with one_thread():
+            barrier.wait()
+            seen.append((mc.thread_count(), set(blas())))
+
+    threads = [threading.Thread(target=task) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [(1, {1})] * 2
+    assert blas() == before
+
+
+def test_tasks_have_names_that_can_be_read() -> None:
+    names: set[str] = set()
+
+    class Watch(dask.callbacks.Callback):  # type: ignore[misc]
+        def _posttask(self, key: Any, *args: Any) -> None:
+            names.add(dask.utils.key_split(key))
+
+    with Watch():
+        mc.KernelRidge(solver=S.Nystrom(10, random_state=0)).fit(chunked(X), chunked(Y))
+    wanted = {"mercer-survey-chunk", "mercer-feature-moments-chunk", "mercer-normal-product-sum"}
+    assert wanted <= names

@@ -1,0 +1,199 @@
+"""Arrays and tables in files, of which no more than the budget is ever in memory."""
+
+from __future__ import annotations
+
+import importlib.util
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose
+
+import mercer as mc
+from mercer.exceptions import DataError, MissingDependencyError, ParameterError
+from mercer.streams import files, spool
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+N = 3000
+X = RNG.normal(size=(N, 3))
+Y = np.sin(X).sum(axis=1) + 3
+W = RNG.uniform(0.5, 2.0, size=N)
+TABLE = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": Y, "w": W})
+MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(40, random_state=0))
+
+
+def mapped(folder: Path, values: Any, mode: Any = "r") -> Any:
+    np.save(folder / "rows.npy", values)
+    return np.load(folder / "rows.npy", mmap_mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+def test_an_array_in_a_file_is_like_one_in_memory(tmp_path: Path, mode: str, dtype: Any) -> None:
+    rows = (10 * X).astype(dtype)
+    # In memory, float32 is summed in other blocks: the difference is rounding.
+    tolerance = 1e-4 if dtype == np.float32 else 1e-8
+    wanted = MODEL.fit(rows, Y, W).predict(rows)
+    data = mapped(tmp_path, rows, mode)
+    assert_allclose(MODEL.fit(data, Y, W).predict(data), wanted, rtol=tolerance)
+    assert_allclose(
+        MODEL.fit(np.asarray(data), list(Y), W).predict(data[:9]), wanted[:9], rtol=tolerance
+    )
+
+
+def test_small_arrays_in_files_are_left_to_the_dense_solvers(tmp_path: Path) -> None:
+    data = mapped(tmp_path, X[:200])
+    assert mc.KernelRidge().fit(data, Y[:200]).solver_ == S.Cholesky()
+    assert mc.KernelRidge(solver=S.Spectral()).fit(data, Y[:200]).loo_residuals_.shape == (200,)
+    with pytest.raises(DataError, match="X has 200 rows"):
+        MODEL.fit(data, Y[:199])
+
+
+def test_of_a_large_file_little_is_in_memory(tmp_path: Path) -> None:
+    n, d = 400_000, 25  # 80 MB
+    data = np.lib.format.open_memmap(
+        tmp_path / "large.npy", mode="w+", dtype=np.float64, shape=(n, d)
+    )
+    targets = np.lib.format.open_memmap(
+        tmp_path / "targets.npy", mode="w+", dtype=np.float64, shape=(n,)
+    )
+    for start in range(0, n, 50_000):
+        block = RNG.standard_normal((50_000, d))
+        data[start : start + 50_000] = block
+        targets[start : start + 50_000] = block[:, 0]
+    model = mc.KernelRidge(alpha=1.0, solver=S.Nystrom(20, random_state=0))
+    fourier = mc.RandomFourier(n_components=4, random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(data, targets)
+        fitted = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        model.predict(data)
+        fourier.fit(data).transform(data)
+        applied = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert fitted < 45e6
+    assert applied < 60e6
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> dict[str, Any]:
+    TABLE.write_parquet(tmp_path / "t.parquet", row_group_size=700)
+    TABLE.write_csv(tmp_path / "t.csv")
+    TABLE.write_csv(tmp_path / "t.tsv", separator="\t")
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    TABLE[:1000].write_parquet(folder / "0.parquet")
+    TABLE[1000:].write_csv(folder / "1.csv")
+    (folder / "notes.txt").write_text("not a table")
+    return {
+        "parquet": tmp_path / "t.parquet",
+        "csv": str(tmp_path / "t.csv"),
+        "tsv": tmp_path / "t.tsv",
+        "folder": folder,
+        "list": [folder / "0.parquet", folder / "1.csv"],
+    }
+
+
+@pytest.fixture(params=["pyarrow", "polars"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "polars":
+        monkeypatch.setattr(files, "find_spec", without("pyarrow"))
+    return str(request.param)
+
+
+def without(*missing: str) -> Any:
+    return lambda name: None if name in missing else importlib.util.find_spec(name)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "folder", "list"])
+def test_tables_in_files(paths: dict[str, Any], kind: str, library: str) -> None:
+    blocks = mc.read_blocks(paths[kind], target="y", weight="w", batch_rows=512)
+    sizes = [len(x) for x, _, _ in blocks]
+    assert sum(sizes) == N
+    assert max(sizes) <= 512
+    wanted = MODEL.fit(TABLE.select("a", "b", "c"), Y, W).predict(TABLE.select("a", "b", "c"))
+    found = MODEL.fit(blocks)
+    assert list(found.feature_names_in_) == ["a", "b", "c"]
+    assert_allclose(found.predict(blocks), wanted, rtol=1e-8)
+    some = mc.read_blocks(paths[kind], target=["y", "w"], columns=["c", "a"])
+    assert MODEL.fit(some).predict(TABLE.select("c", "a")).shape == (N, 2)
+
+
+def test_readers_of_other_libraries_are_iterators_of_blocks(paths: dict[str, Any]) -> None:
+    wanted = MODEL.fit(TABLE.select("a", "b", "c"), Y).intercept_
+    with pd.read_csv(paths["csv"], usecols=["a", "b", "c", "y"], chunksize=700) as reader:
+        assert MODEL.fit(reader, "y").intercept_ == pytest.approx(wanted, rel=1e-8)
+    with pq.ParquetFile(paths["parquet"]) as file:
+        batches = file.iter_batches(batch_size=700, columns=["a", "b", "c", "y"])
+        assert MODEL.fit(batches, "y").intercept_ == pytest.approx(wanted, rel=1e-8)
+
+
+def test_whole_numbers_that_become_fractions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_TEXT_BYTES", 64)
+    lines = ["a,e,y", *(f"{i},,{i}" for i in range(50)), "50.5,2.5,50.5"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    blocks = mc.read_blocks(tmp_path / "t.csv", target="y", columns=["a"])
+    values = np.concatenate([x["a"].to_numpy() for x, _, _ in blocks])
+    assert values[-1] == 50.5
+    assert values.dtype == np.float64
+
+
+def test_bad_files(paths: dict[str, Any], tmp_path: Path, library: str) -> None:
+    with pytest.raises(DataError, match="there is no file"):
+        mc.read_blocks(tmp_path / "nothing.csv")
+    with pytest.raises(DataError, match=r"ends in none of \.parquet"):
+        mc.read_blocks(paths["folder"] / "notes.txt")
+    with pytest.raises(DataError, match="no files were given"):
+        mc.read_blocks([])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no Parquet or CSV"):
+        mc.read_blocks(tmp_path / "empty")
+    with pytest.raises(ParameterError, match="batch_rows"):
+        mc.read_blocks(paths["csv"], batch_rows=0)
+    (tmp_path / "broken.parquet").write_text("not Parquet")
+    with pytest.raises(DataError, match="cannot be read"):
+        list(mc.read_blocks(tmp_path / "broken.parquet"))
+    for kind in ("parquet", "csv"):
+        with pytest.raises(DataError, match="nope"):
+            list(mc.read_blocks(paths[kind], columns=["nope"]))
+    with pytest.raises(DataError, match="did you mean"):
+        list(mc.read_blocks(paths["csv"], target="Y"))
+
+
+def test_without_a_library_for_tables(
+    paths: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "find_spec", without("pyarrow", "polars"))
+    with pytest.raises(MissingDependencyError, match="pip install pyarrow"):
+        mc.read_blocks(paths["csv"])
+
+
+def test_a_spool_starts_again_where_it_was_left() -> None:
+    def numbers() -> Iterator[int]:
+        yield from range(5)
+
+    kept = spool.Spool(numbers())
+    iterator = iter(kept)
+    assert [next(iterator), next(iterator)] == [0, 1]
+    assert list(kept) == [0, 1, 2, 3, 4]
+    assert list(kept) == [0, 1, 2, 3, 4]
+
+
+def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", full)
+    with pytest.raises(DataError, match="TMPDIR"):
+        MODEL.fit(iter([(X, Y)]))
