@@ -25,6 +25,7 @@ from mercer.solvers import conjugate, selection
 from mercer.solvers.iterative import iterate
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
 from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
@@ -93,14 +94,14 @@ class Nystrom:
         rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
         basis = whiten(penalty, tol=rounding).columns(len(points))
         columns = Columns(task.kernel, points)
+        shift = task.shift(points, penalty)
         sums, trace = task.rows.total(
-            FeatureMoments(columns, len(points), task.middle, penalty.mean(axis=0), task.kernel)
+            FeatureMoments(columns, len(points), task.middle, shift, task.kernel)
         ).terms
-        problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
-        alpha, errors = task.choose(problem, columns)
+        problem, alpha, errors = _problem(task, sums, basis, columns)
         coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
         quality = {
-            "trace_error_": _trace_error(trace, sums, basis),
+            "trace_error_": _trace_error(trace, problem, basis),
             "residual_": residual,
             "effective_dof_": problem.effective_dof(alpha),
         }
@@ -138,8 +139,20 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
     ).points
 
 
+def _problem(
+    task: RidgeTask, sums: Moments, basis: Array, columns: Columns
+) -> tuple[FeatureRidge | OneAlpha, float, Array | None]:
+    """The equations, the alpha, and the criterion for each candidate if there are several."""
+    if not task.compares:
+        alpha, eps = float(task.alphas[0]), float(np.finfo(task.type_with(columns.points)).eps)
+        one = OneAlpha.of(sums, basis, alpha, eps, fit_intercept=task.fit_intercept)
+        return one, alpha, None
+    every = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
+    return every, *task.choose(every, columns)
+
+
 def _refined(
-    task: RidgeTask, problem: FeatureRidge, points: Points, penalty: Array, alpha: float
+    task: RidgeTask, problem: FeatureRidge | OneAlpha, points: Points, penalty: Array, alpha: float
 ) -> tuple[Array, Array, float]:
     """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
     enough = _ENOUGH[task.type_with(points)]
@@ -162,9 +175,12 @@ def _refined(
     return best, problem.intercept(best), least
 
 
-def _trace_error(trace: float, sums: Moments, basis: Array) -> float:
+def _trace_error(trace: float, problem: FeatureRidge | OneAlpha, basis: Array) -> float:
     """The share of the (weighted) trace of K that the landmarks do not carry."""
-    kept = float(np.einsum("ij,ij->", basis, sums.plain().squares @ basis))
+    kept, sums = problem.carried, problem.moments
+    if problem.fit_intercept:  # what the means carry
+        middle = basis.T @ sums.plain_features
+        kept += float(middle @ middle) / sums.weight
     return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
 
 

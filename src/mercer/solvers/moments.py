@@ -115,14 +115,14 @@ class Moments:
                 shifted *= root[:, None]
             ones = np.ones(len(phi), phi.dtype) if root is None else root
             squares = _add_squares(squares, phi)
-            sums = phi.T @ np.column_stack([shifted, ones])
-            products += sums[:, :-1]
-            features += sums[:, -1]
+            sums = np.vstack([shifted.T, ones]) @ phi
+            products += sums[:-1].T
+            features += sums[-1]
             targets += ones @ shifted
             energy += np.einsum("ij,ij->j", shifted, shifted, dtype=np.float64)
             weight += len(phi) if w is None else float(w.sum(dtype=np.float64))
             rows += len(phi) if w is None else int(np.count_nonzero(w))
-        mirror(squares)
+        mirror(squares.T)
         if shift is None:
             shift = np.zeros(n_features)
         return cls(rows, weight, features, targets, squares, products, energy, origin, shift)
@@ -155,6 +155,25 @@ class Moments:
     def plain_features(self) -> Array:
         """Sum of w phi."""
         found: Array = self.features + self.weight * self.shift
+        return found
+
+    def used(self, *, fit_intercept: bool) -> Moments:
+        """The same about what an intercept takes out, or about zero if there is none."""
+        return self.centred() if fit_intercept else self.plain()
+
+    def whitened(self, whitening: Array | None) -> Array:
+        """T' squares T, symmetric; T is the identity if it is None."""
+        if whitening is None:
+            return self.squares
+        squares = whitening.T @ self.squares @ whitening
+        return (squares + squares.T) / 2
+
+    def intercept(self, coefficients: Array, *, fit_intercept: bool) -> Array:
+        """The constant that goes with coefficients: the weighted mean of what they leave."""
+        if not fit_intercept:
+            return np.zeros_like(self.origin)
+        left = self.targets - self.plain_features @ coefficients
+        found: Array = self.origin + left / self.weight
         return found
 
     def plain(self) -> Moments:
@@ -220,14 +239,15 @@ class FeatureRidge:
         >>> c.round(6).item(), b.round(6).item()
         (3.0, 1.0)
         """
-        used = moments.centred() if fit_intercept else moments.plain()
-        squares = used.squares
-        if whitening is not None:
-            squares = whitening.T @ squares @ whitening
-            squares = (squares + squares.T) / 2
-        values, vectors = eigh(squares, driver="evd")
+        used = moments.used(fit_intercept=fit_intercept)
+        values, vectors = eigh(used.whitened(whitening), driver="evd")
         basis = vectors if whitening is None else whitening @ vectors
         return cls(used, fit_intercept, basis[:, ::-1], np.maximum(values[::-1], 0.0))
+
+    @property
+    def carried(self) -> float:
+        """The trace of T' H T."""
+        return float(self.values.sum())
 
     def solve(self, alpha: float) -> tuple[Array, Array]:
         """Coefficients at one alpha.
@@ -278,12 +298,7 @@ class FeatureRidge:
         ndarray of shape (t,)
             The weighted mean of what they leave.
         """
-        sums = self.moments
-        if not self.fit_intercept:
-            return np.zeros_like(sums.origin)
-        left = sums.targets - sums.plain_features @ coefficients
-        found: Array = sums.origin + left / sums.weight
-        return found
+        return self.moments.intercept(coefficients, fit_intercept=self.fit_intercept)
 
     def effective_dof(self, alpha: float) -> float:
         """Effective degrees of freedom at one alpha.
@@ -412,10 +427,10 @@ class FeatureRidge:
 
 
 def _add_squares(total: Array, phi: Array) -> Array:
-    """Add phi' phi to the upper triangle; products in the type of phi, sums in float64."""
+    """Add phi' phi to the lower triangle; products in the type of phi, sums in float64."""
     syrk = get_blas_funcs("syrk", (phi,))
     if phi.dtype == total.dtype:
-        added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True)
+        added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True, lower=True)
         return added
-    total += syrk(1.0, phi.T)
+    total += syrk(1.0, phi.T, lower=True)
     return total

@@ -85,7 +85,7 @@ def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
     rounding = len(points) * float(np.finfo(np.float64).eps)
     basis = whiten(penalty, tol=max(rounding, float(np.finfo(task.type_with(points)).eps)))
     columns = Columns(task.kernel, points)
-    summand = FeatureMoments(columns, len(points), task.middle, penalty.mean(axis=0))
+    summand = FeatureMoments(columns, len(points), task.middle, task.shift(points, penalty))
     sums = task.rows.total(summand).terms[0]
     problem = FeatureRidge.of(sums, basis.columns(len(points)), fit_intercept=task.fit_intercept)
     found = _refined(task, points, problem, penalty)

@@ -106,6 +106,10 @@ class RidgeTask:
             return self.kernel(data.astype(np.float64))
         return self.kernel(points).astype(np.float64, copy=False)
 
+    def shift(self, points: Points, penalty: Array) -> Array | None:
+        """Where features are measured from: in single precision, from about their means."""
+        return penalty.mean(axis=0) if self.type_with(points) == np.float32 else None
+
     def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
         """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
         found = self.rows.total(NormalProduct(self.kernel, points, coefficients))
