@@ -51,7 +51,7 @@ def test_it_solves_the_normal_equations(fit_intercept: bool, weights: Array | No
     assert problem.carried == pytest.approx(every.carried)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1e-13])
+@pytest.mark.parametrize("alpha", [0.0, 1e-16])
 def test_below_rounding_every_direction_is_looked_at(alpha: float) -> None:
     problem = OneAlpha.of(moments(), WHITENING, alpha, EPS, fit_intercept=True)
     assert isinstance(problem, FeatureRidge)
