@@ -27,7 +27,7 @@ _ROUNDS = 5
 _WORTH = 0.1
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
-_GAIN = 1e-8
+_GAIN = 1e-7
 # The same while landmarks move: there is always a little to be gained by moving one of them.
 _MOVING_GAIN = 1e-6
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.

@@ -224,7 +224,8 @@ class _Search:
                 },
             )
             point, left = result.x, left - int(result.nit)
-            if result.status != _ABNORMAL or not result.nit or left <= 0:
+            ended = result.status != _ABNORMAL or self.enough is not None
+            if ended or not result.nit or left <= 0:
                 break
         if self.best is not None and self.best[0] > before:
             self.converged = self._ended_well(result)
