@@ -882,3 +882,23 @@ def test_draws_of_the_default_prior_find_its_length_scale_in_the_rows() -> None:
     draws = GP().sample_y(X, n_samples=3, random_state=0)
     assert draws.shape == (len(X), 3)
     np.testing.assert_array_equal(draws, GP().sample_y(X, n_samples=3, random_state=0))
+
+
+def test_a_number_that_is_held_is_not_shared_by_targets_of_different_scale() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    targets = np.column_stack([X[:, 0], 7 * X[:, 1] ** 2])
+    model = mc.GaussianProcessRegressor(mc.RBF(), noise=0.2, learn=False)
+    with pytest.raises(ParameterError, match="several targets"):
+        model.fit(X, targets)
+
+
+def test_update_takes_a_column_where_there_is_one_target() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    y = np.sin(X).sum(axis=1)
+    flat, column = (
+        mc.GaussianProcessRegressor(mc.RBF(), noise=0.1, learn=False).fit(X[:15], y[:15])
+        for _ in range(2)
+    )
+    flat.update(X[15:], y[15:])
+    column.update(X[15:], y[15:, None])
+    np.testing.assert_array_equal(flat.predict(X), column.predict(X))

@@ -726,3 +726,18 @@ def test_parameters_that_are_refused(settings: dict[str, Any], message: str) -> 
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def test_a_bound_far_below_the_likelihood_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "_EXACT", 100)
+    monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 20)
+    rng = np.random.default_rng(7)
+    rows = rng.uniform(-3, 3, size=(300, 1))
+    rough = np.sin(15 * rows[:, 0]) + 0.1 * rng.normal(size=300)
+    with pytest.warns(NumericalWarning, match="nats below the likelihood.*Cholesky"):
+        model = GP(1.0 * mc.RBF(length_scale=0.1)).fit(rows, rough)
+    assert model.log_marginal_likelihood_ - model.lower_bound_ > 3
+    smooth = GP(1.0 * mc.RBF()).fit(rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=300))
+    assert smooth.log_marginal_likelihood_ - smooth.lower_bound_ < 0.1
+    smooth.update(rows[:2] + 0.01, np.zeros(2))
+    assert not hasattr(smooth, "lower_bound_")

@@ -368,3 +368,43 @@ def _expected(estimator: Any) -> dict[str, str]:
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+@pytest.mark.parametrize("alpha", [1e-2, 1e-4, 1e-6])
+def test_close_landmarks_keep_their_digits(alpha: float) -> None:
+    # Squares of kernel values would drown alpha here: the least objective is found all the same.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 2))
+    y = np.sin(X).sum(axis=1)
+    kernel, Z = mc.RBF(1.5), X[:150]
+    C, M = kernel(X, Z), kernel(Z)
+    values, vectors = np.linalg.eigh(M)
+    kept = values > 1e-13 * values[-1]
+    whitening = vectors[:, kept] / np.sqrt(values[kept])
+    design = np.vstack([C @ whitening, np.sqrt(alpha) * np.eye(kept.sum())])
+    wanted = np.linalg.lstsq(design, np.concatenate([y, np.zeros(kept.sum())]), rcond=None)[0]
+
+    def objective(f: Array, square: float) -> float:
+        return float(np.sum((y - f) ** 2) + alpha * square)
+
+    least = objective(C @ whitening @ wanted, float(wanted @ wanted))
+    solver = mc.solvers.Nystrom(landmarks=Z)
+    model = mc.KernelRidge(kernel, alpha, fit_intercept=False, solver=solver).fit(X, y)
+    c = model.dual_coef_
+    assert objective(model.predict(X), float(c @ M @ c)) <= least * (1 + 1e-3) + 1e-9
+    path = mc.KernelRidge(kernel, fit_intercept=False, solver=solver).path(X, y, [alpha])
+    assert_allclose(path.predict(X)[0], model.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("length_scale", [1.5, 20.0])
+def test_all_rows_as_landmarks_have_the_degrees_of_freedom_of_the_whole(
+    length_scale: float,
+) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = np.sin(X).sum(axis=1)
+    kernel = mc.RBF(length_scale)
+    exact = mc.KernelRidge(kernel, 1e-3, solver=mc.solvers.Cholesky()).fit(X, y)
+    solver = mc.solvers.Nystrom(landmarks=np.arange(200))
+    model = mc.KernelRidge(kernel, 1e-3, solver=solver).fit(X, y)
+    assert model.effective_dof_ == pytest.approx(exact.effective_dof_, rel=1e-6)
+    assert_allclose(model.predict(X), exact.predict(X), atol=1e-6)

@@ -45,6 +45,10 @@ _CONSTANT = (
     "(pass the kernel that you expect, with learn=False and a noise)"
 )
 
+# What a bound says of the rows that it was computed from.
+_BOUNDS = ("lower_bound_", "upper_bound_", "trace_error_")
+# Nats for each row by which a bound may be below the likelihood without a word.
+_LOOSE = 0.01
 # In Gram matrices: that of the model, and one to invert with room for as much again.
 _MATRICES = 3.2
 
@@ -264,7 +268,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
             with self._computing(len(evidence.points)):
                 optimum = fitted(X, y, evidence, scaling, plan)
         doubt = _CONSTANT if self._is_constant(evidence) else ""
-        complaint = self._posterior.complaint
+        complaint = self._posterior.complaint or self._loose_bound(len(evidence.points))
         warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
         return self
 
@@ -293,6 +297,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self._require_vectors("update")
         points = self._validate_points(self.kernel_, X, reset=False)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
+        if self.dual_coef_.ndim == 1 and targets.shape[1:] == (1,):
+            targets = targets[:, 0]
         if targets.shape[1:] != self.dual_coef_.shape[1:]:
             raise DataError(
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
@@ -305,7 +311,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         with self._computing(len(everything)):
             standard = self._scaling.standardised(targets)
             posterior = self._posterior.extended(everything, standard, factors)
-        for name in ("loo_predictions_", "loo_log_density_"):
+        of_before = ("loo_predictions_", "loo_log_density_", *_BOUNDS)
+        for name in of_before:  # landmarks have bounds anew
             self.__dict__.pop(name, None)
         before = self.jitter_
         self.__dict__.update(posterior.attributes(self._scaling))
@@ -533,6 +540,20 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         if isinstance(self._posterior, IteratedPosterior):
             self.converged_ = found.converged and not self._posterior.complaint
         return found
+
+    def _loose_bound(self, n: int) -> str:
+        """Whether the bound that was maximised is far below the likelihood, as a clause."""
+        if not isinstance(self._posterior, Posterior) or not hasattr(self, "lower_bound_"):
+            return ""
+        gap = self.log_marginal_likelihood_ - self.lower_bound_
+        if gap <= _LOOSE * n:
+            return ""
+        return (
+            f"kernel and noise maximise a bound that is {gap:.3g} nats below the likelihood, so "
+            "that they may be far from their best: the landmarks of the search are too few for "
+            "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
+            "likelihood itself"
+        )
 
     # Checks -------------------------------------------------------------------------------------
 

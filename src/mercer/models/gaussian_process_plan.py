@@ -39,9 +39,9 @@ SEARCH_ROWS = 10_000
 _EVALUATIONS = 100
 _ITERATIONS = 60
 _MOST_ITERATIONS = 200
-# In matrices: the factor takes the matrix's place; a gradient, and leaving rows out, a second one.
+# In matrices: the factor takes the matrix's place; a gradient takes room for two more.
 _FACTOR_MATRICES = 1.1
-_LEARNING_MATRICES = 2.1
+_LEARNING_MATRICES = 3.2
 # Low-rank factors that conjugate gradients hold while they make their preconditioner.
 _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.

@@ -65,8 +65,11 @@ class LandmarkFit:
         """The attributes of the model that was planned."""
         plan = self.plan
         if isinstance(plan.solver, Cholesky):
-            seen = LandmarkPosterior.at(self.search.evidence, theta).quality(self.scaling)
-            return seen | Posterior.at(self.data, theta).attributes(self.scaling)
+            exact = Posterior.at(self.data, theta).attributes(self.scaling)
+            if search_rows(len(self.data.points)) is not None:
+                return exact  # the bounds are those of the rows that were searched
+            seen = LandmarkPosterior.at(self.search.evidence, theta)
+            return seen.quality(self.scaling) | exact
         posterior = LandmarkPosterior.at(self._evidence(theta), theta)
         if isinstance(plan.solver, ConjugateGradient):
             posterior = IteratedPosterior.solved(posterior, plan.solver, self.owner)

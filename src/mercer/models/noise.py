@@ -80,7 +80,8 @@ class Noise:
 
     def _check_units(self, owner: object, given: Any, squares: Array) -> None:
         """Variances in units of y squared mean different things for targets of different scale."""
-        held = not self.learned or self.bounds != (0.0, np.inf)
+        held = not (self.learned and getattr(owner, "learn", True))
+        held = held or self.bounds != (0.0, np.inf)
         if held and not self.is_none and np.ptp(squares) > 1e-12 * squares.max():
             raise ParameterError(
                 f"{type(owner).__name__}: noise = {_shown(given)} is held in units of y squared, "

@@ -27,7 +27,7 @@ from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
-from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments
+from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments, WhitenedColumns
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
 
@@ -94,6 +94,8 @@ class Nystrom:
         rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
         basis = whiten(penalty, tol=rounding).columns(len(points))
         columns = Columns(task.kernel, points)
+        if task.squares_drown(points, penalty, basis):
+            return _whitened_first(task, WhitenedColumns(columns, basis))
         shift = task.shift(points, penalty)
         sums, trace = task.rows.total(
             FeatureMoments(columns, len(points), task.middle, shift, task.kernel)
@@ -101,7 +103,7 @@ class Nystrom:
         problem, alpha, errors = _problem(task, sums, basis, columns)
         coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
         quality = {
-            "trace_error_": _trace_error(trace, problem, basis),
+            "trace_error_": _trace_error(trace, problem, basis.T @ problem.moments.plain_features),
             "residual_": residual,
             "effective_dof_": problem.effective_dof(alpha),
         }
@@ -175,13 +177,35 @@ def _refined(
     return best, problem.intercept(best), least
 
 
-def _trace_error(trace: float, problem: FeatureRidge | OneAlpha, basis: Array) -> float:
-    """The share of the (weighted) trace of K that the landmarks do not carry."""
-    kept, sums = problem.carried, problem.moments
-    if problem.fit_intercept:  # what the means carry
-        middle = basis.T @ sums.plain_features
-        kept += float(middle @ middle) / sums.weight
+def _trace_error(trace: float, problem: FeatureRidge | OneAlpha, sums: Array) -> float:
+    """The share of the (weighted) trace of K that the landmarks do not carry.
+
+    `sums` are those of the whitened features: an intercept takes their means out of the problem.
+    """
+    kept = problem.carried
+    if problem.fit_intercept:
+        kept += float(sums @ sums) / problem.moments.weight
     return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
+
+
+def _whitened_first(task: RidgeTask, features: WhitenedColumns) -> RidgeAnswer:
+    """The same from rows that are whitened before they are squared: twice the work, all digits."""
+    width = features.basis.shape[1]
+    sums, trace = task.rows.total(
+        FeatureMoments(features, width, task.middle, None, task.kernel)
+    ).terms
+    problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
+    alpha, errors = task.choose(problem, features)
+    inner, intercept = problem.solve(alpha)
+    gradient = problem.moments.products - problem.moments.squares @ inner - alpha * inner
+    scale = float(np.linalg.norm(problem.moments.products)) or 1.0
+    quality = {
+        "trace_error_": _trace_error(trace, problem, problem.moments.plain_features),
+        "residual_": float(np.linalg.norm(gradient)) / scale,
+        "effective_dof_": problem.effective_dof(alpha),
+    }
+    points, dual = features.columns.points, features.basis @ inner
+    return RidgeAnswer(points, dual, intercept, alpha, quality, errors)
 
 
 @dataclass(frozen=True)

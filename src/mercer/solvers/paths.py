@@ -23,6 +23,7 @@ from mercer.solvers.summands import (
     FeatureMoments,
     Features,
     LeaveOneOutErrors,
+    WhitenedColumns,
     blocks_of,
 )
 from mercer.solvers.task import FeatureFunction, RidgeTask
@@ -83,17 +84,36 @@ def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
     """
     penalty = task.penalty(points)
     rounding = len(points) * float(np.finfo(np.float64).eps)
-    basis = whiten(penalty, tol=max(rounding, float(np.finfo(task.type_with(points)).eps)))
+    tol = max(rounding, float(np.finfo(task.type_with(points)).eps))
+    basis = whiten(penalty, tol=tol).columns(len(points))
     columns = Columns(task.kernel, points)
+    if task.squares_drown(points, penalty, basis):
+        return _whitened_path(task, WhitenedColumns(columns, basis))
     summand = FeatureMoments(columns, len(points), task.middle, task.shift(points, penalty))
     sums = task.rows.total(summand).terms[0]
-    problem = FeatureRidge.of(sums, basis.columns(len(points)), fit_intercept=task.fit_intercept)
+    problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
     found = _refined(task, points, problem, penalty)
     return PathAnswer(
         points,
         found,
         np.stack([problem.intercept(at) for at in found]),
         _loo(task, problem, columns),
+        problem.gcv(task.alphas),
+        np.array([problem.effective_dof(alpha) for alpha in task.alphas]),
+    )
+
+
+def _whitened_path(task: RidgeTask, features: WhitenedColumns) -> PathAnswer:
+    """The same from rows that are whitened before they are squared, where digits would be lost."""
+    width = features.basis.shape[1]
+    sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
+    problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
+    inner = [problem.solve(alpha)[0] for alpha in task.alphas]
+    return PathAnswer(
+        features.columns.points,
+        np.stack([features.basis @ at for at in inner]),
+        np.stack([problem.intercept(at) for at in inner]),
+        _loo(task, problem, features),
         problem.gcv(task.alphas),
         np.array([problem.effective_dof(alpha) for alpha in task.alphas]),
     )

@@ -49,6 +49,27 @@ class Columns:
         return self.kernel(points, self.points)
 
 
+@dataclass(frozen=True, eq=False)
+class WhitenedColumns:
+    """Kernel values with some points, in coordinates in which the penalty is the identity.
+
+    Attributes
+    ----------
+    columns : Columns
+        The kernel values.
+    basis : ndarray of shape (m, k)
+        T with T' k(Z, Z) T = I.
+    """
+
+    columns: Columns
+    basis: Array
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values."""
+        found: Array = self.columns(points) @ self.basis
+        return found
+
+
 def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
     """Features, targets and weights of a part, in blocks of rows.
 

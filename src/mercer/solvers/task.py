@@ -110,6 +110,22 @@ class RidgeTask:
         """Where features are measured from: in single precision, from about their means."""
         return penalty.mean(axis=0) if self.type_with(points) == np.float32 else None
 
+    def squares_drown(self, points: Points, penalty: Array, basis: Array) -> bool:
+        """Whether rounding of C'WC, seen in coordinates where M is the identity, may exceed alpha.
+
+        Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
+        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
+        landmarks. In single precision the rows themselves are no better, and refinement is all that
+        helps.
+        """
+        if self.type_with(points) == np.float32:
+            return False
+        diagonal = penalty.diagonal()
+        largest = self.rows.totals.weight * float(diagonal.mean()) * diagonal
+        sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
+        noise = float(np.finfo(np.float64).eps) * float(sizes @ sizes)
+        return bool(self.alphas.min() <= noise)
+
     def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
         """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
         found = self.rows.total(NormalProduct(self.kernel, points, coefficients))
