@@ -408,3 +408,21 @@ def test_all_rows_as_landmarks_have_the_degrees_of_freedom_of_the_whole(
     model = mc.KernelRidge(kernel, 1e-3, solver=solver).fit(X, y)
     assert model.effective_dof_ == pytest.approx(exact.effective_dof_, rel=1e-6)
     assert_allclose(model.predict(X), exact.predict(X), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("solver", "match"),
+    [
+        (mc.solvers.ConjugateGradient(tol=-1), "tol = -1"),
+        (mc.solvers.ConjugateGradient(max_iter=0), "max_iter = 0"),
+        (mc.solvers.ConjugateGradient(rank=0), "rank = 0"),
+        (mc.solvers.ConjugateGradient(search_rows=0), "search_rows = 0"),
+        (mc.solvers.Falkon(10, tol="a"), "tol = 'a'"),
+        (mc.solvers.Falkon(10, max_iter=1.5), "max_iter = 1.5"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_limits_of_iterations_are_checked(solver: Any, match: str) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    with pytest.raises(ParameterError, match=match):
+        mc.KernelRidge(mc.RBF(), 0.1, solver=solver).fit(X, X[:, 0])

@@ -113,3 +113,18 @@ def test_iterations_of_exact_arithmetic() -> None:
     distinct = np.diag(np.repeat([1.0, 3.0, 9.0], 40))
     found = conjugate.solve(lambda V: distinct @ V, B, 0.0, tol=1e-10)
     assert found.n_iter == 3  # as many as there are eigenvalues
+
+
+def test_iterations_that_are_led_astray_return_to_the_best() -> None:
+    # Products that are wrong in the fourth digit: the recurrence goes on, and the solution away.
+    noise = 1e-4 * np.random.default_rng(5).normal(size=(N, N))
+
+    def wrong(vectors: Array) -> Array:
+        return A @ vectors + noise @ vectors
+
+    found = conjugate.solve(wrong, B, np.full(4, 1e-6), tol=1e-12, max_iter=600)
+    assert not found.converged
+    residual = B - (wrong(found.solution) + 1e-6 * found.solution)
+    relative = np.linalg.norm(residual, axis=0) / np.linalg.norm(B, axis=0)
+    assert_allclose(found.residuals, relative, rtol=1e-6)
+    assert (found.residuals <= 1).all()  # no worse than zero

@@ -154,6 +154,7 @@ class _Run:
         self.slope = np.zeros(right.shape[1])
         self.stuck = np.zeros(right.shape[1], dtype=bool)
         self.history = [self._relative(self.residual)]
+        self.best, self.least = self.solution.copy(), self.history[0]
         self.n_iter = 0
 
     def is_done(self, tol: float) -> bool:
@@ -178,6 +179,9 @@ class _Run:
         self.stuck[active] = ~good
         self.n_iter += 1
         self.history.append(self._relative(self.residual))
+        better = self.history[-1] < self.least
+        self.best[:, better] = self.solution[:, better]
+        self.least = np.minimum(self.history[-1], self.least)
 
     def progress(self, tol: float) -> Progress:
         last = self.history[-1]
@@ -194,7 +198,17 @@ class _Run:
         residuals = self._relative(self._true_residual()) if self.n_iter else self.history[0]
         # The recurrence ends a little below what rounding allows: a factor of two is not a failure.
         converged = bool((residuals <= 2 * tol).all())
+        if not converged and not (self.least >= residuals).all():
+            residuals = self._return_to_the_best(residuals)
         return Progress(self.solution, residuals, np.array(self.history), self.n_iter, converged)
+
+    def _return_to_the_best(self, residuals: Array) -> Array:
+        """Where rounding led the last iterations astray, take what was best, and its residuals."""
+        last, self.solution = self.solution, self.best
+        before = self._relative(self._true_residual())
+        worse = ~(before < residuals)
+        self.solution[:, worse] = last[:, worse]
+        return np.where(worse, residuals, before)
 
     def _active(self, tol: float) -> NDArray[np.bool_]:
         return (self.history[-1] > tol) & ~self.stuck

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -167,6 +168,9 @@ class ConjugateGradient:
         )
 
     def _factor(self, task: RidgeTask) -> LowRank | Sketch | None:
+        _require_count(task.owner, "search_rows", self.search_rows)
+        if self.rank is not None:
+            _require_count(task.owner, "rank", self.rank)
         if self.preconditioner is None:
             return None
         if self.preconditioner not in (*_METHODS, "nystrom"):
@@ -234,6 +238,7 @@ def iterate(
     RidgeAnswer
         With iterations and residuals.
     """
+    _check_limits(task.owner, tol, max_iter)
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)
@@ -291,6 +296,22 @@ def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
     """As a preconditioner; of a sketch it is known how large what it leaves out is, about."""
     floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
     return LowRankInverse.of(factor.factor, floor)
+
+
+def _check_limits(owner: str, tol: Any, max_iter: Any) -> None:
+    if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
+        raise ParameterError(
+            f"{owner}: tol = {tol!r} of the solver is not a positive number; pass for example 1e-6."
+        )
+    _require_count(owner, "max_iter", max_iter)
+
+
+def _require_count(owner: str, name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} of the solver is not a whole number >= 1; pass for "
+            "example 1000."
+        )
 
 
 class _System:
