@@ -426,3 +426,20 @@ def test_limits_of_iterations_are_checked(solver: Any, match: str) -> None:
     X = np.random.default_rng(0).normal(size=(30, 2))
     with pytest.raises(ParameterError, match=match):
         mc.KernelRidge(mc.RBF(), 0.1, solver=solver).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("alpha", [1e-1, 1e-3, "gcv", "loo"])
+def test_close_landmarks_in_single_precision(alpha: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3))
+    y = np.sin(X).sum(axis=1)
+    solver = mc.solvers.Nystrom(landmarks=np.arange(200))
+    single = mc.KernelRidge(mc.RBF(1.2), alpha, solver=solver).fit(
+        X.astype(np.float32), y.astype(np.float32)
+    )
+    double = mc.KernelRidge(mc.RBF(1.2), alpha, solver=solver).fit(X, y)
+    errors = [
+        float(np.sqrt(np.mean((model.predict(X.astype(dtype)) - y) ** 2)))
+        for model, dtype in ((single, np.float32), (double, np.float64))
+    ]
+    assert errors[0] < 2 * errors[1] + 1e-3

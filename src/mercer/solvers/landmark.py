@@ -36,6 +36,8 @@ Array = NDArray[np.floating[Any]]
 # Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
 _PASSES = 3
 _ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
+# A relative residual after these passes that shows that they could not.
+_LOST = 1e-3
 # Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
 _LEAST_JITTER = 1e-11
 
@@ -102,6 +104,8 @@ class Nystrom:
         ).terms
         problem, alpha, errors = _problem(task, sums, basis, columns)
         coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
+        if not residual <= _LOST:
+            return _whitened_first(task, WhitenedColumns(columns, basis))
         quality = {
             "trace_error_": _trace_error(trace, problem, basis.T @ problem.moments.plain_features),
             "residual_": residual,

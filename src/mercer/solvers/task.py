@@ -115,15 +115,16 @@ class RidgeTask:
 
         Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
         of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
-        landmarks. In single precision the rows themselves are no better, and refinement is all that
-        helps.
+        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
+        since its residual tells.
         """
-        if self.type_with(points) == np.float32:
+        dtype = self.type_with(points)
+        if dtype == np.float32 and len(self.alphas) == 1:
             return False
         diagonal = penalty.diagonal()
         largest = self.rows.totals.weight * float(diagonal.mean()) * diagonal
         sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
-        noise = float(np.finfo(np.float64).eps) * float(sizes @ sizes)
+        noise = float(np.finfo(dtype).eps) * float(sizes @ sizes)
         return bool(self.alphas.min() <= noise)
 
     def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
