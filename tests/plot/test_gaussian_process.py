@@ -93,7 +93,9 @@ def test_noise_is_included_on_demand() -> None:
 
 @pytest.mark.parametrize("targets", [Y, np.column_stack([Y, X[:, 0]])])
 def test_the_models_of_mercer(targets: Any) -> None:
-    model = mc.GaussianProcessRegressor(mc.RBF(length_scale=1.0), noise=0.01, learn=False)
+    model = mc.GaussianProcessRegressor(
+        mc.RBF(length_scale=1.0), noise=0.01, learn=False, normalize_y=False
+    )
     model.fit(X, targets)
     display = draw(model, X, Y, output=0, n_samples=2, grid_resolution=20)
     noisy = draw(model, X, output=0, include_noise=True, grid_resolution=20)
