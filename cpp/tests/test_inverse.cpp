@@ -124,27 +124,6 @@ void test_refusal(const Engine& engine, std::int64_t n, std::int64_t row, T valu
   CHECK(b == p.right);
 }
 
-bool at_once(void*) { return true; }
-
-template <class T>
-void test_interrupt(const Engine& engine) {
-  const Problem<T> p(400, 1);
-  std::vector<T> a = p.matrix, b = p.right;
-  double log_determinant = 0.0;
-  InverseJob<T> job = p.job(a, b, log_determinant);
-  job.interrupt = {at_once, nullptr};
-  bool stopped = false;
-  // One call may be over before the clock is looked at.
-  for (int call = 0; call < 1000 && !stopped; ++call) {
-    try {
-      engine.table<T>().inverse(job);
-    } catch (const Interrupted&) {
-      stopped = true;
-    }
-  }
-  CHECK(stopped);
-}
-
 template <class T>
 void test_all(const Engine& engine) {
   for (const std::int64_t n : {1, 2, 5, 6, 11, 12, 13, 24, 25, 95, 96, 97, 200})
@@ -156,7 +135,6 @@ void test_all(const Engine& engine) {
     test_refusal<T>(engine, 150, row, std::numeric_limits<T>::quiet_NaN());
     test_refusal<T>(engine, 150, row, std::numeric_limits<T>::infinity());
   }
-  test_interrupt<T>(engine);
 }
 
 }  // namespace
