@@ -1,6 +1,7 @@
 #include "threads.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -15,6 +16,8 @@ constexpr auto kPollInterval = std::chrono::milliseconds(50);
 constexpr std::int64_t kPollWork = 100'000;
 // About half a millisecond: below that a second thread costs more than it brings.
 constexpr double kWorkPerThread = 1.5e7;
+// When this thread last asked whether to stop.
+thread_local std::chrono::steady_clock::time_point last_poll;
 }  // namespace
 
 std::int64_t Worker::next_unit() { return queue_.take(); }
@@ -36,8 +39,8 @@ std::int64_t WorkQueue::take() {
 
 void WorkQueue::poll() {
   const auto now = std::chrono::steady_clock::now();
-  if (interrupt_.requested == nullptr || now - last_poll_ < kPollInterval) return;
-  last_poll_ = now;
+  if (interrupt_.requested == nullptr || now - last_poll < kPollInterval) return;
+  last_poll = now;
   if (interrupt_.requested(interrupt_.self)) {
     interrupted_ = true;
     stop();

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <exception>
 
 namespace mercer {
 
-// Asked about every 50 ms, on the calling thread alone, whether the call should end.
+// Asked about every 50 ms, on the calling thread alone, whether the call should end. The time is
+// counted from one call of `run_workers` to the next: many short ones in a row are asked about too.
 struct Interrupt {
   bool (*requested)(void* self) = nullptr;
   void* self = nullptr;
@@ -55,7 +55,6 @@ class WorkQueue {
   std::atomic<std::int64_t> next_{0};
   std::atomic<bool> stop_{false};
   bool interrupted_ = false;  // written and read by the calling thread alone
-  std::chrono::steady_clock::time_point last_poll_ = std::chrono::steady_clock::now();
 };
 
 // Reference to a callable `void(Worker&)` that outlives the call.

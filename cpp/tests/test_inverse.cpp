@@ -1,5 +1,8 @@
 // Inverses of symmetric matrices against naive loops, for every instruction set that this machine
 // runs.
+#include <chrono>
+#include <thread>
+
 #include "oracle.hpp"
 
 namespace mercer {
@@ -124,6 +127,27 @@ void test_refusal(const Engine& engine, std::int64_t n, std::int64_t row, T valu
   CHECK(b == p.right);
 }
 
+// A call is asked whether to end although each of its steps is short. The question comes after some
+// work, so the matrix is large; as it is diagonal, it takes no time to make.
+template <class T>
+void test_interrupt(const Engine& engine, int threads) {
+  const std::int64_t n = 800;
+  std::vector<T> a(static_cast<std::size_t>(n * n)), diagonal(static_cast<std::size_t>(n), T(2));
+  double log_determinant = 0.0;
+  int asked = 0;
+  InverseJob<T> job;
+  job.matrix = a.data();
+  job.n = n;
+  job.stride = n;
+  job.diagonal = diagonal.data();
+  job.log_determinant = &log_determinant;
+  job.threads = threads;
+  job.interrupt = {[](void* self) { return ++*static_cast<int*>(self) > 0; }, &asked};
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // longer than between two questions
+  CHECK(throws<Interrupted>([&] { engine.table<T>().inverse(job); }));
+  CHECK(asked == 1);
+}
+
 template <class T>
 void test_all(const Engine& engine) {
   for (const std::int64_t n : {1, 2, 5, 6, 11, 12, 13, 24, 25, 95, 96, 97, 200})
@@ -135,6 +159,7 @@ void test_all(const Engine& engine) {
     test_refusal<T>(engine, 150, row, std::numeric_limits<T>::quiet_NaN());
     test_refusal<T>(engine, 150, row, std::numeric_limits<T>::infinity());
   }
+  for (const int threads : {1, 2}) test_interrupt<T>(engine, threads);
 }
 
 }  // namespace
