@@ -1,0 +1,254 @@
+"""What support vector machines share: kernels by name, the dual problems, what is kept of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer import validity
+from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.iterative import IterativeEstimator
+from mercer.models.representer import RepresenterModel
+from mercer.models.svm import named
+from mercer.models.svm.duals import Dual, Machine, solved
+from mercer.solvers.factor import Advice
+from mercer.solvers.support import Options
+
+Array = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
+
+_SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
+_ADVICE = Advice(
+    "C",
+    'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
+    "kernel whose is_psd is True",
+)
+# Steps of the solver if no limit is given: for each row, and at least.
+_STEPS_PER_ROW, _STEPS = 100, 10_000_000
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The rows that a machine learns from.
+
+    Attributes
+    ----------
+    points : Points
+        All rows of X.
+    rows : ndarray of int
+        Those of positive weight.
+    weights : ndarray
+        Their weights.
+    """
+
+    points: Points
+    rows: Rows
+    weights: Array
+
+
+class SupportVectorMachine(IterativeEstimator, RepresenterModel):
+    """Base of support vector machines.
+
+    A subclass states dual problems over the rows, and what their solutions mean.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel, or one by scikit-learn's name.
+    """
+
+    kernel: Any
+    degree: Any
+    gamma: Any
+    coef0: Any
+    tol: float
+    max_iter: int
+    cache_size: float | None
+    psd: Similarity | None
+
+    # Kernels by name ------------------------------------------------------------------------------
+
+    def _default_kernel(self) -> Kernel:
+        return named.outline(self.kernel) if named.is_name(self.kernel) else super()._default_kernel()
+
+    def __sklearn_tags__(self) -> Any:
+        if not named.is_name(self.kernel):
+            return super().__sklearn_tags__()
+        given = self.kernel
+        try:
+            self.kernel = named.outline(given)
+            return super().__sklearn_tags__()
+        finally:
+            self.kernel = given
+
+    def _read_points(self, X: Any) -> tuple[Kernel, Points]:
+        """The kernel, and the rows as it takes them."""
+        owner = type(self).__name__
+        arguments = {name: getattr(self, name) for name in named.DEFAULTS}
+        if not named.is_name(self.kernel):
+            kernel = self._kernel_or_default(self.kernel)
+            named.require_no_arguments(owner, kernel, arguments)
+            return kernel, self._validate_points(kernel, X, reset=True)
+        points = self._validate_points(named.outline(self.kernel), X, reset=True)
+        return named.named_kernel(owner, self.kernel, points, **arguments), points
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _training(
+        self, kernel: Kernel, points: Points, sample_weight: ArrayLike | None, targets: Any
+    ) -> Training:
+        """The rows that count; the kernel is resolved from them."""
+        given = self._validate_weights(sample_weight, targets)
+        weights = np.ones(len(points)) if given is None else given
+        rows = np.flatnonzero(weights > 0)
+        self.kernel_ = kernel.resolve(points, given)
+        return Training(points, rows, weights[rows])
+
+    def _fit_duals(self, X: Any, y: Any, data: Training, duals: Sequence[Dual]) -> None:
+        """Solve the dual problems, and keep what they say."""
+        source, repair = self._source(data.points)
+        with self._iterations(X, y, len(duals), "machine") as report:
+
+            def fitted(machines: Sequence[Machine]) -> dict[str, Any]:
+                return self._kept(data, duals, machines, repair)
+
+            machines = solved(
+                source,
+                duals,
+                self._options(len(data.rows)),
+                lambda found: report(lambda: fitted(found)),
+            )
+            self.__dict__.update(fitted(machines))
+        if not self.converged_:
+            self._warn_of_short_fit()
+
+    def _source(self, points: Points) -> tuple[Any, validity.Repair | None]:
+        """Where kernel values come from, and how they were mended."""
+        kernel, method = self.kernel_, self._similarity
+        if kernel.is_psd is True or method == "ignore":
+            return kernel.gram(points), None
+        gram = gram_matrix(self, kernel, points, 1.0, method)
+        if method == "raise":
+            require_positive(self, kernel, gram, _ADVICE)
+            return gram, None
+        repair = validity.repair(gram, method)
+        return repair.matrix, repair
+
+    @property
+    def _similarity(self) -> Similarity:
+        """What is done with a matrix that is not valid: scikit-learn takes it as it is."""
+        if self.psd is not None:
+            return self.psd
+        return "ignore" if named.is_name(self.kernel) else "raise"
+
+    def _options(self, n: int) -> Options:
+        limit = max(_STEPS, _STEPS_PER_ROW * n) if self.max_iter == -1 else int(self.max_iter)
+        size = None if self.cache_size is None else int(float(self.cache_size) * _MEGABYTE)
+        return Options(float(self.tol), limit, size)
+
+    def _kept(
+        self,
+        data: Training,
+        duals: Sequence[Dual],
+        machines: Sequence[Machine],
+        repair: validity.Repair | None,
+    ) -> dict[str, Any]:
+        """The fitted attributes."""
+        n = len(data.points)
+        coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
+        support = np.flatnonzero(np.any(coefficients != 0, axis=1))
+        support = support[self._order_of_support(support)]
+        expansion, carriers = coefficients[support], support
+        if repair is not None:
+            # A repair multiplies rows of kernel values; here it multiplies the coefficients.
+            expansion, carriers = repair.transform(coefficients.T).T, np.arange(n)
+        return {
+            "support_": support.astype(np.int32),
+            "points_": data.points[carriers].detached(),
+            "rows_": carriers,
+            "converged_": all(machine.converged for machine in machines),
+            "shape_fit_": data.points.shape,
+            "_expansion": expansion,
+        } | self._meaning(support, coefficients[support], machines)
+
+    @abstractmethod
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        """Coefficients of support vectors, intercepts and quality, as the model calls them."""
+
+    def _order_of_support(self, support: Rows) -> Rows:
+        """How support vectors are put in order."""
+        return np.arange(len(support))
+
+    def _warn_of_short_fit(self) -> None:
+        steps, gap = np.max(self.n_iter_), np.max(self.dual_gap_)
+        warn(
+            f"{type(self).__name__} stopped after {steps} steps with a duality gap of {gap:.3g}, "
+            f"before every row was within tol = {self.tol:g}; raise max_iter ({self.max_iter}), "
+            "scale the data, or lower C.",
+            NumericalWarning,
+        )
+
+    n_iter_: Any
+    dual_gap_: Any
+
+    # The function ---------------------------------------------------------------------------------
+
+    _expansion: Array
+
+    @property
+    def _coefficients(self) -> Array:
+        return self._expansion
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The rows of X that carry coefficients, as they were given; none of a matrix."""
+        if self.kernel_.input_tags()["pairwise"]:
+            return np.empty((0, 0))
+        return self.points_.data if len(self.rows_) == len(self.support_) else None
+
+    # Parameters -----------------------------------------------------------------------------------
+
+    def _check_shared(self) -> None:
+        self._require_number("tol", low=0.0, example="1e-3")
+        if self.cache_size is not None:
+            self._require_number("cache_size", low=0.0, example="200")
+        whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
+        if not (whole and (self.max_iter == -1 or self.max_iter >= 1)):
+            raise ParameterError(
+                f"{type(self).__name__}: max_iter = {self.max_iter!r} is neither -1 nor a whole "
+                "number >= 1; pass -1 to leave the limit to the solver."
+            )
+        if self.psd is not None and self.psd not in _SIMILARITIES:
+            raise ParameterError(
+                f"{type(self).__name__}: psd = {self.psd!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _SIMILARITIES))}."
+            )
+
+    def _require_number(
+        self, name: str, *, low: float, example: str, high: float = np.inf, closed: bool = False
+    ) -> float:
+        """Refuse a parameter that is not a number above (or at) a limit."""
+        value = getattr(self, name)
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        inside = number and np.isfinite(float(value)) and float(value) <= high
+        if not (inside and (float(value) > low or (closed and float(value) == low))):
+            rule = f">= {low:g}" if closed else f"> {low:g}"
+            rule += f" and <= {high:g}" if np.isfinite(high) else ""
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {value!r} is not a finite number {rule}; pass "
+                f"for example {example}."
+            )
+        return float(value)
