@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -19,9 +19,10 @@ from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
-from mercer.models.svm.duals import Dual, Machine, solved
+from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.solving import Options, solved
 from mercer.solvers.factor import Advice
-from mercer.solvers.support import Options
+from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -33,9 +34,6 @@ _ADVICE = Advice(
     'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
     "kernel whose is_psd is True",
 )
-# Steps of the solver if no limit is given: for each row, and at least.
-_STEPS_PER_ROW, _STEPS = 100, 10_000_000
-_MEGABYTE = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,35 +113,33 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         self.kernel_ = kernel.resolve(points, given)
         return Training(points, rows, weights[rows])
 
-    def _fit_duals(self, X: Any, y: Any, data: Training, duals: Sequence[Dual]) -> None:
+    def _fit_duals(
+        self, X: Any, y: Any, data: Training, duals: Sequence[Dual]
+    ) -> tuple[SymmetricMatrix, list[Machine]]:
         """Solve the dual problems, and keep what they say."""
-        source, repair = self._source(data.points)
-        with self._iterations(X, y, len(duals), "machine") as report:
+        matrix, repair = self._matrix(data.points)
+        with self._iterations(X, y, None, "round") as report:
 
-            def fitted(machines: Sequence[Machine]) -> dict[str, Any]:
-                return self._kept(data, duals, machines, repair)
+            def told(machines: Callable[[], list[Machine]]) -> bool:
+                return report(lambda: self._kept(data, machines(), repair))
 
-            machines = solved(
-                source,
-                duals,
-                self._options(len(data.rows)),
-                lambda found: report(lambda: fitted(found)),
-            )
-            self.__dict__.update(fitted(machines))
+            machines = solved(matrix, duals, self._options, report=told)
+            self.__dict__.update(self._kept(data, machines, repair))
         if not self.converged_:
             self._warn_of_short_fit()
+        return matrix, machines
 
-    def _source(self, points: Points) -> tuple[Any, validity.Repair | None]:
+    def _matrix(self, points: Points) -> tuple[SymmetricMatrix, validity.Repair | None]:
         """Where kernel values come from, and how they were mended."""
         kernel, method = self.kernel_, self._similarity
         if kernel.is_psd is True or method == "ignore":
-            return kernel.gram(points), None
+            return StoredMatrix(kernel(points)), None
         gram = gram_matrix(self, kernel, points, 1.0, method)
         if method == "raise":
             require_positive(self, kernel, gram, _ADVICE)
-            return gram, None
+            return StoredMatrix(gram), None
         repair = validity.repair(gram, method)
-        return repair.matrix, repair
+        return StoredMatrix(repair.matrix), repair
 
     @property
     def _similarity(self) -> Similarity:
@@ -152,17 +148,12 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             return self.psd
         return "ignore" if named.is_name(self.kernel) else "raise"
 
-    def _options(self, n: int) -> Options:
-        limit = max(_STEPS, _STEPS_PER_ROW * n) if self.max_iter == -1 else int(self.max_iter)
-        size = None if self.cache_size is None else int(float(self.cache_size) * _MEGABYTE)
-        return Options(float(self.tol), limit, size)
+    @property
+    def _options(self) -> Options:
+        return Options(float(self.tol), None if self.max_iter == -1 else int(self.max_iter))
 
     def _kept(
-        self,
-        data: Training,
-        duals: Sequence[Dual],
-        machines: Sequence[Machine],
-        repair: validity.Repair | None,
+        self, data: Training, machines: Sequence[Machine], repair: validity.Repair | None
     ) -> dict[str, Any]:
         """The fitted attributes."""
         n = len(data.points)

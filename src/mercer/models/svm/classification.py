@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -11,20 +11,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
+from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
 
-from mercer.exceptions import ParameterError, as_data_errors
+from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.models.availability import offered_unless
 from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Classes, Dual, Machine, NuClasses
+from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Scheme, scheme_of
+from mercer.models.svm.solving import solved
+from mercer.solvers.smo import SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
 
 _SHAPES = ("ovr", "ovo")
+_FOLDS = 5
 
 
 class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -40,6 +46,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     decision_function_shape: str
     break_ties: bool
     multi_class: str
+    probability: bool
+    random_state: Any
 
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -68,11 +76,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             self._codes = np.full(len(labels), -1)
             self._codes[data.rows] = codes
             self._scheme = scheme_of(len(self.classes_), self.multi_class)
-            duals = [
-                self._dual(data, codes, positions, signs)
-                for positions, signs in self._scheme.sides(codes)
-            ]
-            self._fit_duals(X, y, data, duals)
+            everything = np.arange(len(codes))
+            matrix, machines = self._fit_duals(X, y, data, self._duals(data, codes, everything))
+            if self.probability:
+                self._calibrate(matrix, data, codes, machines)
             del self._codes
         return self
 
@@ -87,6 +94,13 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         return self._training(kernel, points, sample_weight, labels), labels
+
+    def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
+        """The problems of all functions over some of the rows that count."""
+        return [
+            self._dual(data, codes, positions[chosen], signs)
+            for chosen, signs in self._scheme.sides(codes[positions])
+        ]
 
     @abstractmethod
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
@@ -139,9 +153,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             class, whose largest is predicted; with ``decision_function_shape="ovo"`` one for each
             pair of classes, positive where it speaks for the first.
         """
+        if self.decision_function_shape == "ovo":
+            values = self._function_values(X)
+            return values if len(self.classes_) > 2 else values[:, 0]
+        return self._class_scores(X)
+
+    def _class_scores(self, X: Any) -> Array:
+        """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
         values = self._function_values(X)
-        if self.decision_function_shape == "ovo" and len(self.classes_) > 2:
-            return values
         return self._scheme.scores(values)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -157,13 +176,78 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         ndarray of shape (m,)
             The classes.
         """
-        return np.asarray(self.classes_[self._winners(self._function_values(X))])
+        winners = self._winners(self._function_values(X))
+        return np.asarray(self.classes_[winners])
 
     def _winners(self, values: Array) -> Codes:
         scores = self._scheme.scores(values)
         if self.break_ties and scores.ndim == 2:
             return np.argmax(scores, axis=1)
         return self._scheme.winners(values)
+
+    # Probabilities --------------------------------------------------------------------------------
+
+    def _calibrate(
+        self,
+        matrix: SymmetricMatrix,
+        data: Training,
+        codes: Codes,
+        machines: Sequence[Machine],
+    ) -> None:
+        """Learn the slope of probabilities from machines that have not seen the rows."""
+        near = [machine.coefficients(matrix.size) for machine in machines]
+        values = np.empty((len(codes), len(machines)))
+        for train, held in self._folds(codes):
+            fitted = solved(matrix, self._duals(data, codes, train), self._options, near=near)
+            for column, machine in enumerate(fitted):
+                values[held, column] = machine.values(data.rows[held])
+        found = Calibration.of(self._scheme.scores(values), codes, data.weights)
+        self._calibration, self.calibration_error_ = found, found.error
+
+    _calibration: Calibration
+
+    def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
+        fewest = int(np.bincount(codes).min())
+        if fewest < 2:
+            raise DataError(
+                f"{type(self).__name__}: probabilities are learned from rows that are left out, "
+                "and a class has a single row; pass two or more of each, or probability=False."
+            )
+        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=self.random_state)
+        yield from folds.split(np.empty((len(codes), 0)), codes)
+
+    @offered_unless(lambda model: _why_no_probabilities(model))
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Rows that sum to 1, largest for the class that `predict` returns.
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @offered_unless(lambda model: _why_no_probabilities(model))
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            0 or less.
+        """
+        scores = self._class_scores(X)
+        return self._calibration.log_probabilities(scores)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 
@@ -185,7 +269,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        self._require_flags("break_ties")
+        self._require_flags("break_ties", "probability", "shrinking", "verbose")
         for name in ("decision_function_shape", "multi_class"):
             if getattr(self, name) not in _SHAPES:
                 raise ParameterError(
@@ -198,6 +282,12 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 'decision_function_shape = "ovo" asks for one for each pair; pass '
                 'decision_function_shape="ovr".'
             )
+
+
+def _why_no_probabilities(model: SupportVectorClassifier) -> str | None:
+    if model.probability:
+        return None
+    return "probability=False; pass probability=True, or use decision_function"
 
 
 class SVC(SupportVectorClassifier):
@@ -239,6 +329,11 @@ class SVC(SupportVectorClassifier):
     break_ties : bool, default=True
         Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
         first of them.
+    probability : bool, default=False
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts of
+        the rows in turn, starting from the machine of all rows.
+    random_state : int, RandomState or None, default=None
+        For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
@@ -311,11 +406,14 @@ class SVC(SupportVectorClassifier):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         class_weight: Any = None,
         max_iter: int = -1,
         decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         break_ties: bool = True,
+        probability: bool = False,
+        random_state: Any = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         psd: Similarity | None = None,
     ) -> None:
@@ -325,11 +423,14 @@ class SVC(SupportVectorClassifier):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.probability = probability
+        self.random_state = random_state
         self.multi_class = multi_class
         self.psd = psd
 
@@ -395,6 +496,11 @@ class NuSVC(SupportVectorClassifier):
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
         Whether classes with equal votes are told apart by their decision function.
+    probability : bool, default=False
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts of
+        the rows in turn, starting from the machine of all rows.
+    random_state : int, RandomState or None, default=None
+        For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
@@ -426,11 +532,14 @@ class NuSVC(SupportVectorClassifier):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         class_weight: Any = None,
         max_iter: int = -1,
         decision_function_shape: Literal["ovr", "ovo"] = "ovr",
         break_ties: bool = True,
+        probability: bool = False,
+        random_state: Any = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         psd: Similarity | None = None,
     ) -> None:
@@ -440,11 +549,14 @@ class NuSVC(SupportVectorClassifier):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
+        self.probability = probability
+        self.random_state = random_state
         self.multi_class = multi_class
         self.psd = psd
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -336,6 +337,7 @@ class SVDD(SupportVectorDetector):
         ndarray of shape (m,)
             Positive inside the ball, negative outside.
         """
+        check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
         return super().decision_function(points) - diagonal / 2

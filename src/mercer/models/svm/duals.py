@@ -1,7 +1,7 @@
 """Dual problems of support vector machines, and the functions that their solutions stand for.
 
-Each is the one problem of `mercer.solvers.support`: signs, a linear term, a box, and the sums that
-have to stay as they are.
+All are written in the coefficients b of f = sum_i b_i k(., x_i), for which the classes are signs:
+each is a box, a linear term, and sums that have to stay as they are.
 
 References
 ----------
@@ -13,17 +13,13 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.parallel import thread_count
-from mercer.solvers.support import BoxProblem, BoxSolution, Options, solve
+from mercer.solvers.smo import BoxProgramme, BoxSolution
 
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
@@ -36,11 +32,13 @@ class Machine:
     Attributes
     ----------
     rows : ndarray of int
-        The rows x_i.
+        The rows x_i; some may be there twice.
     dual : ndarray
         The b_i.
     intercept : float
         The constant b.
+    product : ndarray of shape (n,)
+        f - b at all rows, those that the problem does not have among them.
     objective, gap : float
         The value of the dual problem, and how much less it could be at most.
     n_iter : int
@@ -56,6 +54,7 @@ class Machine:
     rows: Rows
     dual: Array
     intercept: float
+    product: Array
     objective: float
     gap: float
     n_iter: int
@@ -67,38 +66,44 @@ class Machine:
         """The b_i of all n rows."""
         return np.bincount(self.rows, self.dual, n)
 
+    def values(self, rows: Rows) -> Array:
+        """f at rows of the matrix."""
+        return self.product[rows] + self.intercept
+
 
 class Dual(ABC):
     """A dual problem over some rows."""
 
     @abstractmethod
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """The problem, with a place to start."""
 
-    def machine(self, problem: BoxProblem, found: BoxSolution) -> Machine:
+    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
         """The function that a solution stands for."""
+        linear = float(programme.linear @ found.coefficients)
         return Machine(
-            problem.rows,
-            problem.signs * found.alpha,
-            -float(found.thresholds[0]),
+            programme.rows,
+            found.coefficients,
+            found.levels[0],
+            found.product,
             found.objective,
-            found.gap,
+            found.dual_gap,
             found.n_iter,
             found.converged,
-            2 * (found.objective - float(problem.linear @ found.alpha)),
+            2 * (found.objective - linear),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Classes(Dual):
-    """Two classes: sum_i a_i is to be large, and the length of f small; 0 <= a_i <= C_i.
+    """Two classes: the length of f is to be small, and sum_i y_i b_i large; 0 <= y_i b_i <= C_i.
 
     Attributes
     ----------
     rows : ndarray of int
         The rows.
     signs : ndarray
-        Their classes, -1 and 1.
+        Their classes y_i, -1 and 1.
     costs : ndarray
         The C_i.
     """
@@ -107,9 +112,16 @@ class Classes(Dual):
     signs: Array
     costs: Array
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """From zero."""
-        return BoxProblem(self.signs, -np.ones(len(self.rows)), self.costs, self.rows)
+        bounds = self.signs * self.costs
+        return BoxProgramme(
+            self.rows,
+            -self.signs,
+            np.minimum(bounds, 0.0),
+            np.maximum(bounds, 0.0),
+            np.zeros(len(self.rows)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,29 +145,33 @@ class NuClasses(Dual):
     weights: Array
     nu: float
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """The first rows of each class, up to the sum that each must have."""
-        wanted = self.nu * self.weights.sum() / 2
-        start = np.zeros(len(self.rows))
-        for side in (-1.0, 1.0):
-            mine = self.signs == side
-            start[mine] = filled(self.weights[mine], wanted)
-        groups = (self.signs > 0).astype(np.int8)
-        return BoxProblem(
-            self.signs, np.zeros(len(start)), self.weights, self.rows, start=start, groups=groups
+        order = np.argsort(-self.signs, kind="stable")
+        n_first = int((self.signs > 0).sum())
+        rows, weights = self.rows[order], self.weights[order]
+        wanted = self.nu * weights.sum() / 2
+        above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
+        return BoxProgramme(
+            rows,
+            np.zeros(len(rows)),
+            np.concatenate([np.zeros(n_first), -weights[n_first:]]),
+            np.concatenate([weights[:n_first], np.zeros(len(below))]),
+            np.concatenate([above, -below]),
+            n_first,
         )
 
-    def machine(self, problem: BoxProblem, found: BoxSolution) -> Machine:
+    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
         """In units of the margin that was found."""
-        below, above = -found.thresholds[0], found.thresholds[1]
-        margin = (above + below) / 2
-        if not margin > 0:
-            margin = 1.0
-        plain = super().machine(problem, found)
+        above, below = found.levels
+        # Classes that coincide have no margin, and any function is as good as none.
+        margin = (below - above) / 2 if below > above else 1.0
+        plain = super().machine(programme, found)
         return replace(
             plain,
             dual=plain.dual / margin,
-            intercept=-float((above - below) / 2 / margin),
+            intercept=(above + below) / 2 / margin,
+            product=plain.product / margin,
             objective=plain.objective / margin**2,
             gap=plain.gap / margin**2,
             squared_norm=plain.squared_norm / margin**2,
@@ -173,7 +189,7 @@ class Tube(Dual):
     targets : ndarray
         Their targets.
     costs : ndarray
-        The largest coefficient of each.
+        The largest coefficient of each, in absolute value.
     epsilon : float
         Half the width of the tube.
     """
@@ -183,14 +199,15 @@ class Tube(Dual):
     costs: Array
     epsilon: float
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """Two variables for each row: above the tube, and below it."""
-        above, below = self.epsilon - self.targets, self.epsilon + self.targets
-        return BoxProblem(
-            both_signs(len(self.rows)),
-            np.concatenate([above, below]),
-            np.tile(self.costs, 2),
+        n = len(self.rows)
+        return BoxProgramme(
             np.tile(self.rows, 2),
+            np.concatenate([self.epsilon - self.targets, -self.epsilon - self.targets]),
+            np.concatenate([np.zeros(n), -self.costs]),
+            np.concatenate([self.costs, np.zeros(n)]),
+            np.zeros(2 * n),
         )
 
 
@@ -205,7 +222,7 @@ class NuTube(Dual):
     targets : ndarray
         Their targets.
     costs : ndarray
-        The largest coefficient of each.
+        The largest coefficient of each, in absolute value.
     nu : float
         The share.
     """
@@ -215,26 +232,26 @@ class NuTube(Dual):
     costs: Array
     nu: float
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """Both variables of the first rows, up to the sum that they must have."""
+        n = len(self.rows)
         start = filled(self.costs, self.nu * self.costs.sum() / 2)
-        signs = both_signs(len(self.rows))
-        return BoxProblem(
-            signs,
-            np.concatenate([-self.targets, self.targets]),
-            np.tile(self.costs, 2),
+        return BoxProgramme(
             np.tile(self.rows, 2),
-            start=np.tile(start, 2),
-            groups=(signs > 0).astype(np.int8),
+            np.tile(-self.targets, 2),
+            np.concatenate([np.zeros(n), -self.costs]),
+            np.concatenate([self.costs, np.zeros(n)]),
+            np.concatenate([start, -start]),
+            n,
         )
 
-    def machine(self, problem: BoxProblem, found: BoxSolution) -> Machine:
+    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
         """With the tube that was found."""
-        below, above = -found.thresholds[0], found.thresholds[1]
+        above, below = found.levels
         return replace(
-            super().machine(problem, found),
-            intercept=-float((above - below) / 2),
-            epsilon=-float((above + below) / 2),
+            super().machine(programme, found),
+            intercept=(above + below) / 2,
+            epsilon=(above - below) / 2,
         )
 
 
@@ -256,15 +273,11 @@ class Half(Dual):
     weights: Array
     nu: float
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """The first rows, up to the sum that they must have."""
-        return BoxProblem(
-            np.ones(len(self.rows)),
-            np.zeros(len(self.rows)),
-            self.weights,
-            self.rows,
-            start=filled(self.weights, self.nu * self.weights.sum()),
-        )
+        zeros = np.zeros(len(self.rows))
+        start = filled(self.weights, self.nu * self.weights.sum())
+        return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +285,7 @@ class Ball(Dual):
     """One class, all but a share nu of whose rows lie in the smallest ball.
 
     With coefficients that sum to 1, the squared distance of a row from the centre is
-    k(x, x) - 2 sum_i a_i k(x, x_i) + |centre|^2.
+    k(x, x) - 2 sum_i b_i k(x, x_i) + |centre|^2.
 
     Attributes
     ----------
@@ -291,15 +304,11 @@ class Ball(Dual):
     nu: float
     diagonal: Array
 
-    def problem(self) -> BoxProblem:
+    def programme(self) -> BoxProgramme:
         """The first rows, up to a sum of 1."""
         costs = self.weights / (self.nu * self.weights.sum())
-        return BoxProblem(
-            np.ones(len(self.rows)),
-            -self.diagonal / 2,
-            costs,
-            self.rows,
-            start=filled(costs, 1.0),
+        return BoxProgramme(
+            self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
 
 
@@ -320,60 +329,3 @@ def filled(upper: Array, total: float) -> Array:
     """
     before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
     return np.clip(total - before, 0.0, upper)
-
-
-def both_signs(n: int) -> Array:
-    """One n times, and minus one n times.
-
-    Parameters
-    ----------
-    n : int
-        How often.
-
-    Returns
-    -------
-    ndarray of shape (2 n,)
-        The signs.
-    """
-    return np.repeat([1.0, -1.0], n)
-
-
-def solved(
-    source: Any,
-    duals: Sequence[Dual],
-    options: Options,
-    report: Callable[[Sequence[Machine]], bool],
-    starts: Sequence[Array | None] | None = None,
-) -> list[Machine]:
-    """Solve dual problems: one with all threads, or several side by side.
-
-    Parameters
-    ----------
-    source : ndarray or Gram
-        The kernel values.
-    duals : sequence of Dual
-        The problems.
-    options : Options
-        Of the solver.
-    report : callable
-        Called after each with all machines if they are all there; True stops.
-    starts : sequence of ndarray or None, optional
-        Where to start.
-
-    Returns
-    -------
-    list of Machine
-        One for each.
-    """
-    problems = [dual.problem() for dual in duals]
-
-    def one(number: int) -> Machine:
-        found = solve(source, problems[number], options)
-        return duals[number].machine(problems[number], found)
-
-    threads = min(thread_count(), len(duals))
-    if threads == 1:
-        return [one(number) for number in range(len(duals))]
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = [pool.submit(copy_context().run, one, number) for number in range(len(duals))]
-        return [future.result() for future in waiting]

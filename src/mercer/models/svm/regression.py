@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
+from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
@@ -58,7 +59,7 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
     def _single_targets(self, y: ArrayLike, n: int) -> Array:
         targets = self._validate_targets(y, n).astype(np.float64, copy=False)
         if targets.ndim == 2 and targets.shape[1] == 1:
-            targets = targets[:, 0]
+            targets = column_or_1d(targets, warn=True)
         if targets.ndim != 1:
             raise DataError(
                 f"{type(self).__name__}: y has shape {targets.shape}, and a machine predicts one "

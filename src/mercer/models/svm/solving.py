@@ -1,0 +1,114 @@
+"""Dual problems solved: one with all threads, or several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.models.svm.duals import Dual, Machine
+from mercer.parallel import one_thread, thread_count
+from mercer.solvers.smo import BoxSolution, SymmetricMatrix, solve
+
+Array = NDArray[np.floating[Any]]
+#: Called after a step with a function that returns the machines so far; True stops.
+Report = Callable[[Callable[[], list[Machine]]], bool]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the solver is told beside the problem.
+
+    Attributes
+    ----------
+    tol : float
+        The violation that is allowed.
+    max_iter : int or None
+        The largest number of steps; None for the solver's own limit.
+    """
+
+    tol: float
+    max_iter: int | None
+
+
+def solved(
+    matrix: SymmetricMatrix,
+    duals: Sequence[Dual],
+    options: Options,
+    *,
+    near: Sequence[Array] | None = None,
+    report: Report | None = None,
+) -> list[Machine]:
+    """Solve dual problems.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        The kernel values of all rows.
+    duals : sequence of Dual
+        The problems.
+    options : Options
+        Of the solver.
+    near : sequence of ndarray of shape (n,), optional
+        Coefficients of all rows to start from, for each problem.
+    report : callable, optional
+        Called after each step of a single problem, and after each of several.
+
+    Returns
+    -------
+    list of Machine
+        One for each.
+    """
+    jobs = _Jobs(matrix, duals, options, near)
+    if len(duals) == 1:
+        return [jobs.solve(0, report)]
+    threads = min(thread_count(), len(duals))
+    if threads == 1:
+        return jobs.collected(map(jobs.solve, range(len(duals))), report)
+    with ThreadPoolExecutor(threads) as pool:
+        return jobs.collected(pool.map(jobs.solve_alone, range(len(duals))), report)
+
+
+@dataclass(frozen=True, eq=False)
+class _Jobs:
+    matrix: SymmetricMatrix
+    duals: Sequence[Dual]
+    options: Options
+    near: Sequence[Array] | None
+
+    def solve(self, number: int, report: Report | None = None) -> Machine:
+        """Solve one problem."""
+        dual = self.duals[number]
+        programme = dual.programme()
+
+        def tell(solution: Callable[[], BoxSolution]) -> bool:
+            assert report is not None
+            return report(lambda: [dual.machine(programme, solution())])
+
+        found = solve(
+            programme,
+            self.matrix,
+            tol=self.options.tol,
+            max_iter=self.options.max_iter,
+            near=None if self.near is None else self.near[number][programme.rows],
+            report=None if report is None else tell,
+        )
+        return dual.machine(programme, found)
+
+    def solve_alone(self, number: int) -> Machine:
+        """Solve one problem beside others."""
+        with one_thread():
+            return self.solve(number)
+
+    def collected(self, found: Any, report: Report | None) -> list[Machine]:
+        """The machines one after another; a model needs all of them to be of use."""
+        machines: list[Machine] = []
+        for machine in found:
+            machines.append(machine)
+            if report is not None and len(machines) == len(self.duals):
+                report(lambda: machines)
+        return machines
