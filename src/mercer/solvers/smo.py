@@ -308,8 +308,9 @@ class _Ascent:
 
     def coefficients(self) -> Array:
         """The variables, measured from the bound that is zero, where one is: no digits are lost."""
-        programme = self._programme
-        return np.where(programme.upper == 0, -self._up, programme.lower + self._down)
+        lower, upper = self._programme.lower, self._programme.upper
+        between = np.where(upper == 0, -self._up, lower + self._down)
+        return np.where(self._up == 0, upper, np.where(self._down == 0, lower, between))
 
     def refresh(self) -> None:
         """Compute the product once more, in float64."""
