@@ -31,9 +31,9 @@ _CACHE_LINE = 64
 _LARGE = 2**24
 
 
-def gram(root: Expr, pairs: Pairs) -> Array:
-    """The matrix of all pairs."""
-    root, dtype, given = specialise(root, pairs)
+def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
+    """The matrix of all pairs; in float32 if it is asked for."""
+    root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     shape = pairs.shape
     memory.require_matrix(shape, dtype.itemsize)
@@ -68,9 +68,9 @@ def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
-def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
-    """K @ V without K: shape (n, r)."""
-    root, dtype, given = specialise(root, pairs)
+def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
+    """K @ V without K: shape (n, r); in float32 if it is asked for."""
+    root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     vectors = _vectors(vectors, dtype)
     if not lowered.blocks:
@@ -250,6 +250,10 @@ def _subject(slot: Slot) -> str:
 
 def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any], subject: str) -> Any:
     if isinstance(matrix, np.ndarray):
+        if matrix.dtype.itemsize > dtype.itemsize:
+            # Rounded after it is centred, so that data far from zero keep their digits.
+            matrix = matrix if centre is None else matrix - centre
+            matrix, centre, scale = matrix if scale is None else matrix * scale, None, None
         try:
             return _core.pack(_as_type(matrix, dtype), centre, scale)
         except OverflowError:

@@ -107,6 +107,8 @@ class Pairs:
 
     def block(self, rows: Any, cols: Any) -> Pairs:
         """The pairs of some rows with some columns."""
+        if isinstance(rows, slice) and rows == slice(None):
+            return Pairs(self.rows, self.cols[cols], self.values, self.same)
         return Pairs(self.rows[rows], self.cols[cols], self.values, self.same)
 
     def matrices(self, view: Hashable) -> tuple[Any, Any]:

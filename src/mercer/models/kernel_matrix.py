@@ -1,0 +1,119 @@
+"""Kernel matrices for solvers that ask for blocks and products, as the kernel serves them best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import memory
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.program.specialise import reads
+from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
+
+Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.int64]
+
+# Up to so many rows the matrix is stored, in float64.
+_SMALL = 2048
+# Beyond this, float32 has no room for products of values.
+_LARGEST = 1e15
+
+
+class LazyMatrix:
+    """The matrix of a compiled kernel: blocks and products are computed when they are asked for.
+
+    Parameters
+    ----------
+    gram : Gram
+        The square Gram matrix.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        self._narrow = gram.narrowed()
+        with np.errstate(invalid="ignore"):
+            largest = float(np.abs(gram.diagonal()).max())
+        self.has_single = largest < _LARGEST
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self._gram.shape[0])
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The values of the pairs of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+        precise : bool
+            Whether in float64.
+
+        Returns
+        -------
+        values : ndarray
+            A square matrix.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        distinct, positions = np.unique(rows, return_inverse=True)
+        kernel, points = self._gram.kernel, self._gram.pairs.cols[distinct]
+        gram = kernel.gram(points)
+        return (gram if precise else gram.narrowed()).toarray(), positions
+
+    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
+        """The sum of some rows, each times its factor.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        factors : ndarray of float64
+            A factor for each.
+        precise : bool
+            Whether in float64.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In float64.
+        """
+        if not len(rows):
+            return np.zeros(self.size)
+        gram = self._gram if precise else self._narrow
+        return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
+
+
+def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMatrix:
+    """The matrix of a kernel: stored if it is small or costly, else computed when it is used.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The training points.
+
+    Returns
+    -------
+    SymmetricMatrix
+        What `mercer.solvers.smo` takes.
+    """
+    gram = kernel.gram(points)
+    n = len(points)
+    is_costly = bool(reads(kernel.expression).sources)
+    if n > _SMALL and not is_costly:
+        return LazyMatrix(gram)
+    memory.require(
+        n * n * gram.dtype.itemsize,
+        f"{type(owner).__name__} on {n} rows",
+        "fit on fewer rows",
+    )
+    return StoredMatrix(gram.toarray())
