@@ -11,5 +11,6 @@ from __future__ import annotations
 from mercer.models.svm.classification import SVC, NuSVC
 from mercer.models.svm.detection import SVDD, OneClassSVM
 from mercer.models.svm.regression import SVR, NuSVR
+from mercer.models.svm.search import SVCSearch
 
-__all__ = ["SVC", "SVDD", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "SVDD", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "SVCSearch"]

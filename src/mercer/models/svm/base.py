@@ -17,6 +17,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator
+from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
 from mercer.models.svm.duals import Dual, Machine
@@ -78,7 +79,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Kernels by name ------------------------------------------------------------------------------
 
     def _default_kernel(self) -> Kernel:
-        return named.outline(self.kernel) if named.is_name(self.kernel) else super()._default_kernel()
+        return (
+            named.outline(self.kernel) if named.is_name(self.kernel) else super()._default_kernel()
+        )
 
     def __sklearn_tags__(self) -> Any:
         if not named.is_name(self.kernel):
@@ -133,7 +136,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """Where kernel values come from, and how they were mended."""
         kernel, method = self.kernel_, self._similarity
         if kernel.is_psd is True or method == "ignore":
-            return StoredMatrix(kernel(points)), None
+            return kernel_matrix(self, kernel, points), None
         gram = gram_matrix(self, kernel, points, 1.0, method)
         if method == "raise":
             require_positive(self, kernel, gram, _ADVICE)
@@ -213,6 +216,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_shared(self) -> None:
+        self._require_flags("shrinking", "verbose")
         self._require_number("tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             self._require_number("cache_size", low=0.0, example="200")

@@ -69,13 +69,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """
         with self._fitting():
             self._check_parameters()
-            data, labels = self._read_labelled(X, y, sample_weight)
-            self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
-            require_two_classes(type(self).__name__, self.classes_)
-            self.class_weight_ = self._class_weights(labels[data.rows])
-            self._codes = np.full(len(labels), -1)
-            self._codes[data.rows] = codes
-            self._scheme = scheme_of(len(self.classes_), self.multi_class)
+            data, codes = self._prepared(X, y, sample_weight)
             everything = np.arange(len(codes))
             matrix, machines = self._fit_duals(X, y, data, self._duals(data, codes, everything))
             if self.probability:
@@ -88,12 +82,20 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     _codes: Codes
     _scheme: Scheme
 
-    def _read_labelled(
+    def _prepared(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Training, NDArray[Any]]:
+    ) -> tuple[Training, Codes]:
+        """The rows that count and their classes, with what follows from them."""
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
-        return self._training(kernel, points, sample_weight, labels), labels
+        data = self._training(kernel, points, sample_weight, labels)
+        self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
+        self.class_weight_ = self._class_weights(labels[data.rows])
+        self._codes = np.full(len(labels), -1)
+        self._codes[data.rows] = codes
+        self._scheme = scheme_of(len(self.classes_), self.multi_class)
+        return data, codes
 
     def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
         """The problems of all functions over some of the rows that count."""
@@ -269,7 +271,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        self._require_flags("break_ties", "probability", "shrinking", "verbose")
+        self._require_flags("break_ties", "probability")
         for name in ("decision_function_shape", "multi_class"):
             if getattr(self, name) not in _SHAPES:
                 raise ParameterError(
@@ -317,6 +319,9 @@ class SVC(SupportVectorClassifier):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     class_weight : dict or "balanced", optional
@@ -336,6 +341,8 @@ class SVC(SupportVectorClassifier):
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
@@ -415,6 +422,7 @@ class SVC(SupportVectorClassifier):
         probability: bool = False,
         random_state: Any = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -432,6 +440,7 @@ class SVC(SupportVectorClassifier):
         self.probability = probability
         self.random_state = random_state
         self.multi_class = multi_class
+        self.verbose = verbose
         self.psd = psd
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
@@ -486,6 +495,9 @@ class NuSVC(SupportVectorClassifier):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     class_weight : dict or "balanced", optional
@@ -503,6 +515,8 @@ class NuSVC(SupportVectorClassifier):
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
 
@@ -541,6 +555,7 @@ class NuSVC(SupportVectorClassifier):
         probability: bool = False,
         random_state: Any = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -558,6 +573,7 @@ class NuSVC(SupportVectorClassifier):
         self.probability = probability
         self.random_state = random_state
         self.multi_class = multi_class
+        self.verbose = verbose
         self.psd = psd
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:

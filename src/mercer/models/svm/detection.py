@@ -145,10 +145,15 @@ class OneClassSVM(SupportVectorDetector):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
 
@@ -211,8 +216,10 @@ class OneClassSVM(SupportVectorDetector):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         max_iter: int = -1,
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -221,8 +228,10 @@ class OneClassSVM(SupportVectorDetector):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.max_iter = max_iter
+        self.verbose = verbose
         self.psd = psd
 
     def _dual(self, data: Training) -> Dual:
@@ -250,10 +259,15 @@ class SVDD(SupportVectorDetector):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of half a squared distance.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
 
@@ -288,8 +302,10 @@ class SVDD(SupportVectorDetector):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         max_iter: int = -1,
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -298,8 +314,10 @@ class SVDD(SupportVectorDetector):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.max_iter = max_iter
+        self.verbose = verbose
         self.psd = psd
 
     def _check_shared(self) -> None:

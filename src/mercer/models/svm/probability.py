@@ -72,9 +72,7 @@ class Calibration:
             logs = log_softmax(np.exp(logarithm) / unit * columns, axis=1)
             return -float(weights @ logs[rows, codes])
 
-        found = minimize_scalar(
-            entropy, bounds=(np.log(_LOW), np.log(_HIGH)), method="bounded"
-        )
+        found = minimize_scalar(entropy, bounds=(np.log(_LOW), np.log(_HIGH)), method="bounded")
         slope = float(np.exp(found.x) / unit)
         return cls(slope, calibration_error(log_softmax(slope * columns, axis=1), codes, weights))
 

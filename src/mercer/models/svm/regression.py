@@ -126,10 +126,15 @@ class SVR(SupportVectorRegressor):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
 
@@ -192,8 +197,10 @@ class SVR(SupportVectorRegressor):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         max_iter: int = -1,
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -203,8 +210,10 @@ class SVR(SupportVectorRegressor):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.max_iter = max_iter
+        self.verbose = verbose
         self.psd = psd
 
     def _dual(self, data: Training, targets: Array) -> Dual:
@@ -238,10 +247,15 @@ class NuSVR(SupportVectorRegressor):
         What "poly" and "sigmoid" add to the inner product.
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
+    shrinking : bool, default=True
+        For code written for scikit-learn; the solver always works on the rows that matter, and checks
+        all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
 
@@ -273,8 +287,10 @@ class NuSVR(SupportVectorRegressor):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         tol: float = 1e-3,
+        shrinking: bool = True,
         cache_size: float | None = None,
         max_iter: int = -1,
+        verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -284,8 +300,10 @@ class NuSVR(SupportVectorRegressor):
         self.gamma = gamma
         self.coef0 = coef0
         self.tol = tol
+        self.shrinking = shrinking
         self.cache_size = cache_size
         self.max_iter = max_iter
+        self.verbose = verbose
         self.psd = psd
 
     def _dual(self, data: Training, targets: Array) -> Dual:
@@ -294,9 +312,7 @@ class NuSVR(SupportVectorRegressor):
     def _meaning(
         self, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
-        return super()._meaning(support, coefficients, machines) | {
-            "epsilon_": machines[0].epsilon
-        }
+        return super()._meaning(support, coefficients, machines) | {"epsilon_": machines[0].epsilon}
 
     def _check_parameters(self) -> None:
         self._check_shared()
