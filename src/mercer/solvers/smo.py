@@ -386,9 +386,7 @@ class _Ascent:
         self._product += self._matrix.times(changed, changes[changed], precise=precise)
         self._up[working], self._down[working] = up, down
 
-    def _choose(
-        self, rising: Array, falling: Array, extremes: list[tuple[float, float]]
-    ) -> None:
+    def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
         """The next working set: the worst violators, those between bounds, and some of the last."""
         m = len(rising)
         if m <= _AT_ONCE:

@@ -67,6 +67,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         A kernel, or one by scikit-learn's name.
     """
 
+    def __init__(self, kernel: Any = "rbf") -> None:
+        super().__init__(kernel)
+
     kernel: Any
     degree: Any
     gamma: Any

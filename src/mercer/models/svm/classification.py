@@ -2,294 +2,23 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import compute_class_weight
 
-from mercer.exceptions import DataError, ParameterError, as_data_errors
-from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
-from mercer.models.availability import offered_unless
-from mercer.models.base import require_two_classes, shown
-from mercer.models.labels import checked_labels
-from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
-from mercer.models.svm.duals import Classes, Dual, Machine, NuClasses
-from mercer.models.svm.probability import Calibration
-from mercer.models.svm.schemes import Codes, Scheme, scheme_of
-from mercer.models.svm.solving import solved
-from mercer.solvers.smo import SymmetricMatrix
+from mercer.exceptions import ParameterError
+from mercer.models.base import shown
+from mercer.models.svm.base import Similarity, Training
+from mercer.models.svm.classifier import SupportVectorClassifier
+from mercer.models.svm.duals import Classes, Dual, NuClasses
+from mercer.models.svm.landmarks import over_landmarks
+from mercer.models.svm.schemes import Codes, scheme_of
+from mercer.solvers.landmark import Falkon, Nystrom
 
 Array = NDArray[np.floating[Any]]
-
-_SHAPES = ("ovr", "ovo")
-_FOLDS = 5
-
-
-class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
-    """Base of machines for classes: one function for each pair of classes, or for each class.
-
-    Parameters
-    ----------
-    kernel : Kernel, str or callable, default="rbf"
-        A kernel, or one by scikit-learn's name.
-    """
-
-    class_weight: Any
-    decision_function_shape: str
-    break_ties: bool
-    multi_class: str
-    probability: bool
-    random_state: Any
-
-    @with_callbacks
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the machines.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Anything that the kernel takes.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : array-like of shape (n,), optional
-            Weights, which multiply C; a row of weight 0 is left out.
-
-        Returns
-        -------
-        self
-            The fitted model.
-        """
-        with self._fitting():
-            self._check_parameters()
-            data, codes = self._prepared(X, y, sample_weight)
-            everything = np.arange(len(codes))
-            matrix, machines = self._fit_duals(X, y, data, self._duals(data, codes, everything))
-            if self.probability:
-                self._calibrate(matrix, data, codes, machines)
-            del self._codes
-        return self
-
-    classes_: NDArray[Any]
-    class_weight_: Array
-    _codes: Codes
-    _scheme: Scheme
-
-    def _prepared(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Training, Codes]:
-        """The rows that count and their classes, with what follows from them."""
-        kernel, points = self._read_points(X)
-        labels = checked_labels(type(self).__name__, y, len(points))
-        data = self._training(kernel, points, sample_weight, labels)
-        self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
-        require_two_classes(type(self).__name__, self.classes_)
-        self.class_weight_ = self._class_weights(labels[data.rows])
-        self._codes = np.full(len(labels), -1)
-        self._codes[data.rows] = codes
-        self._scheme = scheme_of(len(self.classes_), self.multi_class)
-        return data, codes
-
-    def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
-        """The problems of all functions over some of the rows that count."""
-        return [
-            self._dual(data, codes, positions[chosen], signs)
-            for chosen, signs in self._scheme.sides(codes[positions])
-        ]
-
-    @abstractmethod
-    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
-        """The problem of one function, over some of the rows that count."""
-
-    def _class_weights(self, labels: NDArray[Any]) -> Array:
-        with as_data_errors(type(self).__name__):
-            weights: Array = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=labels
-            )
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise ParameterError(
-                f"{type(self).__name__}: class_weight = {shown(self.class_weight)} gives weights "
-                f'{weights.tolist()}, which are not all finite and > 0; pass "balanced", or such a '
-                "number for each class."
-            )
-        return weights
-
-    def _order_of_support(self, support: Codes) -> Codes:
-        """By class, as scikit-learn has it."""
-        return np.argsort(self._codes[support], kind="stable")
-
-    def _meaning(
-        self, support: Codes, coefficients: Array, machines: Sequence[Machine]
-    ) -> dict[str, Any]:
-        codes = self._codes[support]
-        return {
-            "dual_coef_": self._scheme.layout(coefficients, codes),
-            "intercept_": np.array([machine.intercept for machine in machines]),
-            "n_support_": np.bincount(codes, minlength=len(self.classes_)).astype(np.int32),
-            "n_iter_": np.array([machine.n_iter for machine in machines], dtype=np.int32),
-            "dual_gap_": np.array([machine.gap for machine in machines]),
-            "objective_": np.array([machine.objective for machine in machines]),
-        }
-
-    # Predictions ----------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Array:
-        """The values of the functions, or what they say together of each class.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,), (m, n_classes) or (m, n_functions)
-            For two classes positive values speak for the second. For more, one number for each
-            class, whose largest is predicted; with ``decision_function_shape="ovo"`` one for each
-            pair of classes, positive where it speaks for the first.
-        """
-        if self.decision_function_shape == "ovo":
-            values = self._function_values(X)
-            return values if len(self.classes_) > 2 else values[:, 0]
-        return self._class_scores(X)
-
-    def _class_scores(self, X: Any) -> Array:
-        """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
-        values = self._function_values(X)
-        return self._scheme.scores(values)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict classes.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            The classes.
-        """
-        winners = self._winners(self._function_values(X))
-        return np.asarray(self.classes_[winners])
-
-    def _winners(self, values: Array) -> Codes:
-        scores = self._scheme.scores(values)
-        if self.break_ties and scores.ndim == 2:
-            return np.argmax(scores, axis=1)
-        return self._scheme.winners(values)
-
-    # Probabilities --------------------------------------------------------------------------------
-
-    def _calibrate(
-        self,
-        matrix: SymmetricMatrix,
-        data: Training,
-        codes: Codes,
-        machines: Sequence[Machine],
-    ) -> None:
-        """Learn the slope of probabilities from machines that have not seen the rows."""
-        near = [machine.coefficients(matrix.size) for machine in machines]
-        values = np.empty((len(codes), len(machines)))
-        for train, held in self._folds(codes):
-            fitted = solved(matrix, self._duals(data, codes, train), self._options, near=near)
-            for column, machine in enumerate(fitted):
-                values[held, column] = machine.values(data.rows[held])
-        found = Calibration.of(self._scheme.scores(values), codes, data.weights)
-        self._calibration, self.calibration_error_ = found, found.error
-
-    _calibration: Calibration
-
-    def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
-        fewest = int(np.bincount(codes).min())
-        if fewest < 2:
-            raise DataError(
-                f"{type(self).__name__}: probabilities are learned from rows that are left out, "
-                "and a class has a single row; pass two or more of each, or probability=False."
-            )
-        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=self.random_state)
-        yield from folds.split(np.empty((len(codes), 0)), codes)
-
-    @offered_unless(lambda model: _why_no_probabilities(model))
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            Rows that sum to 1, largest for the class that `predict` returns.
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    @offered_unless(lambda model: _why_no_probabilities(model))
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            0 or less.
-        """
-        scores = self._class_scores(X)
-        return self._calibration.log_probabilities(scores)
-
-    # Explanations: the sum of what the functions say of a class -----------------------------------
-
-    @property
-    def _n_functions(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
-
-    def _predicted_places(self, points: Points) -> Codes:
-        return self._winners(self._function_values(points))
-
-    @property
-    def _explained(self) -> tuple[Array, Array]:
-        if len(self.classes_) == 2:
-            return self._expansion, self.intercept_
-        directions = self._scheme.directions
-        return self._expansion @ directions, self.intercept_ @ directions
-
-    # Parameters -----------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        self._check_shared()
-        self._require_flags("break_ties", "probability")
-        for name in ("decision_function_shape", "multi_class"):
-            if getattr(self, name) not in _SHAPES:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} = {getattr(self, name)!r} is unknown; pass "
-                    '"ovr" or "ovo".'
-                )
-        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
-            raise ParameterError(
-                f'{type(self).__name__}: multi_class = "ovr" fits one function for each class, and '
-                'decision_function_shape = "ovo" asks for one for each pair; pass '
-                'decision_function_shape="ovr".'
-            )
-
-
-def _why_no_probabilities(model: SupportVectorClassifier) -> str | None:
-    if model.probability:
-        return None
-    return "probability=False; pass probability=True, or use decision_function"
 
 
 class SVC(SupportVectorClassifier):
@@ -299,8 +28,8 @@ class SVC(SupportVectorClassifier):
 
     .. math:: \tfrac12 \|f - b\|_k^2 + \sum_i C_i \max(0, 1 - y_i f(x_i)),
 
-    by way of the dual problem of the a_i between 0 and C_i, in which every pair of rows is tested to
-    second order [1]_. The rows with a_i > 0 are the support vectors. Code that was written for
+    by way of the dual problem in the a_i between 0 and C_i, two of which are improved at a time
+    [1]_. The rows with a_i > 0 are the support vectors. Code that was written for
     `sklearn.svm.SVC` runs as it is, and predicts the same.
 
     Parameters
@@ -320,8 +49,8 @@ class SVC(SupportVectorClassifier):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     class_weight : dict or "balanced", optional
@@ -335,14 +64,18 @@ class SVC(SupportVectorClassifier):
         Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
         first of them.
     probability : bool, default=False
-        Whether to learn `predict_proba`, from machines that are fitted without each of five parts of
-        the rows in turn, starting from the machine of all rows.
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts
+        of the rows in turn, starting from the machine of all rows.
     random_state : int, RandomState or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
     verbose : bool, default=False
         For code written for scikit-learn; progress is shown by its callbacks.
+    solver : "auto" or a solver, default="auto"
+        ``mercer.solvers.Nystrom(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
+        with the square of the hinge loss, C_i max(0, 1 - y_i f(x_i))^2, for many rows; of several
+        classes each is then told from the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
@@ -406,7 +139,7 @@ class SVC(SupportVectorClassifier):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         C: float | Mapping[Any, float] = 1.0,
         *,
         degree: int = 3,
@@ -423,6 +156,7 @@ class SVC(SupportVectorClassifier):
         random_state: Any = None,
         multi_class: Literal["ovo", "ovr"] = "ovo",
         verbose: bool = False,
+        solver: Any = "auto",
         psd: Similarity | None = None,
     ) -> None:
         super().__init__(kernel)
@@ -441,7 +175,18 @@ class SVC(SupportVectorClassifier):
         self.random_state = random_state
         self.multi_class = multi_class
         self.verbose = verbose
+        self.solver = solver
         self.psd = psd
+
+    def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
+        if isinstance(self.solver, str):
+            super()._learn(X, y, data, codes)
+            return
+        weights = np.zeros(len(data.points))
+        # The machine's loss has a half, and its penalty the weight 1.
+        weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]
+        self._scheme = scheme_of(len(self.classes_), "ovr")
+        self.__dict__.update(over_landmarks(self, data.points, y, weights))
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
         costs = self.class_weight_ * self._costs()
@@ -463,6 +208,7 @@ class SVC(SupportVectorClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_solver()
         if not isinstance(self.C, Mapping):
             self._require_number("C", low=0.0, example="1.0")
             return
@@ -472,6 +218,22 @@ class SVC(SupportVectorClassifier):
                 raise ParameterError(
                     f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a finite "
                     "number > 0; pass for example 1.0."
+                )
+
+    def _check_solver(self) -> None:
+        if isinstance(self.solver, str) and self.solver == "auto":
+            return
+        if not isinstance(self.solver, Nystrom | Falkon):
+            raise ParameterError(
+                f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
+                '"auto", or mercer.solvers.Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
+            )
+        for name, value in (("probability", True), ("decision_function_shape", "ovo")):
+            if getattr(self, name) == value:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {value!r} needs the dual problem, and solver "
+                    f'= {shown(self.solver)} has landmarks; pass solver="auto", or use '
+                    "mercer.KernelLogisticRegression, which gives probabilities."
                 )
 
 
@@ -496,8 +258,8 @@ class NuSVC(SupportVectorClassifier):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     class_weight : dict or "balanced", optional
@@ -509,8 +271,8 @@ class NuSVC(SupportVectorClassifier):
     break_ties : bool, default=True
         Whether classes with equal votes are told apart by their decision function.
     probability : bool, default=False
-        Whether to learn `predict_proba`, from machines that are fitted without each of five parts of
-        the rows in turn, starting from the machine of all rows.
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts
+        of the rows in turn, starting from the machine of all rows.
     random_state : int, RandomState or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -539,7 +301,7 @@ class NuSVC(SupportVectorClassifier):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         nu: float = 0.5,
         *,
         degree: int = 3,

@@ -13,7 +13,6 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import ParameterError
-from mercer.kernels.base import Kernel
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Ball, Dual, Half, Machine
 
@@ -32,7 +31,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
 
     nu: float
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the boundary of a class.
 
@@ -146,8 +145,8 @@ class OneClassSVM(SupportVectorDetector):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
@@ -209,7 +208,7 @@ class OneClassSVM(SupportVectorDetector):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         nu: float = 0.5,
         *,
         degree: int = 3,
@@ -260,8 +259,8 @@ class SVDD(SupportVectorDetector):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of half a squared distance.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
@@ -295,7 +294,7 @@ class SVDD(SupportVectorDetector):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         nu: float = 0.5,
         *,
         degree: int = 3,

@@ -64,10 +64,10 @@ class Machine:
 
     def coefficients(self, n: int) -> Array:
         """The b_i of all n rows."""
-        return np.bincount(self.rows, self.dual, n)
+        return np.bincount(self.rows, self.dual, n).astype(np.float64, copy=False)
 
     def values(self, rows: Rows) -> Array:
-        """f at rows of the matrix."""
+        """F at rows of the matrix."""
         return self.product[rows] + self.intercept
 
 

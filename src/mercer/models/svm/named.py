@@ -102,7 +102,7 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
         return RBF(length_scale=1.0 / np.sqrt(2.0 * factor))
     if kernel == "sigmoid":
         return Sigmoid(gain=factor, offset=coef0)
-    if not (isinstance(coef0, Real) and coef0 >= 0):
+    if not (isinstance(coef0, Real) and float(coef0) >= 0):
         raise ParameterError(
             f"{owner}: coef0 = {coef0!r} makes (gamma x.z + coef0)^degree no valid kernel; pass a "
             "number >= 0."
@@ -138,10 +138,10 @@ def _gamma(owner: str, gamma: Any, X: Any) -> float:
         matrix = as_points(X, owner).matrix(EVERYTHING.read_by(Numbers(owner)))
         width = matrix.shape[1]
         if gamma == "auto":
-            return 1.0 / width
+            return 1.0 / float(width)
         # A variance that is too small to be a number belongs to data without any.
         variance = Spread.of(matrix, None).deviation ** 2
-        found = 1.0 / (width * variance) if variance > 0 else 1.0
+        found = float(1.0 / (width * variance)) if variance > 0 else 1.0
         if not np.isfinite(found):
             raise DataError(
                 f"{owner}: gamma = {gamma!r} exceeds the range of numbers, as the data hardly "

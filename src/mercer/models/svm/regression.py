@@ -13,7 +13,6 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError
-from mercer.kernels.base import Kernel
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, Machine, NuTube, Tube
 
@@ -30,7 +29,7 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         A kernel, or one by scikit-learn's name.
     """
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the function.
 
@@ -127,8 +126,8 @@ class SVR(SupportVectorRegressor):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
@@ -189,7 +188,7 @@ class SVR(SupportVectorRegressor):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         C: float = 1.0,
         epsilon: float = 0.1,
         *,
@@ -248,8 +247,8 @@ class NuSVR(SupportVectorRegressor):
     tol : float, default=1e-3
         How far a row may be from its condition of optimality, in units of y.
     shrinking : bool, default=True
-        For code written for scikit-learn; the solver always works on the rows that matter, and checks
-        all of them at the end.
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
     cache_size : float, optional
         Megabytes for rows of the kernel matrix; by default what the memory allows.
     max_iter : int, default=-1
@@ -279,7 +278,7 @@ class NuSVR(SupportVectorRegressor):
 
     def __init__(
         self,
-        kernel: Kernel | str | Any = "rbf",
+        kernel: Any = "rbf",
         nu: float = 0.5,
         C: float = 1.0,
         *,

@@ -1,4 +1,4 @@
-"""How functions of two classes tell several apart: one for each pair, or each class against the rest."""
+"""How functions of two classes tell several apart: by pairs, or each class against the rest."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ class Pairs(Scheme):
     def scores(self, values: Array) -> Array:
         """Votes, and within equal votes the sum of the functions, squeezed below half a vote."""
         certainty = values @ self.directions
-        return self._votes(values) + certainty / (3 * (np.abs(certainty) + 1))
+        return np.asarray(self._votes(values) + certainty / (3 * (np.abs(certainty) + 1)))
 
     def winners(self, values: Array) -> Codes:
         """Most votes."""
-        return np.argmax(self._votes(values), axis=1)
+        return np.asarray(np.argmax(self._votes(values), axis=1))
 
     def _votes(self, values: Array) -> Array:
         ballots = np.where(values > 0, 1.0, -1.0) @ self.directions
-        return (ballots + self.n_classes - 1) / 2
+        return np.asarray((ballots + self.n_classes - 1) / 2)
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """For each support vector its coefficients against the other classes in turn."""
@@ -140,7 +140,7 @@ class Rest(Scheme):
 
     def winners(self, values: Array) -> Codes:
         """The largest function."""
-        return np.argmax(values, axis=1)
+        return np.asarray(np.argmax(values, axis=1))
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row for each class."""

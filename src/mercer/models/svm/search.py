@@ -274,12 +274,11 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
             return np.array(list(pool.map(alone, folds)))
 
-    def _tabulate(self, kernels: Sequence[Kernel], costs: list[float], tables: Sequence[Array]) -> None:
+    def _tabulate(
+        self, kernels: Sequence[Kernel], costs: list[float], tables: Sequence[Array]
+    ) -> None:
         """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
-        params = [
-            {"C": cost} | lengths
-            for lengths, cost in product(_differences(kernels), costs)
-        ]
+        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
         # Of shape (n_candidates, n_folds).
         scores, fit_times, score_times = np.moveaxis(
             np.concatenate([table.swapaxes(0, 1) for table in tables]), 2, 0
@@ -307,7 +306,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # The best -------------------------------------------------------------------------------------
 
-    @available_if(_has_best)
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes with the best machine.
 
@@ -321,9 +320,9 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (m,)
             The classes.
         """
-        return self.best_estimator_.predict(X)
+        return np.asarray(self.best_estimator_.predict(X))
 
-    @available_if(_has_best)
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """The decision function of the best machine.
 
@@ -337,7 +336,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray
             As of `SVC`.
         """
-        return self.best_estimator_.decision_function(X)
+        return np.asarray(self.best_estimator_.decision_function(X))
 
 
 def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
@@ -347,7 +346,8 @@ def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
     varying = [
         path
         for path, value in first.items()
-        if not isinstance(value, Kernel) and any(repr(table[path]) != repr(value) for table in tables)
+        if not isinstance(value, Kernel)
+        and any(repr(table[path]) != repr(value) for table in tables)
     ]
     if not varying:
         varying = [path for path in first if path.split("__")[-1] == "length_scale"]
