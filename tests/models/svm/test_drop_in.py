@@ -105,7 +105,9 @@ def test_three_classes(arguments: dict[str, Any], weights: Any) -> None:
     np.testing.assert_array_equal(ours.support_vectors_, X[ours.support_])
     assert ours.n_support_.sum() == len(ours.support_)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=nearness(ours))
-    np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours))
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
     np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
     np.testing.assert_array_equal(ours.classes_, theirs.classes_)
     np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
@@ -133,7 +135,9 @@ def test_two_classes(labels: Any, weights: Any) -> None:
     assert abs(a @ K @ a / 2 - np.abs(a).sum() - peer) < 1e-7 * abs(peer)
     assert abs(float(ours.objective_[0]) - peer) < 1e-7 * abs(peer)
     assert ours.intercept_.shape == theirs.intercept_.shape
-    np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours))
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
     np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
 
 
@@ -155,13 +159,17 @@ def test_other_machines(ours: Any, theirs: Any, y: Any, weights: Any) -> None:
     ours = clone(ours).fit(X, y, sample_weight=weights)
     theirs = clone(theirs).fit(X, y, sample_weight=weights)
     values = "predict" if isinstance(ours, mc.SVR | mc.NuSVR) else "decision_function"
-    np.testing.assert_allclose(getattr(ours, values)(Z), getattr(theirs, values)(Z), atol=nearness(ours))
+    np.testing.assert_allclose(
+        getattr(ours, values)(Z), getattr(theirs, values)(Z), atol=nearness(ours)
+    )
     np.testing.assert_array_equal(np.sign(ours.intercept_), np.sign(theirs.intercept_))
     assert ours.intercept_.shape == theirs.intercept_.shape
     assert ours.dual_coef_.shape[0] == theirs.dual_coef_.shape[0]
     if y is None:
         np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
-        np.testing.assert_allclose(ours.score_samples(Z), theirs.score_samples(Z), atol=nearness(ours))
+        np.testing.assert_allclose(
+            ours.score_samples(Z), theirs.score_samples(Z), atol=nearness(ours)
+        )
         assert ours.offset_.shape == theirs.offset_.shape
 
 
@@ -186,6 +194,14 @@ def test_a_function_of_matrices() -> None:
     ours = mc.SVC(kernel=kernel, tol=TOL).fit(X, TWO)
     theirs = svm.SVC(kernel=kernel, tol=TOL).fit(X, TWO)
     np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
+
+
+@pytest.mark.parametrize("labels", [NAMES, TWO])
+def test_planes_have_normals(labels: Any) -> None:
+    ours = mc.SVC(kernel="linear", tol=TOL).fit(X, labels)
+    theirs = svm.SVC(kernel="linear", tol=TOL).fit(X, labels)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=nearness(ours))
+    assert not hasattr(mc.SVC().fit(X, labels), "coef_")
 
 
 def test_sparse_rows() -> None:

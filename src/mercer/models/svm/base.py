@@ -10,11 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
 from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
+from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
@@ -215,6 +218,24 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         if self.kernel_.input_tags()["pairwise"]:
             return np.empty((0, 0))
         return self.points_.data if len(self.rows_) == len(self.support_) else None
+
+    @property
+    def coef_(self) -> Array:
+        """The normal of the plane, for a linear kernel: one row for each function.
+
+        Returns
+        -------
+        ndarray of shape (n_functions, n_features)
+            The functions are ``X @ coef_.T + intercept_``.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.kernel_, Linear):
+            raise AttributeError(
+                f"{type(self).__name__} has no coef_: kernel = {self.kernel_!r} is not linear; use "
+                "dual_coef_, the coefficients of the support vectors."
+            )
+        rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
+        return np.asarray((rows.T @ self._expansion).T)
 
     # Parameters -----------------------------------------------------------------------------------
 

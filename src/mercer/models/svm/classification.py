@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from mercer.models.svm.duals import Classes, Dual, NuClasses
 from mercer.models.svm.landmarks import over_landmarks
 from mercer.models.svm.schemes import Codes, scheme_of
 from mercer.solvers.landmark import Falkon, Nystrom
+
+if TYPE_CHECKING:
+    from mercer.models.svm.search import SVCSearch
 
 Array = NDArray[np.floating[Any]]
 
@@ -177,6 +180,43 @@ class SVC(SupportVectorClassifier):
         self.verbose = verbose
         self.solver = solver
         self.psd = psd
+
+    def path(
+        self,
+        X: Any,
+        y: ArrayLike,
+        Cs: Sequence[float],
+        length_scales: Any = None,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+    ) -> SVCSearch:
+        """Cross-validate C and length-scales, sharing what can be shared.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : array-like of shape (n,)
+            Labels.
+        Cs : sequence of float
+            The values of C.
+        length_scales : "auto", sequence, dict or None, default=None
+            Those of the kernel; by default as they are.
+        cv : int, splitter or iterable, optional
+            As in scikit-learn: five stratified folds by default.
+        scoring : str or callable, optional
+            A scorer; accuracy by default.
+
+        Returns
+        -------
+        SVCSearch
+            Fitted, with ``cv_results_``; the model itself is left as it is.
+        """
+        # The search fits machines of this class.
+        from mercer.models.svm.search import SVCSearch
+
+        return SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring).fit(X, y)
 
     def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
         if isinstance(self.solver, str):

@@ -78,6 +78,10 @@ class Dual(ABC):
     def programme(self) -> BoxProgramme:
         """The problem, with a place to start."""
 
+    def unit(self, found: BoxSolution) -> float:
+        """The unit in which the decision function is measured: the margin, if it is 1 there."""
+        return 1.0
+
     def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
         """The function that a solution stands for."""
         linear = float(programme.linear @ found.coefficients)
@@ -161,11 +165,15 @@ class NuClasses(Dual):
             n_first,
         )
 
+    def unit(self, found: BoxSolution) -> float:
+        """The margin that was found; classes that coincide have none."""
+        above, below = found.levels
+        return (below - above) / 2 if below > above else 1.0
+
     def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
         """In units of the margin that was found."""
         above, below = found.levels
-        # Classes that coincide have no margin, and any function is as good as none.
-        margin = (below - above) / 2 if below > above else 1.0
+        margin = self.unit(found)
         plain = super().machine(programme, found)
         return replace(
             plain,

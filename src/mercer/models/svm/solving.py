@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from mercer.solvers.smo import BoxSolution, SymmetricMatrix, solve
 Array = NDArray[np.floating[Any]]
 #: Called after a step with a function that returns the machines so far; True stops.
 Report = Callable[[Callable[[], list[Machine]]], bool]
+
+# How often a solution is refined; the unit changes little after the first time.
+_REFINEMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -84,19 +87,30 @@ class _Jobs:
         """Solve one problem."""
         dual = self.duals[number]
         programme = dual.programme()
+        near = None if self.near is None else self.near[number][programme.rows]
+        tol, left = self.options.tol, self.options.max_iter
 
         def tell(solution: Callable[[], BoxSolution]) -> bool:
             assert report is not None
             return report(lambda: [dual.machine(programme, solution())])
 
-        found = solve(
-            programme,
-            self.matrix,
-            tol=self.options.tol,
-            max_iter=self.options.max_iter,
-            near=None if self.near is None else self.near[number][programme.rows],
-            report=None if report is None else tell,
-        )
+        told = None if report is None else tell
+        found = solve(programme, self.matrix, tol=tol, max_iter=left, near=near, report=told)
+        # The unit is known only now; where it is small, the tolerance has to be.
+        for _ in range(_REFINEMENTS):
+            needed = self.options.tol * dual.unit(found)
+            if not found.converged or found.violation <= needed:
+                break
+            left = None if left is None else max(left - found.n_iter, 1)
+            again = solve(
+                programme,
+                self.matrix,
+                tol=needed,
+                max_iter=left,
+                near=found.coefficients,
+                report=told,
+            )
+            found = replace(again, n_iter=again.n_iter + found.n_iter)
         return dual.machine(programme, found)
 
     def solve_alone(self, number: int) -> Machine:
