@@ -37,7 +37,7 @@ class LazyMatrix:
         self._narrow = gram.narrowed()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
-        self.has_single = largest < _LARGEST
+        self.has_single = gram.dtype == np.float64 and largest < _LARGEST
 
     @property
     def size(self) -> int:
@@ -89,6 +89,22 @@ class LazyMatrix:
         return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
 
 
+def is_costly(kernel: Kernel) -> bool:
+    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        False if the engine computes it alone.
+    """
+    return bool(reads(kernel.expression).sources)
+
+
 def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMatrix:
     """The matrix of a kernel: stored if it is small or costly, else computed when it is used.
 
@@ -108,8 +124,7 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
     """
     gram = kernel.gram(points)
     n = len(points)
-    is_costly = bool(reads(kernel.expression).sources)
-    if n > _SMALL and not is_costly:
+    if n > _SMALL and not is_costly(kernel):
         return LazyMatrix(gram)
     memory.require(
         n * n * gram.dtype.itemsize,

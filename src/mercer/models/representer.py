@@ -39,17 +39,22 @@ class RepresenterModel(ExplainedModel):
     dual_coef_: Array
     intercept_: Any
 
+    @property
+    def _coefficients(self) -> Array:
+        """The a_i, with a column for each output if there are several."""
+        return self.dual_coef_
+
     def _function_values(self, X: Any) -> Array:
         """The values f(x) of rows like those seen by fit; no matrix of pairs is stored."""
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
-        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self.dual_coef_)
+        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self._coefficients)
         values += self.intercept_
         return values
 
     @property
     def _n_functions(self) -> int:
-        return 1 if self.dual_coef_.ndim == 1 else self.dual_coef_.shape[1]
+        return 1 if self._coefficients.ndim == 1 else self._coefficients.shape[1]
 
     def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
         intercepts = np.asarray(self.intercept_, dtype=np.float64)
@@ -58,7 +63,7 @@ class RepresenterModel(ExplainedModel):
 
     def _blocks_of_terms(self, points: Points, functions: Positions) -> Terms:
         """Rows of kernel values with all training points, a block at a time, and of terms."""
-        coefficients = np.asarray(self.dual_coef_, dtype=np.float64).T.reshape(
+        coefficients = np.asarray(self._coefficients, dtype=np.float64).T.reshape(
             -1, len(self.points_)
         )
         step = max(1, _BLOCK // len(self.points_))
