@@ -48,7 +48,7 @@ template <class T>
 double violation(const Problem<T>& p, const std::vector<double>& change,
                  const std::vector<double>& up, const std::vector<double>& down) {
   double worst = 0.0;
-  for (const auto [begin, end] :
+  for (const auto& [begin, end] :
        {std::pair{std::int64_t{0}, p.split}, std::pair{p.split, p.size}}) {
     double highest = -std::numeric_limits<double>::infinity(), lowest = -highest;
     for (std::int64_t k = begin; k < end; ++k) {

@@ -61,6 +61,9 @@ from mercer.models.machine_regression import (
 from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
+from mercer.models.svm_classification import SVC
+from mercer.models.svm_novelty import OneClassSVM
+from mercer.models.svm_regression import SVR
 from mercer.parallel import thread_count, threads
 from mercer.streams import Blocks, read_blocks
 
@@ -68,6 +71,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "RBF",
+    "SVC",
+    "SVR",
     "AdditiveChi2",
     "Anova",
     "ArcCosine",
@@ -106,6 +111,7 @@ __all__ = [
     "NadarayaWatson",
     "NonNegative",
     "Nystrom",
+    "OneClassSVM",
     "PairKernel",
     "Periodic",
     "Points",

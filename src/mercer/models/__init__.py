@@ -25,8 +25,14 @@ from mercer.models.results import (
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
+from mercer.models.svm import SupportVectorMachine
+from mercer.models.svm_classification import SVC
+from mercer.models.svm_novelty import OneClassSVM
+from mercer.models.svm_regression import SVR
 
 __all__ = [
+    "SVC",
+    "SVR",
     "Contributions",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
@@ -43,8 +49,10 @@ __all__ = [
     "KernelRidge",
     "NadarayaWatson",
     "NormalPredictions",
+    "OneClassSVM",
     "OnlineModel",
     "PrimalCoefficients",
     "RepresenterModel",
     "RidgePath",
+    "SupportVectorMachine",
 ]

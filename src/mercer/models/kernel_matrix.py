@@ -11,6 +11,7 @@ from mercer import memory
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.special import Precomputed
 from mercer.program.specialise import reads
 from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
 
@@ -122,6 +123,9 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
     SymmetricMatrix
         What `mercer.solvers.smo` takes.
     """
+    given = _given_matrix(kernel, points)
+    if given is not None:
+        return StoredMatrix(given)
     gram = kernel.gram(points)
     n = len(points)
     if n > _SMALL and not is_costly(kernel):
@@ -132,3 +136,12 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
         "fit on fewer rows",
     )
     return StoredMatrix(gram.toarray())
+
+
+def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
+    """The data themselves, if they are the matrix: no copy is made."""
+    if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
+        return None
+    data = points.data if points.origin is points else None
+    is_plain = isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)
+    return data if is_plain else None

@@ -146,8 +146,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         return float(gamma)
 
-    # Parameters
-    # ----------------------------------------------------------------------------------------
+    # Data and parameters
+    # ------------------------------------------------------------------------------------
+
+    def _training_points(self, X: Any) -> Points:
+        """The data, checked; an array is not copied, for only support vectors are kept."""
+        kernel = self._kernel_or_default(self.kernel)
+        is_plain = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and len(X)
+        return self._validate_points(kernel, Points(X) if is_plain else X, reset=True)
 
     def _check_parameters(self) -> None:
         self._require_number("tol", 0.0, np.inf, "0.001")

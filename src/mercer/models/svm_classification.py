@@ -162,25 +162,31 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         """
         with self._fitting():
             self._check_parameters()
-            points = self._validate_points(self._kernel_or_default(self.kernel), X, reset=True)
+            points = self._training_points(X)
             labels = checked_labels(type(self).__name__, y, len(points))
             weights = self._validate_weights(sample_weight, labels)
             kernel = self._resolved_kernel(points, weights)
-            counted = np.arange(len(points)) if weights is None else np.flatnonzero(weights)
-            self.classes_, codes = np.unique(labels[counted], return_inverse=True)
-            require_two_classes(type(self).__name__, self.classes_)
-            boxes = self._boxes(labels[counted], codes, weights, counted)
-            pairs = _Pairs(counted, codes, len(self.classes_))
+            pairs = self._pairs_of_classes(labels, weights)
+            problems = pairs.programmes(self._boxes(labels, weights)[pairs.rows])
+            solved = points if pairs.has_rows(len(points)) else points[pairs.rows]
 
             def fitted(found: Sequence[BoxSolution | None]) -> dict[str, Any]:
                 return {"kernel_": kernel, **pairs.attributes(points, found), **self._summary(found)}
 
             with self._iterations(X, y, None) as report:
-                problems = pairs.programmes(boxes)
-                self.__dict__.update(
-                    fitted(self._solve_all(kernel, points, problems, report, fitted))
-                )
+                found = self._solve_all(kernel, solved, problems, report, fitted)
+                self.__dict__.update(fitted(found))
         return self
+
+    def _pairs_of_classes(self, labels: NDArray[Any], weights: Array | None) -> _Pairs:
+        """The rows that count; those of several classes in order, so that pairs lie together."""
+        rows = np.arange(len(labels)) if weights is None else np.flatnonzero(weights)
+        self.classes_, codes = np.unique(labels[rows], return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
+        if len(self.classes_) > 2:
+            order = np.argsort(codes, kind="stable")
+            rows, codes = rows[order], codes[order]
+        return _Pairs(rows, codes, len(self.classes_))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -192,16 +198,18 @@ class SVC(ClassifierMixin, SupportVectorMachine):
                 f"{self.decision_function_shape!r} is neither 'ovr' nor 'ovo'; pass one of them."
             )
 
-    def _boxes(
-        self, labels: NDArray[Any], codes: NDArray[Any], weights: Array | None, counted: Any
-    ) -> Array:
-        """How large the coefficient of each row may be."""
+    def _boxes(self, labels: NDArray[Any], weights: Array | None) -> Array:
+        """How large the coefficient of each row may be; rows of no class that counts have none."""
+        counts = np.isin(labels, self.classes_)
         with as_data_errors(type(self).__name__):
             self.class_weight_ = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=labels
+                self.class_weight,
+                classes=self.classes_,
+                y=labels[counts] if weights is None else labels[weights > 0],
             )
-        boxes: Array = self.C * self.class_weight_[codes]
-        return boxes if weights is None else boxes * weights[counted]
+        boxes = np.zeros(len(labels))
+        boxes[counts] = self.class_weight_[np.searchsorted(self.classes_, labels[counts])]
+        return self.C * (boxes if weights is None else boxes * weights)
 
     @property
     def _coefficients(self) -> Array:
@@ -273,12 +281,16 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 class _Pairs:
     """The pairs of classes: their problems, and from the solutions to attributes."""
 
-    def __init__(self, counted: NDArray[Any], codes: NDArray[Any], n_classes: int) -> None:
-        self._counted = counted
+    def __init__(self, rows: NDArray[Any], codes: NDArray[Any], n_classes: int) -> None:
+        self.rows = rows
         self._codes = codes
         self._n_classes = n_classes
         self._members = [np.flatnonzero(codes == c) for c in range(n_classes)]
         self._pairs = list(combinations(range(n_classes), 2))
+
+    def has_rows(self, n: int) -> bool:
+        """Whether the rows are all of n, in order."""
+        return np.array_equal(self.rows, np.arange(n))
 
     def _signs(self, first: int, second: int) -> Array:
         """+1 for the first class of a pair; of two classes, for the second."""
@@ -294,7 +306,7 @@ class _Pairs:
         signs = self._signs(first, second)
         bounds = signs * boxes[members]
         return BoxProgramme(
-            rows=self._counted[members],
+            rows=members,
             linear=-signs,
             lower=np.minimum(bounds, 0.0),
             upper=np.maximum(bounds, 0.0),
@@ -318,13 +330,13 @@ class _Pairs:
         carries = dense.any(axis=1)
         support = np.concatenate([members[carries[members]] for members in self._members])
         coefficients = dense[support]
-        rows = self._counted[support]
+        rows = self.rows[support]
         return {
             "support_": rows.astype(np.int32),
             "n_support_": np.bincount(self._codes[support], minlength=self._n_classes).astype(
                 np.int32
             ),
-            "points_": points[rows],
+            "points_": points[rows].detached(),
             "dual_coef_": self._compact(coefficients, self._codes[support]),
             "_pair_coef": coefficients[:, 0] if len(self._pairs) == 1 else coefficients,
             "intercept_": levels,

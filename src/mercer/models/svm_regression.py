@@ -132,7 +132,7 @@ class SVR(RegressorMixin, SupportVectorMachine):
         """
         with self._fitting():
             self._check_parameters()
-            points = self._validate_points(self._kernel_or_default(self.kernel), X, reset=True)
+            points = self._training_points(X)
             targets = self._one_target(y, len(points))
             weights = self._validate_weights(sample_weight, targets)
             kernel = self._resolved_kernel(points, weights)
@@ -209,7 +209,7 @@ def _attributes(
     return {
         "support_": rows.astype(np.int32),
         "n_support_": np.array([len(rows)], np.int32),
-        "points_": points[rows],
+        "points_": points[rows].detached(),
         "dual_coef_": coefficients[None, carries],
         "intercept_": np.array([solution.levels[0]]),
         "n_iter_": solution.n_iter,

@@ -36,7 +36,7 @@ Positions = NDArray[np.int64]
 
 # Variables of a working set: new ones of a round, the least and the most of all.
 _NEW = 512
-_LEAST = 1024
+_LEAST = 512
 _MOST = 4096
 # Up to so many variables, all of them are the working set.
 _AT_ONCE = 1536
@@ -44,6 +44,8 @@ _AT_ONCE = 1536
 # of the tolerance.
 _SHARE = 0.01
 _CLOSE = 0.5
+# A little less than what is asked, so that another way to round does not miss it.
+_NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
 # Rounds without a smaller violation after which a precision has given what it can.
@@ -300,8 +302,7 @@ class _Ascent:
         self._product = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
         self._stopped = False
-        self._begins_at_zero = not start.any()
-        self.refresh()
+        self.refresh(precise=not matrix.has_single)
 
     # The state
     # -----------------------------------------------------------------------------------------
@@ -312,12 +313,12 @@ class _Ascent:
         between = np.where(upper == 0, -self._up, lower + self._down)
         return np.where(self._up == 0, upper, np.where(self._down == 0, lower, between))
 
-    def refresh(self) -> None:
-        """Compute the product once more, in float64."""
+    def refresh(self, *, precise: bool = True) -> None:
+        """Compute the product from nothing."""
         weights = self._by_rows(self._programme.rows, self.coefficients())
         rows = np.flatnonzero(weights)
         self._product = (
-            self._matrix.times(rows, weights[rows], precise=True)
+            self._matrix.times(rows, weights[rows], precise=precise)
             if len(rows)
             else np.zeros(self._matrix.size)
         )
@@ -365,8 +366,7 @@ class _Ascent:
     def _target(self, ascents: Array, *, precise: bool) -> float:
         if precise:
             return self._tol
-        # A little less than asked, so that the check in float64 does not fail for nothing.
-        return max(0.9 * self._tol, _NOISE * float(np.abs(ascents).max()))
+        return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
 
     def _round(self, ascents: Array, violation: float, *, precise: bool) -> None:
         working = self._working
@@ -376,7 +376,10 @@ class _Ascent:
         split = len(working) if n_first is None else int(np.searchsorted(working, n_first))
         up, down = self._up[working], self._down[working]
         before = up - down
-        tolerance = max(_CLOSE * self._tol, _SHARE * violation)
+        if len(self._up) <= _AT_ONCE:
+            tolerance = _NEARLY * self._tol
+        else:
+            tolerance = max(_CLOSE * self._tol, _SHARE * violation)
         steps, _ = _core.smo(
             values, positions, split, ascents[working], up, down, tolerance, self._left
         )
