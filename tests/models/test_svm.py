@@ -31,7 +31,7 @@ NEW = RNG.normal(size=(40, 3))
 TIGHT = 1e-7
 
 NAMED: list[dict[str, Any]] = [
-    {},
+    {"kernel": "rbf"},
     {"kernel": "rbf", "gamma": 0.3},
     {"gamma": "auto"},
     {"kernel": "linear"},
@@ -40,7 +40,8 @@ NAMED: list[dict[str, Any]] = [
 ]
 
 
-@parametrize_with_checks([mc.SVC(), mc.SVR(), mc.OneClassSVM()])
+# Weighted and repeated rows are the same to within the tolerance: they are compared to 1e-7.
+@parametrize_with_checks([mc.SVC(tol=1e-10), mc.SVR(tol=1e-10), mc.OneClassSVM(tol=1e-10)])
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -65,6 +66,13 @@ def test_classification_is_that_of_libsvm(parameters: Any, labels: Any, weights:
     assert model.classes_.tolist() == peer.classes_.tolist()
     assert model.converged_
     assert model.dual_gap_ < 1e-4
+
+
+def test_the_default_kernel_is_that_of_libsvm() -> None:
+    expected = libsvm("SVC").fit(X, SIGNS).decision_function(NEW)
+    assert mc.SVC(tol=TIGHT).fit(X, SIGNS).decision_function(NEW) == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("shape", ["ovr", "ovo"])

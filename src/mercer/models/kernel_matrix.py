@@ -67,7 +67,9 @@ class LazyMatrix:
         gram = kernel.gram(points)
         return (gram if precise else gram.narrowed()).toarray(), positions
 
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
+    def times(
+        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+    ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor.
 
         Parameters

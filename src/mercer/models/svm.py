@@ -90,7 +90,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """The kernel, a name standing for one whose parameters wait for the data."""
         if not isinstance(kernel, str):
             return super()._kernel_or_default(kernel)
-        kernels = {
+        kernels: dict[str, Callable[[], Kernel]] = {
             "linear": Linear,
             "poly": partial(Polynomial, offset=0.0),
             "rbf": partial(RBF, length_scale="scale"),
@@ -109,13 +109,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """The kernel with all of its parameters."""
         options = {name: getattr(self, name) for name in ("gamma", "degree", "coef0")}
         given = [name for name, value in options.items() if value is not None]
-        if not isinstance(self.kernel, str) and not (self.kernel is None and given):
+        kernel: object = self.kernel
+        if not isinstance(kernel, str) and (kernel is not None or not given):
             if given:
                 raise ParameterError(
                     f"{type(self).__name__}: {given[0]} = {options[given[0]]!r} goes with a kernel "
-                    f"by name, not with {self.kernel!r}; set the parameters of the kernel instead."
+                    f"by name, not with {kernel!r}; set the parameters of the kernel instead."
                 )
-            return self._kernel_or_default(self.kernel).resolve(points, weights)
+            return self._kernel_or_default(kernel).resolve(points, weights)
         return self._named_kernel(points)
 
     def _named_kernel(self, points: Points) -> Kernel:
@@ -217,7 +218,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _matrices(
         self, kernel: Kernel, points: Points, programmes: Sequence[BoxProgramme]
     ) -> Iterator[tuple[BoxProgramme, SymmetricMatrix]]:
-        """The problems, each with the matrix that its rows are of: the same for all if it can be."""
+        """The problems, each with the matrix of its rows: the same for all if it can be."""
         if len(programmes) == 1 or len(points) <= _SHARED or is_costly(kernel):
             matrix = kernel_matrix(self, kernel, points)
             yield from ((programme, matrix) for programme in programmes)
@@ -249,4 +250,3 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "violation_": float(max(solution.violation for solution in known)),
             "converged_": len(known) == len(solutions) and all(s.converged for s in known),
         }
-

@@ -22,7 +22,7 @@ from mercer.models.labels import checked_labels
 from mercer.models.svm import SupportVectorMachine
 from mercer.solvers.smo import BoxProgramme, BoxSolution
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 
 class SVC(ClassifierMixin, SupportVectorMachine):
@@ -171,7 +171,11 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             solved = points if pairs.has_rows(len(points)) else points[pairs.rows]
 
             def fitted(found: Sequence[BoxSolution | None]) -> dict[str, Any]:
-                return {"kernel_": kernel, **pairs.attributes(points, found), **self._summary(found)}
+                return {
+                    "kernel_": kernel,
+                    **pairs.attributes(points, found),
+                    **self._summary(found),
+                }
 
             with self._iterations(X, y, None) as report:
                 found = self._solve_all(kernel, solved, problems, report, fitted)
@@ -210,6 +214,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         boxes = np.zeros(len(labels))
         boxes[counts] = self.class_weight_[np.searchsorted(self.classes_, labels[counts])]
         return self.C * (boxes if weights is None else boxes * weights)
+
+    _pair_coef: Array
 
     @property
     def _coefficients(self) -> Array:
@@ -318,16 +324,14 @@ class _Pairs:
         dense = np.zeros((len(self._codes), len(self._pairs)))
         levels = np.zeros(len(self._pairs))
         steps = np.zeros(len(self._pairs), np.int64)
-        for column, ((first, second), solution) in enumerate(
-            zip(self._pairs, found, strict=True)
-        ):
+        for column, ((first, second), solution) in enumerate(zip(self._pairs, found, strict=True)):
             if solution is None:
                 continue
             members = np.concatenate([self._members[first], self._members[second]])
             dense[members, column] = solution.coefficients
             levels[column] = solution.levels[0]
             steps[column] = solution.n_iter
-        carries = dense.any(axis=1)
+        carries = np.asarray(dense.any(axis=1))
         support = np.concatenate([members[carries[members]] for members in self._members])
         coefficients = dense[support]
         rows = self.rows[support]

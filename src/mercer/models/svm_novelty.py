@@ -59,7 +59,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     dual_coef_ : ndarray of shape (1, n_support)
         Their coefficients.
     offset_ : float
-        The level rho.
+        The level rho, lowered by the violation that is left: rows on it are no novelties.
     intercept_ : ndarray of shape (1,)
         Its negative.
     kernel_ : Kernel
@@ -151,7 +151,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
 
     @property
     def _coefficients(self) -> Array:
-        return self.dual_coef_[0]
+        return np.asarray(self.dual_coef_[0])
 
     def decision_function(self, X: Any) -> Array:
         """The values f(x) - rho: negative for novelties.
@@ -213,6 +213,9 @@ def _attributes(
     points: Points, problem: BoxProgramme, solution: BoxSolution | None
 ) -> dict[str, Any]:
     assert solution is not None
+    # Lowered by what is uncertain, so that rows on the level are not below it.
+    slack = max(solution.violation, 1e-12 * abs(solution.levels[0]))
+    intercept = solution.levels[0] + slack
     carries = np.flatnonzero(solution.coefficients)
     rows = problem.rows[carries]
     return {
@@ -220,7 +223,7 @@ def _attributes(
         "n_support_": np.array([len(rows)], np.int32),
         "points_": points[rows].detached(),
         "dual_coef_": solution.coefficients[None, carries],
-        "intercept_": np.array([solution.levels[0]]),
-        "offset_": -solution.levels[0],
+        "intercept_": np.array([intercept]),
+        "offset_": -intercept,
         "n_iter_": solution.n_iter,
     }

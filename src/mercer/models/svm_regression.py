@@ -168,7 +168,7 @@ class SVR(RegressorMixin, SupportVectorMachine):
 
     @property
     def _coefficients(self) -> Array:
-        return self.dual_coef_[0]
+        return np.asarray(self.dual_coef_[0])
 
     def predict(self, X: Any) -> Array:
         """Predict targets, in chunks: no matrix of all pairs is stored.

@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from mercer import _core
 from mercer.parallel import thread_count
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
+Matrix = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
 # Variables of a working set: new ones of a round, the least and the most of all.
@@ -63,7 +64,7 @@ class SymmetricMatrix(Protocol):
     def has_single(self) -> bool:
         """Whether float32 is quicker than float64, and serves to begin with."""
 
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
         """A square matrix that holds the pairs of these rows, and where each row is in it."""
 
     def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
@@ -88,7 +89,7 @@ class StoredMatrix:
 
     has_single = False
 
-    def __init__(self, values: Array) -> None:
+    def __init__(self, values: Matrix) -> None:
         kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
         self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
 
@@ -97,7 +98,7 @@ class StoredMatrix:
         """The number of rows."""
         return len(self.values)
 
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
         """The matrix itself.
 
         Parameters
@@ -299,7 +300,7 @@ class _Ascent:
         self._left = self._limit = limit
         start = programme.start if near is None else programme.feasible(near)
         self._up, self._down = programme.upper - start, start - programme.lower
-        self._product = np.zeros(matrix.size)
+        self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
         self._stopped = False
         self.refresh(precise=not matrix.has_single)
@@ -324,7 +325,7 @@ class _Ascent:
         )
 
     def _by_rows(self, rows: Positions, values: Array) -> Array:
-        return np.bincount(rows, weights=values, minlength=self._matrix.size)
+        return np.bincount(rows, weights=values, minlength=self._matrix.size).astype(np.float64)
 
     def _ascents(self) -> Array:
         """What the objective falls by for each variable, for a unit."""
@@ -389,9 +390,7 @@ class _Ascent:
         self._product += self._matrix.times(changed, changes[changed], precise=precise)
         self._up[working], self._down[working] = up, down
 
-    def _choose(
-        self, rising: Array, falling: Array, extremes: list[tuple[float, float]]
-    ) -> None:
+    def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
         """The next working set: the worst violators, those between bounds, and some of the last."""
         m = len(rising)
         if m <= _AT_ONCE:
