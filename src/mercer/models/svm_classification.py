@@ -22,7 +22,7 @@ from mercer.models.labels import checked_labels
 from mercer.models.svm import SupportVectorMachine
 from mercer.solvers.smo import BoxProgramme, BoxSolution
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 
 class SVC(ClassifierMixin, SupportVectorMachine):
@@ -298,7 +298,7 @@ class _Pairs:
         """Whether the rows are all of n, in order."""
         return np.array_equal(self.rows, np.arange(n))
 
-    def _signs(self, first: int, second: int) -> Array:
+    def _signs(self, first: int, second: int) -> NDArray[np.float64]:
         """+1 for the first class of a pair; of two classes, for the second."""
         sizes = len(self._members[first]), len(self._members[second])
         return np.repeat([-1.0, 1.0] if self._n_classes == 2 else [1.0, -1.0], sizes)
