@@ -78,7 +78,8 @@ class Smo {
         block_(width_ * width_),
         diagonal_(width_),
         rising_(width_),
-        falling_(width_) {}
+        falling_(width_),
+        stretch_(job.size) {}
 
   void run(Worker& worker) {
     read();
@@ -117,9 +118,9 @@ class Smo {
     falling_.fill(kNever);
     diagonal_.fill(T(0));
     T largest = 0;
-    consecutive_ = true;
-    for (std::int64_t k = 1; k < job_.size; ++k)
-      consecutive_ = consecutive_ && job_.rows[k] == job_.rows[k - 1] + 1;
+    for (std::int64_t k = job_.size - 1; k >= 0; --k)
+      stretch_[k] =
+          k + 1 < job_.size && job_.rows[k + 1] == job_.rows[k] + 1 ? stretch_[k + 1] + 1 : 1;
     for (std::int64_t k = 0; k < job_.size; ++k) {
       const std::int64_t at = place(k);
       read_row(k);
@@ -139,11 +140,16 @@ class Smo {
     gather(source, job_.split, job_.size, target + shift);
   }
 
+  // Stretches of neighbouring rows are copied at once: classes often lie together.
   void gather(const T* source, std::int64_t begin, std::int64_t end, T* target) const {
-    if (consecutive_) {
-      std::copy(source + job_.rows[0] + begin, source + job_.rows[0] + end, target + begin);
-    } else {
-      for (std::int64_t m = begin; m < end; ++m) target[m] = source[job_.rows[m]];
+    for (std::int64_t m = begin; m < end;) {
+      const std::int64_t length = std::min(stretch_[m], end - m);
+      if (length == 1) {
+        target[m] = source[job_.rows[m]];
+      } else {
+        std::copy_n(source + job_.rows[m], length, target + m);
+      }
+      m += length;
     }
   }
 
@@ -255,8 +261,8 @@ class Smo {
   std::int64_t width_;
   AlignedBuffer<T> block_, diagonal_;
   AlignedBuffer<double> rising_, falling_;
+  AlignedBuffer<std::int64_t> stretch_;  // neighbouring rows from each variable on
   T least_curvature_ = 0;
-  bool consecutive_ = false;
 };
 
 template <class T>

@@ -11,6 +11,7 @@ from mercer import memory
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.special import Precomputed
 from mercer.program.specialise import reads
 from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
 
@@ -37,7 +38,7 @@ class LazyMatrix:
         self._narrow = gram.narrowed()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
-        self.has_single = largest < _LARGEST
+        self.has_single = gram.dtype == np.float64 and largest < _LARGEST
 
     @property
     def size(self) -> int:
@@ -66,7 +67,9 @@ class LazyMatrix:
         gram = kernel.gram(points)
         return (gram if precise else gram.narrowed()).toarray(), positions
 
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
+    def times(
+        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+    ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor.
 
         Parameters
@@ -89,6 +92,22 @@ class LazyMatrix:
         return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
 
 
+def is_costly(kernel: Kernel) -> bool:
+    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        False if the engine computes it alone.
+    """
+    return bool(reads(kernel.expression).sources)
+
+
 def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMatrix:
     """The matrix of a kernel: stored if it is small or costly, else computed when it is used.
 
@@ -106,10 +125,12 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
     SymmetricMatrix
         What `mercer.solvers.smo` takes.
     """
+    given = _given_matrix(kernel, points)
+    if given is not None:
+        return StoredMatrix(given)
     gram = kernel.gram(points)
     n = len(points)
-    is_costly = bool(reads(kernel.expression).sources)
-    if n > _SMALL and not is_costly:
+    if n > _SMALL and not is_costly(kernel):
         return LazyMatrix(gram)
     memory.require(
         n * n * gram.dtype.itemsize,
@@ -117,3 +138,12 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
         "fit on fewer rows",
     )
     return StoredMatrix(gram.toarray())
+
+
+def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
+    """The data themselves, if they are the matrix: no copy is made."""
+    if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
+        return None
+    data = points.data if points.origin is points else None
+    is_plain = isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)
+    return data if is_plain else None

@@ -31,12 +31,13 @@ from numpy.typing import NDArray
 from mercer import _core
 from mercer.parallel import thread_count
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
+Matrix = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
 # Variables of a working set: new ones of a round, the least and the most of all.
 _NEW = 512
-_LEAST = 1024
+_LEAST = 512
 _MOST = 4096
 # Up to so many variables, all of them are the working set.
 _AT_ONCE = 1536
@@ -44,6 +45,8 @@ _AT_ONCE = 1536
 # of the tolerance.
 _SHARE = 0.01
 _CLOSE = 0.5
+# A little less than what is asked, so that another way to round does not miss it.
+_NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
 # Rounds without a smaller violation after which a precision has given what it can.
@@ -61,7 +64,7 @@ class SymmetricMatrix(Protocol):
     def has_single(self) -> bool:
         """Whether float32 is quicker than float64, and serves to begin with."""
 
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
         """A square matrix that holds the pairs of these rows, and where each row is in it."""
 
     def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
@@ -86,7 +89,7 @@ class StoredMatrix:
 
     has_single = False
 
-    def __init__(self, values: Array) -> None:
+    def __init__(self, values: Matrix) -> None:
         kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
         self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
 
@@ -95,7 +98,7 @@ class StoredMatrix:
         """The number of rows."""
         return len(self.values)
 
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
         """The matrix itself.
 
         Parameters
@@ -297,11 +300,10 @@ class _Ascent:
         self._left = self._limit = limit
         start = programme.start if near is None else programme.feasible(near)
         self._up, self._down = programme.upper - start, start - programme.lower
-        self._product = np.zeros(matrix.size)
+        self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
         self._stopped = False
-        self._begins_at_zero = not start.any()
-        self.refresh()
+        self.refresh(precise=not matrix.has_single)
 
     # The state
     # -----------------------------------------------------------------------------------------
@@ -312,18 +314,18 @@ class _Ascent:
         between = np.where(upper == 0, -self._up, lower + self._down)
         return np.where(self._up == 0, upper, np.where(self._down == 0, lower, between))
 
-    def refresh(self) -> None:
-        """Compute the product once more, in float64."""
+    def refresh(self, *, precise: bool = True) -> None:
+        """Compute the product from nothing."""
         weights = self._by_rows(self._programme.rows, self.coefficients())
         rows = np.flatnonzero(weights)
         self._product = (
-            self._matrix.times(rows, weights[rows], precise=True)
+            self._matrix.times(rows, weights[rows], precise=precise)
             if len(rows)
             else np.zeros(self._matrix.size)
         )
 
     def _by_rows(self, rows: Positions, values: Array) -> Array:
-        return np.bincount(rows, weights=values, minlength=self._matrix.size)
+        return np.bincount(rows, weights=values, minlength=self._matrix.size).astype(np.float64)
 
     def _ascents(self) -> Array:
         """What the objective falls by for each variable, for a unit."""
@@ -365,8 +367,7 @@ class _Ascent:
     def _target(self, ascents: Array, *, precise: bool) -> float:
         if precise:
             return self._tol
-        # A little less than asked, so that the check in float64 does not fail for nothing.
-        return max(0.9 * self._tol, _NOISE * float(np.abs(ascents).max()))
+        return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
 
     def _round(self, ascents: Array, violation: float, *, precise: bool) -> None:
         working = self._working
@@ -376,7 +377,10 @@ class _Ascent:
         split = len(working) if n_first is None else int(np.searchsorted(working, n_first))
         up, down = self._up[working], self._down[working]
         before = up - down
-        tolerance = max(_CLOSE * self._tol, _SHARE * violation)
+        if len(self._up) <= _AT_ONCE:
+            tolerance = _NEARLY * self._tol
+        else:
+            tolerance = max(_CLOSE * self._tol, _SHARE * violation)
         steps, _ = _core.smo(
             values, positions, split, ascents[working], up, down, tolerance, self._left
         )

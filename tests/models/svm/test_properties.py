@@ -358,6 +358,36 @@ def test_contributions_add_up() -> None:
     np.testing.assert_allclose(found.prediction, model.decision_function(data[:4]))
 
 
+def test_many_rows_in_rounds() -> None:
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=(2200, 2))
+    two = data[:, 0] + 0.3 * rng.normal(size=2200) > 0
+    three = np.digitize(data[:, 0] + 0.3 * rng.normal(size=2200), [-0.5, 0.5])
+    for labels in (two, three):
+        ours = mc.SVC(mc.RBF(length_scale=1.0), tol=1e-5).fit(data, labels)
+        peer = svm.SVC(gamma=0.5, tol=1e-5).fit(data, labels)
+        np.testing.assert_allclose(
+            ours.decision_function(data), peer.decision_function(data), atol=2e-3
+        )
+    numbers = np.sin(data[:, 0]) + 0.2 * rng.normal(size=2200)
+    ours, peer = mc.SVR(gamma=0.5, tol=1e-5).fit(data, numbers), svm.SVR(gamma=0.5, tol=1e-5)
+    np.testing.assert_allclose(ours.predict(data), peer.fit(data, numbers).predict(data), atol=2e-3)
+
+
+def test_data_may_change_after_the_fit() -> None:
+    data = X.copy()
+    model = mc.SVC(RBF).fit(data, Y)
+    before = model.decision_function(Z)
+    data[:] = 0.0
+    np.testing.assert_array_equal(model.decision_function(Z), before)
+
+
+def test_a_grid_of_kernels() -> None:
+    grid = {"kernel__length_scale": [0.01, 1.0, 100.0]}
+    search = GridSearchCV(mc.SVC(mc.RBF(length_scale=1.0)), grid, cv=3).fit(X, Y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 1
+
+
 # Hard cases ---------------------------------------------------------------------------------------
 
 HARD = {
