@@ -13,15 +13,15 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.program.specialise import reads
-from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
+from mercer.solvers.smo import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
-# Beyond this, float32 has no room for products of values.
-_LARGEST = 1e15
+# A matrix of fewer rows than this share is worth making.
+_MOST_OF = 0.75
 
 
 class LazyMatrix:
@@ -38,7 +38,7 @@ class LazyMatrix:
         self._narrow = gram.narrowed()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
-        self.has_single = gram.dtype == np.float64 and largest < _LARGEST
+        self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
 
     @property
     def size(self) -> int:
@@ -90,6 +90,28 @@ class LazyMatrix:
             return np.zeros(self.size)
         gram = self._gram if precise else self._narrow
         return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix of some rows alone, if they are not most of them.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+
+        Returns
+        -------
+        matrix : SymmetricMatrix
+            Stored if they are few.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        distinct, positions = np.unique(rows, return_inverse=True)
+        if len(distinct) > _MOST_OF * self.size:
+            return self, rows
+        gram = self._gram.kernel.gram(self._gram.pairs.cols[distinct])
+        small = len(distinct) <= _SMALL
+        return StoredMatrix(gram.toarray()) if small else LazyMatrix(gram), positions
 
 
 def is_costly(kernel: Kernel) -> bool:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,6 +54,10 @@ _NOISE = 1e-6
 _PATIENCE = {False: 20, True: 200}
 
 
+# Diagonals for which float32 has room, products of values included.
+SMALLEST, LARGEST = 1e-15, 1e15
+
+
 class SymmetricMatrix(Protocol):
     """A symmetric matrix of which blocks and products can be had."""
 
@@ -69,6 +74,9 @@ class SymmetricMatrix(Protocol):
 
     def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
         """The sum of some rows, each times its factor; in float64 if `precise`."""
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """A matrix that serves for problems of these rows alone, and where each row is in it."""
 
 
 class StoredMatrix:
@@ -87,11 +95,22 @@ class StoredMatrix:
     array([0., 2., 0.])
     """
 
-    has_single = False
-
     def __init__(self, values: Matrix) -> None:
         kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
         self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
+
+    @cached_property
+    def has_single(self) -> bool:
+        """Whether a copy in float32 is quicker, and has the range."""
+        if self.values.dtype == np.float32:
+            return False
+        largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
+        return SMALLEST < largest < LARGEST
+
+    @cached_property
+    def _narrow(self) -> Matrix:
+        with np.errstate(over="ignore"):
+            return self.values.astype(np.float32)
 
     @property
     def size(self) -> int:
@@ -106,7 +125,7 @@ class StoredMatrix:
         rows : ndarray of int
             The rows.
         precise : bool
-            Makes no difference.
+            Whether as it is, and not in float32.
 
         Returns
         -------
@@ -115,7 +134,10 @@ class StoredMatrix:
         rows : ndarray of int
             The rows.
         """
-        return self.values, rows
+        return self._at(precise), rows
+
+    def _at(self, precise: bool) -> Matrix:
+        return self.values if precise or not self.has_single else self._narrow
 
     def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
         """The sum of some rows, each times its factor.
@@ -127,7 +149,7 @@ class StoredMatrix:
         factors : ndarray of float64
             A factor for each.
         precise : bool
-            Makes no difference.
+            Whether of the values as they are, and not in float32.
 
         Returns
         -------
@@ -135,8 +157,25 @@ class StoredMatrix:
             In float64.
         """
         total = np.zeros(self.size)
-        _core.row_sum(self.values, rows, factors, total, thread_count())
+        _core.row_sum(self._at(precise), rows, factors, total, thread_count())
         return total
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix itself.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+
+        Returns
+        -------
+        matrix : StoredMatrix
+            The same.
+        rows : ndarray of int
+            The same.
+        """
+        return self, rows
 
 
 @dataclass(frozen=True)
@@ -361,7 +400,12 @@ class _Ascent:
             if patience == 0:
                 return
             self._choose(rising, falling, extremes)
-            self._round(ascents, violation, precise=precise)
+            try:
+                self._round(ascents, violation, precise=precise)
+            except KeyboardInterrupt:
+                if report is not None:
+                    report(self.solution)
+                raise
             self._stopped = report is not None and report(self.solution)
 
     def _target(self, ascents: Array, *, precise: bool) -> float:
@@ -381,14 +425,17 @@ class _Ascent:
             tolerance = _NEARLY * self._tol
         else:
             tolerance = max(_CLOSE * self._tol, _SHARE * violation)
-        steps, _ = _core.smo(
-            values, positions, split, ascents[working], up, down, tolerance, self._left
-        )
-        self._left -= max(steps, 1)
-        changes = self._by_rows(rows, (before - (up - down)) / 2)
-        changed = np.flatnonzero(changes)
-        self._product += self._matrix.times(changed, changes[changed], precise=precise)
-        self._up[working], self._down[working] = up, down
+        steps = 0
+        try:
+            steps, _ = _core.smo(
+                values, positions, split, ascents[working], up, down, tolerance, self._left
+            )
+        finally:  # after Ctrl-C too: what has been exchanged by then counts
+            self._left -= max(steps, 1)
+            changes = self._by_rows(rows, (before - (up - down)) / 2)
+            changed = np.flatnonzero(changes)
+            self._product += self._matrix.times(changed, changes[changed], precise=precise)
+            self._up[working], self._down[working] = up, down
 
     def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
         """The next working set: the worst violators, those between bounds, and some of the last."""

@@ -202,7 +202,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         near = [machine.coefficients(matrix.size) for machine in machines]
         values = np.empty((len(codes), len(machines)))
         for train, held in self._folds(codes):
-            fitted = solved(matrix, self._duals(data, codes, train), self._options, near=near)
+            fitted = solved(
+                matrix, self._duals(data, codes, train), self._options, near=near, everywhere=True
+            )
             for column, machine in enumerate(fitted):
                 values[held, column] = machine.values(data.rows[held])
         found = Calibration.of(self._scheme.scores(values), codes, data.weights)

@@ -37,7 +37,7 @@ class Machine:
         The b_i.
     intercept : float
         The constant b.
-    product : ndarray of shape (n,)
+    product : ndarray of shape (n,), optional
         f - b at all rows, those that the problem does not have among them.
     objective, gap : float
         The value of the dual problem, and how much less it could be at most.
@@ -54,7 +54,7 @@ class Machine:
     rows: Rows
     dual: Array
     intercept: float
-    product: Array
+    product: Array | None
     objective: float
     gap: float
     n_iter: int
@@ -82,14 +82,16 @@ class Dual(ABC):
         """The unit in which the decision function is measured: the margin, if it is 1 there."""
         return 1.0
 
-    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
-        """The function that a solution stands for."""
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """The function that a solution stands for; the product is that with the whole matrix."""
         linear = float(programme.linear @ found.coefficients)
         return Machine(
             programme.rows,
             found.coefficients,
             found.levels[0],
-            found.product,
+            product,
             found.objective,
             found.dual_gap,
             found.n_iter,
@@ -170,16 +172,18 @@ class NuClasses(Dual):
         above, below = found.levels
         return (below - above) / 2 if below > above else 1.0
 
-    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
         """In units of the margin that was found."""
         above, below = found.levels
         margin = self.unit(found)
-        plain = super().machine(programme, found)
+        plain = super().machine(programme, found, product)
         return replace(
             plain,
             dual=plain.dual / margin,
             intercept=(above + below) / 2 / margin,
-            product=plain.product / margin,
+            product=None if product is None else product / margin,
             objective=plain.objective / margin**2,
             gap=plain.gap / margin**2,
             squared_norm=plain.squared_norm / margin**2,
@@ -253,11 +257,13 @@ class NuTube(Dual):
             n,
         )
 
-    def machine(self, programme: BoxProgramme, found: BoxSolution) -> Machine:
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
         """With the tube that was found."""
         above, below = found.levels
         return replace(
-            super().machine(programme, found),
+            super().machine(programme, found, product),
             intercept=(above + below) / 2,
             epsilon=(above - below) / 2,
         )

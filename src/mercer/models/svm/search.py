@@ -75,7 +75,7 @@ class _Fold:
             if near is not None:
                 near = [coefficients * (cost / before) for coefficients in near]
             duals = model._duals(self.data, self.codes, everything)
-            machines = solved(matrix, duals, model._options, near=near)
+            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
             near, before = [machine.coefficients(matrix.size) for machine in machines], cost
             fitted = time.perf_counter()
             values = np.stack([machine.values(self.held) for machine in machines], axis=1)

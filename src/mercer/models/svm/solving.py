@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.smo import BoxSolution, SymmetricMatrix, solve
+from mercer.solvers.smo import BoxProgramme, BoxSolution, SymmetricMatrix, solve
 
 Array = NDArray[np.floating[Any]]
 #: Called after a step with a function that returns the machines so far; True stops.
@@ -44,6 +44,7 @@ def solved(
     options: Options,
     *,
     near: Sequence[Array] | None = None,
+    everywhere: bool = False,
     report: Report | None = None,
 ) -> list[Machine]:
     """Solve dual problems.
@@ -58,6 +59,8 @@ def solved(
         Of the solver.
     near : sequence of ndarray of shape (n,), optional
         Coefficients of all rows to start from, for each problem.
+    everywhere : bool, default=False
+        Whether the machines are to know their values at all rows, those left out too.
     report : callable, optional
         Called after each step of a single problem, and after each of several.
 
@@ -66,7 +69,7 @@ def solved(
     list of Machine
         One for each.
     """
-    jobs = _Jobs(matrix, duals, options, near)
+    jobs = _Jobs(matrix, duals, options, near, everywhere)
     if len(duals) == 1:
         return [jobs.solve(0, report)]
     threads = min(thread_count(), len(duals))
@@ -82,36 +85,57 @@ class _Jobs:
     duals: Sequence[Dual]
     options: Options
     near: Sequence[Array] | None
+    everywhere: bool
 
     def solve(self, number: int, report: Report | None = None) -> Machine:
         """Solve one problem."""
         dual = self.duals[number]
         programme = dual.programme()
         near = None if self.near is None else self.near[number][programme.rows]
-        tol, left = self.options.tol, self.options.max_iter
+        matrix, rows = self.matrix.among(programme.rows)
+        local = replace(programme, rows=rows)
 
         def tell(solution: Callable[[], BoxSolution]) -> bool:
             assert report is not None
             return report(lambda: [dual.machine(programme, solution())])
 
         told = None if report is None else tell
-        found = solve(programme, self.matrix, tol=tol, max_iter=left, near=near, report=told)
+        found = self._refined(dual, matrix, local, near, told)
+        return dual.machine(programme, found, self._product(programme, matrix, found))
+
+    def _refined(
+        self,
+        dual: Dual,
+        matrix: SymmetricMatrix,
+        programme: BoxProgramme,
+        near: Array | None,
+        report: Any,
+    ) -> BoxSolution:
+        """A solution whose violations are small in the unit of its function."""
+        tol, left = self.options.tol, self.options.max_iter
+        found = solve(programme, matrix, tol=tol, max_iter=left, near=near, report=report)
         # The unit is known only now; where it is small, the tolerance has to be.
         for _ in range(_REFINEMENTS):
             needed = self.options.tol * dual.unit(found)
             if not found.converged or found.violation <= needed:
                 break
             left = None if left is None else max(left - found.n_iter, 1)
-            again = solve(
-                programme,
-                self.matrix,
-                tol=needed,
-                max_iter=left,
-                near=found.coefficients,
-                report=told,
-            )
+            near = found.coefficients
+            again = solve(programme, matrix, tol=needed, max_iter=left, near=near, report=report)
             found = replace(again, n_iter=again.n_iter + found.n_iter)
-        return dual.machine(programme, found)
+        return found
+
+    def _product(
+        self, programme: BoxProgramme, matrix: SymmetricMatrix, found: BoxSolution
+    ) -> Array | None:
+        """Values at all rows, which the solver has unless it was given some rows alone."""
+        if not self.everywhere:
+            return None
+        if matrix is self.matrix:
+            return found.product
+        weights = np.bincount(programme.rows, found.coefficients, self.matrix.size)
+        rows = np.flatnonzero(weights)
+        return self.matrix.times(rows, weights[rows], precise=True)
 
     def solve_alone(self, number: int) -> Machine:
         """Solve one problem beside others."""
