@@ -69,7 +69,11 @@ def test_shown_rest_and_intercept_sum_to_the_function(model: type[Any], top: int
             assert np.all(found.rest == 0)
 
 
-@pytest.mark.parametrize("model", models(), ids=lambda model: model.__name__)
+# Coefficients of support vector machines have scikit-learn's layout, and pairs of classes vote.
+TRANSPARENT = [model for model in models() if model not in (mc.SVC, mc.SVR, mc.OneClassSVM)]
+
+
+@pytest.mark.parametrize("model", TRANSPARENT, ids=lambda model: model.__name__)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_all_terms_are_those_of_the_formula(model: type[Any], n_classes: int) -> None:
     # The numbers that users see, from those that users see: f = K a + b.

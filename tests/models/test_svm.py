@@ -194,6 +194,17 @@ def test_contributions_add_up() -> None:
     assert explained.prediction == pytest.approx(model.decision_function(NEW))
 
 
+def test_contributions_of_several_classes_add_up_the_pairs() -> None:
+    model = mc.SVC(mc.RBF(), decision_function_shape="ovo").fit(X, CLASSES)
+    pairs = model.decision_function(NEW)
+    expected = pairs[:, [0, 1, 2]].sum(axis=1)  # the first class against the others
+    found = model.contributions(NEW, top=5, output=0)
+    assert found.prediction == pytest.approx(expected)
+    third = model.contributions(NEW, top=5, output=2)
+    assert third.prediction == pytest.approx(pairs[:, 5] - pairs[:, 1] - pairs[:, 3])
+    assert (X[third.rows[0]] == third.points(0)).all()
+
+
 def test_data_may_change_after_the_fit() -> None:
     data = X.copy()
     model = mc.SVC(mc.RBF()).fit(data, SIGNS)

@@ -44,12 +44,17 @@ class RepresenterModel(ExplainedModel):
         """The a_i, with a column for each output if there are several."""
         return self.dual_coef_
 
+    @property
+    def _intercepts(self) -> Any:
+        """The constants b, one for each output."""
+        return self.intercept_
+
     def _function_values(self, X: Any) -> Array:
         """The values f(x) of rows like those seen by fit; no matrix of pairs is stored."""
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
         values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self._coefficients)
-        values += self.intercept_
+        values += self._intercepts
         return values
 
     @property
@@ -57,7 +62,7 @@ class RepresenterModel(ExplainedModel):
         return 1 if self._coefficients.ndim == 1 else self._coefficients.shape[1]
 
     def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
-        intercepts = np.asarray(self.intercept_, dtype=np.float64)
+        intercepts = np.asarray(self._intercepts, dtype=np.float64)
         added = np.broadcast_to(intercepts, self._n_functions)[functions]
         return self._blocks_of_terms(points, functions), added
 

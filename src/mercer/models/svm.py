@@ -76,6 +76,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """The rows of X that carry coefficients."""
         return self.points_.data
 
+    @property
+    def _rows_of_points(self) -> NDArray[np.intp]:
+        return self.support_.astype(np.intp)
+
     # Kernels by name
     # ---------------------------------------------------------------------------------------
 

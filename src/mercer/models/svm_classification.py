@@ -219,7 +219,26 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     @property
     def _coefficients(self) -> Array:
-        return self._pair_coef
+        """Of the function; of several classes, of the sum of all that speak for each."""
+        return self._pair_coef if self._pair_coef.ndim == 1 else self._pair_coef @ self._shares
+
+    @property
+    def _intercepts(self) -> Array:
+        constants = np.asarray(self.intercept_)
+        return constants if self._pair_coef.ndim == 1 else constants @ self._shares
+
+    @property
+    def _shares(self) -> Array:
+        """Which pairs speak for a class (1) and against it (-1), in its column."""
+        pairs = np.array(list(combinations(range(len(self.classes_)), 2)))
+        columns = np.arange(len(self.classes_))
+        return np.asarray((pairs[:, :1] == columns).astype(float) - (pairs[:, 1:] == columns))
+
+    def _pair_values(self, X: Any) -> Array:
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        gram = self.kernel_.gram(points, self.points_)
+        return np.asarray(gram @ self._pair_coef + self.intercept_)
 
     def decision_function(self, X: Any) -> Array:
         """The values of the fitted function, for each class or for each pair of classes.
@@ -235,7 +254,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             For two classes, positive values speak for the second; in a column of a pair, for the
             first of it.
         """
-        values = self._function_values(X)
+        values = self._pair_values(X)
         if values.ndim == 1 or self.decision_function_shape == "ovo":
             return values
         return self._class_values(values)
@@ -253,7 +272,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         ndarray of shape (m,)
             The classes.
         """
-        values = self._function_values(X)
+        values = self._pair_values(X)
         if values.ndim == 1:
             codes = (values > 0).astype(np.intp)
         elif self.break_ties:
@@ -276,12 +295,6 @@ class SVC(ClassifierMixin, SupportVectorMachine):
 
     def _predicted_places(self, points: Points) -> NDArray[np.intp]:
         return np.asarray(np.searchsorted(self.classes_, self.predict(points)), dtype=np.intp)
-
-    def _output_names(self) -> tuple[str, NDArray[Any]]:
-        check_is_fitted(self)
-        if len(self.classes_) == 2:
-            return super()._output_names()
-        return "target", np.arange(self._n_functions)
 
 
 class _Pairs:
