@@ -41,7 +41,7 @@ _NEW = 512
 _LEAST = 512
 _MOST = 4096
 # Up to so many variables, all of them are the working set.
-_AT_ONCE = 1536
+_AT_ONCE = 2048
 # An inner problem is solved to this share of the violation before, and no further than this share
 # of the tolerance.
 _SHARE = 0.01

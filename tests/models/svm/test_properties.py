@@ -356,6 +356,10 @@ def test_contributions_add_up() -> None:
         )
         assert set(found.rows.ravel()) <= set(model.support_)
     np.testing.assert_allclose(found.prediction, model.decision_function(data[:4]))
+    for machine in (mc.OneClassSVM, mc.SVDD):
+        one = machine("poly").fit(data)
+        found = one.contributions(data[:4])
+        np.testing.assert_allclose(found.prediction, one.decision_function(data[:4]))
 
 
 def test_many_rows_in_rounds() -> None:

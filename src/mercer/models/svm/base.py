@@ -47,16 +47,25 @@ class Training:
     Attributes
     ----------
     points : Points
-        All rows of X.
+        All rows, in an order that suits the machine.
+    numbers : ndarray of int
+        The rows of X that they are.
     rows : ndarray of int
-        Those of positive weight.
+        Those points that have a positive weight.
     weights : ndarray
         Their weights.
     """
 
     points: Points
+    numbers: Rows
     rows: Rows
     weights: Array
+
+    @classmethod
+    def of(cls, points: Points, weights: Array) -> Training:
+        """All rows in their order, of which some may have no weight."""
+        rows = np.flatnonzero(weights > 0)
+        return cls(points, np.arange(len(points)), rows, weights[rows])
 
 
 class SupportVectorMachine(IterativeEstimator, RepresenterModel):
@@ -118,9 +127,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """The rows that count; the kernel is resolved from them."""
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(len(points)) if given is None else given
-        rows = np.flatnonzero(weights > 0)
         self.kernel_ = kernel.resolve(points, given)
-        return Training(points, rows, weights[rows])
+        return Training.of(points, weights)
 
     def _fit_duals(
         self, X: Any, y: Any, data: Training, duals: Sequence[Dual]
@@ -174,11 +182,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion, carriers = repair.transform(coefficients.T).T, np.arange(n)
         return {
-            "support_": support.astype(np.int32),
+            "support_": data.numbers[support].astype(np.int32),
             "points_": data.points[carriers].detached(),
-            "rows_": carriers,
+            "rows_": data.numbers[carriers],
             "converged_": all(machine.converged for machine in machines),
-            "shape_fit_": data.points.shape,
             "_expansion": expansion,
         } | self._meaning(support, coefficients[support], machines)
 

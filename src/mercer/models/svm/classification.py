@@ -226,7 +226,7 @@ class SVC(SupportVectorClassifier):
         # The machine's loss has a half, and its penalty the weight 1.
         weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]
         self._scheme = scheme_of(len(self.classes_), "ovr")
-        self.__dict__.update(over_landmarks(self, data.points, y, weights))
+        self.__dict__.update(over_landmarks(self, data.points, np.asarray(y), weights))
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
         costs = self.class_weight_ * self._costs()

@@ -21,7 +21,7 @@ from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.probability import Calibration
-from mercer.models.svm.schemes import Codes, Scheme, scheme_of
+from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved
 from mercer.solvers.smo import SymmetricMatrix
 
@@ -69,13 +69,16 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             self._check_parameters()
             data, codes = self._prepared(X, y, sample_weight)
             self._learn(X, y, data, codes)
-            del self._codes
         return self
 
     def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
+        data, codes = self._arranged(data, codes)
+        self._codes = np.full(len(data.points), -1)
+        self._codes[data.rows] = codes
         duals = self._duals(data, codes, np.arange(len(codes)))
         matrix, machines = self._fit_duals(X, y, data, duals)
+        del self._codes
         if self.probability:
             self._calibrate(matrix, data, codes, machines)
 
@@ -94,10 +97,17 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
         self.class_weight_ = self._class_weights(labels[data.rows])
-        self._codes = np.full(len(labels), -1)
-        self._codes[data.rows] = codes
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         return data, codes
+
+    def _arranged(self, data: Training, codes: Codes) -> tuple[Training, Codes]:
+        """Rows class by class where pairs of classes are learned: they are read in one piece."""
+        if not isinstance(self._scheme, Pairs) or self.kernel_.input_tags()["pairwise"]:
+            return data, codes
+        order = np.argsort(codes, kind="stable")
+        points = data.points[data.rows[order]]
+        arranged = Training(points, data.rows[order], np.arange(len(points)), data.weights[order])
+        return arranged, codes[order]
 
     def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
         """The problems of all functions over some of the rows that count."""

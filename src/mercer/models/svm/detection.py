@@ -13,6 +13,8 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.points import Points
+from mercer.models.explanation import Terms
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Ball, Dual, Half, Machine
 
@@ -358,3 +360,7 @@ class SVDD(SupportVectorDetector):
         points = self._validate_points(self.kernel_, X, reset=False)
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
         return super().decision_function(points) - diagonal / 2
+
+    def _terms(self, points: Points, functions: Rows) -> tuple[Terms, Array]:
+        terms, added = super()._terms(points, functions)
+        return terms, added - np.asarray(self.kernel_.diag(points), dtype=np.float64) / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer.kernels.points import Points
 from mercer.models.machine_classification import KernelMachineClassifier
@@ -13,7 +13,7 @@ from mercer.models.machine_classification import KernelMachineClassifier
 Array = NDArray[np.floating[Any]]
 
 
-def over_landmarks(model: Any, points: Points, y: ArrayLike, weights: Array) -> dict[str, Any]:
+def over_landmarks(model: Any, points: Points, y: NDArray[Any], weights: Array) -> dict[str, Any]:
     """Fit a machine of the squared hinge loss, one function for each class or one for two.
 
     Parameters
@@ -22,7 +22,7 @@ def over_landmarks(model: Any, points: Points, y: ArrayLike, weights: Array) -> 
         Whose kernel, solver and tolerance are used.
     points : Points
         The rows.
-    y : array-like of shape (n,)
+    y : ndarray of shape (n,)
         The labels.
     weights : ndarray of shape (n,)
         Twice the C of each row.
@@ -46,11 +46,10 @@ def over_landmarks(model: Any, points: Points, y: ArrayLike, weights: Array) -> 
         "rows_": rows,
         "dual_coef_": coefficients.T,
         "intercept_": np.atleast_1d(machine.intercept_),
-        "n_support_": np.bincount(model._codes[rows], minlength=len(model.classes_)),
+        "n_support_": np.array([np.sum(y[rows] == label) for label in model.classes_]),
         "n_iter_": np.array([machine.n_iter_]),
         "dual_gap_": np.array([machine.dual_gap_]),
         "converged_": machine.converged_,
-        "shape_fit_": points.shape,
         "trace_error_": machine.trace_error_,
         "residual_": machine.residual_,
         "_expansion": coefficients,

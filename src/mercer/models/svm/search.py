@@ -258,7 +258,8 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         require_two_classes("SVCSearch", local.classes_)
         local.class_weight_ = local._class_weights(labels[rows])
         local._scheme = scheme_of(len(local.classes_), local.multi_class)
-        return _Fold(local, Training(data.points, rows, weights[rows]), codes, held, labels[held])
+        training = Training(data.points, data.numbers, rows, weights[rows])
+        return _Fold(local, training, codes, held, labels[held])
 
     def _compared(
         self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]
