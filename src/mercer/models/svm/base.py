@@ -28,7 +28,7 @@ from mercer.models.svm.solving import Options, solved
 from mercer.solvers.factor import Advice
 from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
@@ -126,7 +126,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> Training:
         """The rows that count; the kernel is resolved from them."""
         given = self._validate_weights(sample_weight, targets)
-        weights = np.ones(len(points)) if given is None else given
+        weights = np.ones(len(points)) if given is None else given.astype(np.float64)
         self.kernel_ = kernel.resolve(points, given)
         return Training.of(points, weights)
 
@@ -180,7 +180,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         expansion, carriers = coefficients[support], support
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
-            expansion, carriers = repair.transform(coefficients.T).T, np.arange(n)
+            expansion = repair.transform(coefficients.T).T.astype(np.float64)
+            carriers = np.arange(n)
         return {
             "support_": data.numbers[support].astype(np.int32),
             "points_": data.points[carriers].detached(),
@@ -218,6 +219,17 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     @property
     def _coefficients(self) -> Array:
         return self._expansion
+
+    def _machine_values(self, X: Any) -> Array:
+        """The values of the machines, of shape (m, n_machines)."""
+        return np.asarray(super()._function_values(X), dtype=np.float64)
+
+    def _function_values(self, X: Any) -> Array:
+        return self._machine_values(X)[:, 0]
+
+    @property
+    def _n_functions(self) -> int:
+        return 1
 
     @property
     def support_vectors_(self) -> Any:

@@ -21,7 +21,7 @@ from mercer.solvers.landmark import Falkon, Nystrom
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 
 class SVC(SupportVectorClassifier):

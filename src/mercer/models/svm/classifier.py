@@ -25,7 +25,7 @@ from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved
 from mercer.solvers.smo import SymmetricMatrix
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 _SHAPES = ("ovr", "ovo")
 _FOLDS = 5
@@ -168,13 +168,13 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             pair of classes, positive where it speaks for the first.
         """
         if self.decision_function_shape == "ovo":
-            values = self._function_values(X)
+            values = self._machine_values(X)
             return values if len(self.classes_) > 2 else values[:, 0]
         return self._class_scores(X)
 
     def _class_scores(self, X: Any) -> Array:
         """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
-        values = self._function_values(X)
+        values = self._machine_values(X)
         return self._scheme.scores(values)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -190,7 +190,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         ndarray of shape (m,)
             The classes.
         """
-        winners = self._winners(self._function_values(X))
+        winners = self._winners(self._machine_values(X))
         return np.asarray(self.classes_[winners])
 
     def _winners(self, values: Array) -> Codes:
@@ -263,16 +263,22 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             0 or less.
         """
         scores = self._class_scores(X)
-        return self._calibration.log_probabilities(scores)
+        return np.asarray(self._calibration.log_probabilities(scores), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
+
+    def _function_values(self, X: Any) -> Array:
+        values = self._machine_values(X)
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        return np.asarray(values @ self._scheme.directions)
 
     @property
     def _n_functions(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _predicted_places(self, points: Points) -> Codes:
-        return self._winners(self._function_values(points))
+        return self._winners(self._machine_values(points))
 
     @property
     def _explained(self) -> tuple[Array, Array]:

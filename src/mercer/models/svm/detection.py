@@ -18,7 +18,7 @@ from mercer.models.explanation import Terms
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Ball, Dual, Half, Machine
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
@@ -107,7 +107,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         ndarray of shape (m,)
             The values of the function.
         """
-        return self._function_values(X)[:, 0]
+        return self._function_values(X)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Tell rows that are like those seen from others.
@@ -343,23 +343,12 @@ class SVDD(SupportVectorDetector):
             "radius_": float(np.sqrt(squared))
         }
 
-    def decision_function(self, X: Any) -> Array:
-        """Half of the squared radius less the squared distance from the centre.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            Positive inside the ball, negative outside.
-        """
+    def _function_values(self, X: Any) -> Array:
+        # Half of what the squared radius exceeds the squared distance from the centre by.
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
         diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
-        return super().decision_function(points) - diagonal / 2
+        return super()._function_values(points) - diagonal / 2
 
     def _terms(self, points: Points, functions: Rows) -> tuple[Terms, Array]:
         terms, added = super()._terms(points, functions)

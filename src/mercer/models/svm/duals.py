@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.smo import BoxProgramme, BoxSolution
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
@@ -67,7 +66,8 @@ class Machine:
         return np.bincount(self.rows, self.dual, n).astype(np.float64, copy=False)
 
     def values(self, rows: Rows) -> Array:
-        """F at rows of the matrix."""
+        """Values of f at rows of the matrix."""
+        assert self.product is not None
         return self.product[rows] + self.intercept
 
 

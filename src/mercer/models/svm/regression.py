@@ -16,7 +16,7 @@ from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, Machine, NuTube, Tube
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
@@ -96,7 +96,7 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         ndarray of shape (m,)
             The values of the function.
         """
-        return self._function_values(X)[:, 0]
+        return self._function_values(X)
 
 
 class SVR(SupportVectorRegressor):

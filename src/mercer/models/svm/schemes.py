@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 

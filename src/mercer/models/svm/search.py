@@ -35,7 +35,7 @@ from mercer.models.svm.solving import solved
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.smo import SymmetricMatrix
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

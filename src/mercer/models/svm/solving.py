@@ -14,7 +14,7 @@ from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.smo import BoxProgramme, BoxSolution, SymmetricMatrix, solve
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 #: Called after a step with a function that returns the machines so far; True stops.
 Report = Callable[[Callable[[], list[Machine]]], bool]
 
@@ -133,7 +133,7 @@ class _Jobs:
             return None
         if matrix is self.matrix:
             return found.product
-        weights = np.bincount(programme.rows, found.coefficients, self.matrix.size)
+        weights: Array = np.bincount(programme.rows, found.coefficients, self.matrix.size) + 0.0
         rows = np.flatnonzero(weights)
         return self.matrix.times(rows, weights[rows], precise=True)
 
