@@ -133,7 +133,9 @@ class _Jobs:
             return None
         if matrix is self.matrix:
             return found.product
-        weights: Array = np.bincount(programme.rows, found.coefficients, self.matrix.size) + 0.0
+        weights = np.bincount(programme.rows, found.coefficients, self.matrix.size).astype(
+            np.float64, copy=False
+        )
         rows = np.flatnonzero(weights)
         return self.matrix.times(rows, weights[rows], precise=True)
 
