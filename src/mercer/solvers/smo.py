@@ -37,20 +37,23 @@ Positions = NDArray[np.int64]
 
 # Variables of a working set: new ones of a round, the least and the most of all.
 _NEW = 512
+_GROWTH = 1.0
 _LEAST = 512
-_MOST = 4096
+_MOST = 8192
 # Up to so many variables, all of them are the working set.
 _AT_ONCE = 1536
 # An inner problem is solved to this share of the violation before, and no further than this share
 # of the tolerance.
-_SHARE = 0.01
+_SHARE = 0.05
 _CLOSE = 0.5
 # A little less than what is asked, so that another way to round does not miss it.
 _NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
-# Rounds without a smaller violation after which a precision has given what it can.
-_PATIENCE = {False: 20, True: 200}
+# What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
+# without one after which it has given what it can.
+_VISIBLE = {False: 1e-8, True: 1e-14}
+_PATIENCE = {False: 10, True: 100}
 
 
 class SymmetricMatrix(Protocol):
@@ -342,13 +345,17 @@ class _Ascent:
         ]
         return rising, falling, extremes
 
+    def _objective(self, coefficients: Array) -> float:
+        products = self._product[self._programme.rows]
+        return float(coefficients @ (products / 2 + self._programme.linear))
+
     # Rounds
     # ----------------------------------------------------------------------------------------
 
     def climb(
         self, *, precise: bool, report: Callable[[Callable[[], BoxSolution]], bool] | None
     ) -> None:
-        """Rounds until the violation is small, or no longer becomes smaller."""
+        """Rounds until the violation is small, or the objective no longer becomes smaller."""
         best, patience = np.inf, _PATIENCE[precise]
         while self._left > 0 and not self._stopped:
             ascents = self._ascents()
@@ -356,8 +363,9 @@ class _Ascent:
             violation = max(high - low for high, low in extremes)
             if violation <= self._target(ascents, precise=precise):
                 return
-            patience = _PATIENCE[precise] if violation < 0.99 * best else patience - 1
-            best = min(best, violation)
+            objective = self._objective(self.coefficients())
+            shown = objective < best - _VISIBLE[precise] * abs(objective)
+            patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
             if patience == 0:
                 return
             self._choose(rising, falling, extremes)
@@ -398,8 +406,9 @@ class _Ascent:
             return
         rank = np.zeros(m, np.int8)
         rank[self._working] = 1
-        rank[(self._up > 0) & (self._down > 0)] += 2
-        count = _NEW // (2 * len(extremes))
+        between = (self._up > 0) & (self._down > 0)
+        rank[between] += 2
+        count = max(_NEW, int(_GROWTH * between.sum())) // (2 * len(extremes))
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
             top = group.start + _smallest(-rising[group], count)
             bottom = group.start + _smallest(falling[group], count)
@@ -428,13 +437,11 @@ class _Ascent:
             for g, level in zip(self._programme.groups, levels, strict=True)
         )
         coefficients = self.coefficients()
-        product = self._product
-        quadratic = coefficients @ product[self._programme.rows]
         return BoxSolution(
             coefficients=coefficients,
-            product=product,
+            product=self._product,
             levels=levels,
-            objective=float(quadratic / 2 + coefficients @ self._programme.linear),
+            objective=self._objective(coefficients),
             dual_gap=gap,
             violation=violation,
             n_iter=self._limit - max(self._left, 0),
