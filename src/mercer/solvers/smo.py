@@ -35,7 +35,9 @@ Array = NDArray[np.float64]
 Matrix = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
-# Variables of a working set: new ones of a round, the least and the most of all.
+# Variables of a working set: those of the first round, new ones of later rounds (also relative to
+# those between bounds), the least and the most of all.
+_FIRST = 1536
 _NEW = 512
 _GROWTH = 1.0
 _LEAST = 512
@@ -408,7 +410,9 @@ class _Ascent:
         rank[self._working] = 1
         between = (self._up > 0) & (self._down > 0)
         rank[between] += 2
-        count = max(_NEW, int(_GROWTH * between.sum())) // (2 * len(extremes))
+        wanted = max(_NEW, int(_GROWTH * between.sum())) if len(self._working) else _FIRST
+        # At most half of the set, so that the worst are in it whatever else is.
+        count = min(wanted, _MOST // 2) // (2 * len(extremes))
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
             top = group.start + _smallest(-rising[group], count)
             bottom = group.start + _smallest(falling[group], count)
