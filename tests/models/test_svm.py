@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.exceptions import DataError, NumericalWarning, ParameterError
+from mercer.models.kernel_matrix import LazyMatrix
 
 Array = NDArray[np.floating[Any]]
 
@@ -279,3 +280,26 @@ def test_iris_without_order() -> None:
     peer = libsvm("SVC").fit(x[order], labels[order])
     assert model.support_.tolist() == peer.support_.tolist()
     assert model.dual_coef_.shape == peer.dual_coef_.shape
+
+
+def test_an_interrupt_keeps_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = 0
+    block = LazyMatrix.block
+
+    def interrupted(self: LazyMatrix, rows: Any, *, precise: bool) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            raise KeyboardInterrupt
+        return block(self, rows, precise=precise)
+
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2100, 2))
+    labels = (x[:, 0] + rng.normal(size=2100) > 0).astype(int)
+    monkeypatch.setattr(LazyMatrix, "block", interrupted)
+    model = mc.SVC(mc.RBF())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(x, labels)
+    assert not model.converged_
+    assert model.n_iter_[0] > 0
+    assert model.score(x, labels) > 0.5
