@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -303,3 +305,32 @@ def test_an_interrupt_keeps_the_last_round(monkeypatch: pytest.MonkeyPatch) -> N
     assert not model.converged_
     assert model.n_iter_[0] > 0
     assert model.score(x, labels) > 0.5
+
+
+def bundle(name: str) -> Any:
+    return np.load(Path(os.environ["MERCER_DATA"]) / "classification" / f"{name}.npz")
+
+
+@pytest.mark.skipif("MERCER_DATA" not in os.environ, reason="MERCER_DATA is not set: svmguide1")
+def test_accuracies_of_the_guide_to_libsvm() -> None:
+    data = bundle("svmguide1")
+    train, test, y, truth = (data[k] for k in ("X_train", "X_test", "y_train", "y_test"))
+    low, high = train.min(axis=0), train.max(axis=0)
+    scaled = [2 * (x - low) / (high - low) - 1 for x in (train, test)]
+
+    def correct(a: Array, b: Array, **parameters: Any) -> int:
+        model = mc.SVC("rbf", tol=1e-6, **parameters).fit(a, y)
+        return int((model.predict(b) == truth).sum())
+
+    assert correct(train, test, C=1.0, gamma=0.25) == 2677  # of 4,000: 66.925 %
+    # The guide has 96.15 %, one row more: its value is 2e-4, and LIBSVM too misses it when it goes on
+    # below its default tolerance.
+    assert correct(*scaled, C=1.0, gamma=0.25) == 3845
+    assert correct(*scaled, C=2.0, gamma=2.0) == 3875  # 96.875 %
+
+
+@pytest.mark.skipif("MERCER_DATA" not in os.environ, reason="MERCER_DATA is not set: USPS")
+def test_error_on_usps() -> None:
+    data = bundle("usps")
+    model = mc.SVC("rbf", C=10.0, gamma=1 / 128).fit(data["X_train"], data["y_train"])
+    assert (model.predict(data["X_test"]) != data["y_test"]).mean() <= 0.047
