@@ -323,8 +323,8 @@ def test_accuracies_of_the_guide_to_libsvm() -> None:
         return int((model.predict(b) == truth).sum())
 
     assert correct(train, test, C=1.0, gamma=0.25) == 2677  # of 4,000: 66.925 %
-    # The guide has 96.15 %, one row more: its value is 2e-4, and LIBSVM too misses it when it goes on
-    # below its default tolerance.
+    # The guide has 96.15 %, one row more: its value is 2e-4, and LIBSVM too misses it when it goes
+    # on below its default tolerance.
     assert correct(*scaled, C=1.0, gamma=0.25) == 3845
     assert correct(*scaled, C=2.0, gamma=2.0) == 3875  # 96.875 %
 

@@ -14,7 +14,8 @@ import mercer as mc
 from mercer import _core
 from mercer.models.kernel_matrix import LazyMatrix, kernel_matrix
 from mercer.solvers import smo
-from mercer.solvers.smo import BoxProgramme, BoxSolution, StoredMatrix, solve
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, StoredMatrix
+from mercer.solvers.smo import solve
 
 Array = NDArray[np.floating[Any]]
 

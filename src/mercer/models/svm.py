@@ -20,7 +20,8 @@ from mercer.kernels.stationary import RBF
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.kernel_matrix import is_costly, kernel_matrix
 from mercer.models.representer import RepresenterModel
-from mercer.solvers.smo import BoxProgramme, BoxSolution, SymmetricMatrix, solve
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, SymmetricMatrix
+from mercer.solvers.smo import solve
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]

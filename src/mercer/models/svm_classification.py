@@ -20,7 +20,7 @@ from mercer.kernels.points import Points
 from mercer.models.base import require_two_classes
 from mercer.models.labels import checked_labels
 from mercer.models.svm import SupportVectorMachine
-from mercer.solvers.smo import BoxProgramme, BoxSolution
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.floating[Any]]
 

@@ -13,7 +13,7 @@ from sklearn.callback import with_callbacks
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.svm import SupportVectorMachine
-from mercer.solvers.smo import BoxProgramme, BoxSolution
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.floating[Any]]
 

@@ -15,7 +15,7 @@ from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.svm import SupportVectorMachine
-from mercer.solvers.smo import BoxProgramme, BoxSolution
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.floating[Any]]
 
