@@ -14,7 +14,8 @@ import mercer as mc
 from mercer import _core
 from mercer.models.kernel_matrix import LazyMatrix, kernel_matrix
 from mercer.solvers import smo
-from mercer.solvers.smo import BoxProgramme, BoxSolution, StoredMatrix, solve
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, StoredMatrix
+from mercer.solvers.smo import solve
 
 Array = NDArray[np.floating[Any]]
 
@@ -190,7 +191,7 @@ def test_two_sums_have_the_objective_of_libsvm(nu: float) -> None:
 @pytest.fixture
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Working sets of a few variables, so that small problems take many rounds."""
-    for name, size in {"_NEW": 8, "_LEAST": 12, "_MOST": 24, "_AT_ONCE": 0}.items():
+    for name, size in {"_FIRST": 8, "_NEW": 8, "_LEAST": 12, "_MOST": 24, "_AT_ONCE": 0}.items():
         monkeypatch.setattr(smo, name, size)
 
 

@@ -13,7 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.program.specialise import reads
-from mercer.solvers.smo import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix
+from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]

@@ -22,251 +22,34 @@ more in float64, and where this shows violations the rounds go on in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.parallel import thread_count
+from mercer.solvers.boxes import Array, BoxProgramme, BoxSolution, Positions, SymmetricMatrix
 
-Array = NDArray[np.float64]
-Matrix = NDArray[np.floating[Any]]
-Positions = NDArray[np.int64]
-
-# Variables of a working set: new ones of a round, the least and the most of all.
+# Variables of a working set: those of the first round, new ones of later rounds (also relative to
+# those between bounds), the least and the most of all.
+_FIRST = 1536
 _NEW = 512
+_GROWTH = 1.0
 _LEAST = 512
-_MOST = 4096
+_MOST = 8192
 # Up to so many variables, all of them are the working set.
 _AT_ONCE = 2048
 # An inner problem is solved to this share of the violation before, and no further than this share
 # of the tolerance.
-_SHARE = 0.01
+_SHARE = 0.05
 _CLOSE = 0.5
 # A little less than what is asked, so that another way to round does not miss it.
 _NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
-# Rounds without a smaller violation after which a precision has given what it can.
-_PATIENCE = {False: 20, True: 200}
-
-
-# Diagonals for which float32 has room, products of values included.
-SMALLEST, LARGEST = 1e-15, 1e15
-
-
-class SymmetricMatrix(Protocol):
-    """A symmetric matrix of which blocks and products can be had."""
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-
-    @property
-    def has_single(self) -> bool:
-        """Whether float32 is quicker than float64, and serves to begin with."""
-
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """A square matrix that holds the pairs of these rows, and where each row is in it."""
-
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
-        """The sum of some rows, each times its factor; in float64 if `precise`."""
-
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """A matrix that serves for problems of these rows alone, and where each row is in it."""
-
-
-class StoredMatrix:
-    """A symmetric matrix in memory.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, n)
-        Of float32 or float64, which is taken for exact.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.smo import StoredMatrix
-    >>> StoredMatrix(np.eye(3)).times(np.array([1]), np.array([2.0]), precise=True)
-    array([0., 2., 0.])
-    """
-
-    def __init__(self, values: Matrix) -> None:
-        kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-        self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
-
-    @cached_property
-    def has_single(self) -> bool:
-        """Whether a copy in float32 is quicker, and has the range."""
-        if self.values.dtype == np.float32:
-            return False
-        largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
-        return SMALLEST < largest < LARGEST
-
-    @cached_property
-    def _narrow(self) -> Matrix:
-        with np.errstate(over="ignore"):
-            return self.values.astype(np.float32)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self.values)
-
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """The matrix itself.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        precise : bool
-            Whether as it is, and not in float32.
-
-        Returns
-        -------
-        values : ndarray of shape (n, n)
-            The matrix.
-        rows : ndarray of int
-            The rows.
-        """
-        return self._at(precise), rows
-
-    def _at(self, precise: bool) -> Matrix:
-        return self.values if precise or not self.has_single else self._narrow
-
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
-        """The sum of some rows, each times its factor.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        factors : ndarray of float64
-            A factor for each.
-        precise : bool
-            Whether of the values as they are, and not in float32.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            In float64.
-        """
-        total = np.zeros(self.size)
-        _core.row_sum(self._at(precise), rows, factors, total, thread_count())
-        return total
-
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-
-        Returns
-        -------
-        matrix : StoredMatrix
-            The same.
-        rows : ndarray of int
-            The same.
-        """
-        return self, rows
-
-
-@dataclass(frozen=True)
-class BoxProgramme:
-    """What is minimised, in coefficients b of kernel rows.
-
-    Attributes
-    ----------
-    rows : ndarray of int64 of shape (m,)
-        The row of the matrix that each variable belongs to.
-    linear : ndarray of shape (m,)
-        The linear term c.
-    lower, upper : ndarray of shape (m,)
-        The box, finite.
-    start : ndarray of shape (m,)
-        A point in the box; its sums are those that are kept.
-    n_first : int, optional
-        The first so many variables keep one sum and the others another; one sum of all by default.
-    """
-
-    rows: Positions
-    linear: Array
-    lower: Array
-    upper: Array
-    start: Array
-    n_first: int | None = None
-
-    @property
-    def groups(self) -> tuple[slice, ...]:
-        """The variables of every sum."""
-        if self.n_first is None:
-            return (slice(0, len(self.rows)),)
-        return slice(0, self.n_first), slice(self.n_first, len(self.rows))
-
-    def feasible(self, near: Array) -> Array:
-        """A point in the box with the sums of the start.
-
-        Parameters
-        ----------
-        near : ndarray of shape (m,)
-            Coefficients, of a similar problem for example.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            These clipped, and moved in proportion to the room that is left.
-        """
-        coefficients = np.clip(near, self.lower, self.upper)
-        for group in self.groups:
-            lack = float(self.start[group].sum() - coefficients[group].sum())
-            limit = self.upper[group] if lack > 0 else self.lower[group]
-            room = limit - coefficients[group]
-            total = float(room.sum())
-            if total:
-                coefficients[group] += room * min(1.0, lack / total)
-        return coefficients
-
-
-@dataclass(frozen=True)
-class BoxSolution:
-    """A point in the box, and how good it is.
-
-    Attributes
-    ----------
-    coefficients : ndarray of shape (m,)
-        The variables b.
-    product : ndarray of shape (n,)
-        The matrix times the coefficients of its rows, in float64.
-    levels : tuple of float
-        For every group the multiplier of its sum: an intercept.
-    objective : float
-        What is minimised.
-    dual_gap : float
-        The objective is at most this much above its minimum, if the matrix is positive
-        semi-definite.
-    violation : float
-        The most that an exchange between two variables gains for a unit that is exchanged.
-    n_iter : int
-        The number of exchanges.
-    converged : bool
-        Whether the violation is as small as was asked.
-    """
-
-    coefficients: Array
-    product: Array
-    levels: tuple[float, ...]
-    objective: float
-    dual_gap: float
-    violation: float
-    n_iter: int
-    converged: bool
+# What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
+# without one after which it has given what it can.
+_VISIBLE = {False: 1e-8, True: 1e-14}
+_PATIENCE = {False: 10, True: 100}
 
 
 def solve(
@@ -304,7 +87,8 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.solvers.smo import BoxProgramme, StoredMatrix, solve
+    >>> from mercer.solvers.boxes import BoxProgramme, StoredMatrix
+    >>> from mercer.solvers.smo import solve
     >>> sign = np.array([1.0, -1.0])
     >>> box = {"lower": np.minimum(sign, 0), "upper": np.maximum(sign, 0), "start": np.zeros(2)}
     >>> problem = BoxProgramme(rows=np.arange(2), linear=-sign, **box)
@@ -381,13 +165,17 @@ class _Ascent:
         ]
         return rising, falling, extremes
 
+    def _objective(self, coefficients: Array) -> float:
+        products = self._product[self._programme.rows]
+        return float(coefficients @ (products / 2 + self._programme.linear))
+
     # Rounds
     # ----------------------------------------------------------------------------------------
 
     def climb(
         self, *, precise: bool, report: Callable[[Callable[[], BoxSolution]], bool] | None
     ) -> None:
-        """Rounds until the violation is small, or no longer becomes smaller."""
+        """Rounds until the violation is small, or the objective no longer becomes smaller."""
         best, patience = np.inf, _PATIENCE[precise]
         while self._left > 0 and not self._stopped:
             ascents = self._ascents()
@@ -395,8 +183,9 @@ class _Ascent:
             violation = max(high - low for high, low in extremes)
             if violation <= self._target(ascents, precise=precise):
                 return
-            patience = _PATIENCE[precise] if violation < 0.99 * best else patience - 1
-            best = min(best, violation)
+            objective = self._objective(self.coefficients())
+            shown = objective < best - _VISIBLE[precise] * abs(objective)
+            patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
             if patience == 0:
                 return
             self._choose(rising, falling, extremes)
@@ -445,8 +234,11 @@ class _Ascent:
             return
         rank = np.zeros(m, np.int8)
         rank[self._working] = 1
-        rank[(self._up > 0) & (self._down > 0)] += 2
-        count = _NEW // (2 * len(extremes))
+        between = (self._up > 0) & (self._down > 0)
+        rank[between] += 2
+        wanted = max(_NEW, int(_GROWTH * between.sum())) if len(self._working) else _FIRST
+        # At most half of the set, so that the worst are in it whatever else is.
+        count = min(wanted, _MOST // 2) // (2 * len(extremes))
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
             top = group.start + _smallest(-rising[group], count)
             bottom = group.start + _smallest(falling[group], count)
@@ -475,13 +267,11 @@ class _Ascent:
             for g, level in zip(self._programme.groups, levels, strict=True)
         )
         coefficients = self.coefficients()
-        product = self._product
-        quadratic = coefficients @ product[self._programme.rows]
         return BoxSolution(
             coefficients=coefficients,
-            product=product,
+            product=self._product,
             levels=levels,
-            objective=float(quadratic / 2 + coefficients @ self._programme.linear),
+            objective=self._objective(coefficients),
             dual_gap=gap,
             violation=violation,
             n_iter=self._limit - max(self._left, 0),

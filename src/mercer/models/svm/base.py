@@ -25,8 +25,8 @@ from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
 from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.solving import Options, solved
+from mercer.solvers.boxes import StoredMatrix, SymmetricMatrix
 from mercer.solvers.factor import Advice
-from mercer.solvers.smo import StoredMatrix, SymmetricMatrix
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -23,7 +23,7 @@ from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved
-from mercer.solvers.smo import SymmetricMatrix
+from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.solvers.smo import BoxProgramme, BoxSolution
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

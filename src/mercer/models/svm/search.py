@@ -33,7 +33,7 @@ from mercer.models.svm.classification import SVC
 from mercer.models.svm.schemes import Codes, scheme_of
 from mercer.models.svm.solving import solved
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.smo import SymmetricMatrix
+from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
 

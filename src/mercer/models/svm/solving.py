@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.smo import BoxProgramme, BoxSolution, SymmetricMatrix, solve
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, SymmetricMatrix
+from mercer.solvers.smo import solve
 
 Array = NDArray[np.float64]
 #: Called after a step with a function that returns the machines so far; True stops.
