@@ -82,7 +82,7 @@ class ArcCosineFeatures(FeatureTransformer):
         The number of features.
     method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
         How the vectors w depend on each other.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes

@@ -170,7 +170,7 @@ class RandomFourier(_WaveTransformer):
         but few; "sobol" (scrambled, quasi-random) is best up to some 20 columns; "structured" takes
         products of Hadamard matrices in place of a dense one: n_components log(d) operations a row,
         for d of 500 and more. Only "structured" is not exactly unbiased, by less than 0.001.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes
@@ -257,7 +257,7 @@ class Fastfood(_WaveTransformer):
         by default an RBF with ``length_scale="scale"``.
     n_components : int, default=1000
         The number of features: cosines and sines together.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes

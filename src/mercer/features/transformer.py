@@ -90,7 +90,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         The kernel.
     n_components : int, default=1000
         The number of features.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
     """
 
@@ -149,7 +149,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         widths = shares(
             type(self).__name__, [term.weight for term in terms], fixed, self.n_components
         )
-        rng = generator(self.random_state)
+        rng = generator(self.random_state, type(self).__name__)
         drawn = zip(terms, widths, strict=True)
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved

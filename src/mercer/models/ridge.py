@@ -75,6 +75,10 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
         `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes the dense one up
         to 15,000 rows, if they fit in memory; `mercer.forecast` says what it takes and why.
+    warm_start : bool, default=False
+        Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
+        model stopped. On the same data it is as if it had not stopped, so that more iterations can
+        be added, also after Ctrl-C; on others the last solution is where it begins.
 
     Attributes
     ----------
@@ -87,6 +91,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     points_ : Points
         The points that carry coefficients, as the kernel prepared them: the training points, or
         the landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
     solver_ : solver
         The solver used.
     alpha_ : float
@@ -159,6 +165,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         length_scales: Literal["auto"] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
         solver: Any = "auto",
+        warm_start: bool = False,
     ) -> None:
         super().__init__(kernel)
         self.alpha = alpha
@@ -167,6 +174,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         self.length_scales = length_scales
         self.psd = psd
         self.solver = solver
+        self.warm_start = warm_start
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -308,6 +316,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
             report=None
             if report is None
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
+            state=getattr(self, "_state", None) if self.warm_start else None,
         )
 
     def _solver_alphas(self, kernel: Kernel, rows: Rows) -> Array:
@@ -329,7 +338,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         else:
             best, answer, self.search_errors_ = self._best_answer(tasks)
             self.search_kernels_, self.alphas_ = kernels, tasks[0].alphas
-        self._require_finite(answer.dual, answer.intercept)
+        self._require_finite(answer.dual, answer.intercept, tasks[best].dtype)
         self.__dict__.update(self._attributes(kernels[best], answer))
         if answer.doubt:
             warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
@@ -356,21 +365,26 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""
         intercept = self._shaped(answer.intercept[None])[0]
-        return {
-            "kernel_": kernel,
-            "points_": answer.points.detached(),
-            "alpha_": answer.alpha,
-            "dual_coef_": self._shaped(answer.dual),
-            "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
-            "jitter_": 0.0,
-            "_function": answer.function,
-            "_targets": self._targets,
-            "_weights": self._weights,
-            "_n_rows": self._n_rows,
-            "_settings": self._settings,
-            "_is_vector": self._is_vector,
-            "solver_": self.solver_,
-        } | answer.quality
+        return (
+            {
+                "kernel_": kernel,
+                "points_": answer.points.detached(),
+                "alpha_": answer.alpha,
+                "dual_coef_": self._shaped(answer.dual),
+                "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
+                "jitter_": 0.0,
+                "_function": answer.function,
+                "_state": answer.state if self.warm_start else None,
+                "_targets": self._targets,
+                "_weights": self._weights,
+                "_n_rows": self._n_rows,
+                "_settings": self._settings,
+                "_is_vector": self._is_vector,
+                "solver_": self.solver_,
+            }
+            | ({} if answer.rows is None else {"rows_": answer.rows})
+            | answer.quality
+        )
 
     def _function_values(self, X: Any) -> Array:
         """By explicit features where the solver has them: that is the shorter sum."""
@@ -378,7 +392,10 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         if self._function is None:
             return super()._function_values(X)
         points = self._validate_points(self.kernel_, X, reset=False)
-        return self._shaped(self._function(points)) + self.intercept_
+        dtype = self.kernel_.gram(points, self.points_).dtype
+        values: Array = self._shaped(self._function(points)).astype(dtype, copy=False)
+        values += self.intercept_
+        return values
 
     # The problem ----------------------------------------------------------------------------------
 
@@ -421,7 +438,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
                 f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
-        self._require_flags("fit_intercept")
+        self._require_flags("fit_intercept", "warm_start")
         is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
         if not (isinstance(self.solver, str) and self.solver == "auto") and (
             not is_solver or isinstance(self.solver, type)

@@ -58,6 +58,7 @@ class DenseRidge(RidgeDiagnostics):
     _weights: Array | None
     _n_rows: int
     _function: Any
+    _state: Any
 
     @property
     def _searches(self) -> bool:
@@ -112,13 +113,15 @@ class DenseRidge(RidgeDiagnostics):
                 spectrum = problem.spectrum()
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
-        self._require_finite(solution.dual, solution.intercept)
+        self._require_finite(solution.dual, solution.intercept, solution.dual.dtype)
         return _Fit(kernel, alpha, folded(solution, repair), rank)
 
-    def _require_finite(self, dual: Array, intercept: Array) -> None:
-        if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
+    def _require_finite(self, dual: Array, intercept: Array, dtype: np.dtype[Any]) -> None:
+        """Refuse coefficients that are no numbers in the type of predictions."""
+        largest = float(np.finfo(dtype).max)
+        if not (np.abs(dual).max(initial=0) <= largest and np.abs(intercept).max() <= largest):
             raise DataError(
-                f"{type(self).__name__}: the coefficients exceed the range of {dual.dtype}; "
+                f"{type(self).__name__}: the coefficients exceed the range of {dtype}; "
                 "divide y by a constant, or raise alpha."
             )
 
@@ -164,6 +167,6 @@ class DenseRidge(RidgeDiagnostics):
         intercept = self._shaped(found.solution.intercept[None])[0]
         self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
         self.jitter_ = found.solution.jitter
-        self._function = None
+        self._function = self._state = None
         if found.rank is not None:
             self.rank_ = found.rank

@@ -52,7 +52,7 @@ def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
         )
     units = Units.of(rows.totals.largest, shared=True)
     found = units.path(chosen.path(units.task(task)))
-    model._require_finite(found.dual, found.intercept)
+    model._require_finite(found.dual, found.intercept, task.dtype)
     if found.doubt:
         warn(f"{type(model).__name__}: {found.doubt}.", NumericalWarning)
     return RidgePath(

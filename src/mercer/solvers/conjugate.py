@@ -184,7 +184,7 @@ class _Run:
         self.norms = np.linalg.norm(self.right, axis=0)
         self.solution, self.residual = np.zeros_like(right), self.right.copy()
         self.direction = np.zeros_like(right)
-        self.slope = np.zeros(right.shape[1])
+        self.slope: Array = np.zeros(right.shape[1])
         self.stuck = np.zeros(right.shape[1], dtype=bool)
         self.history = [self._relative(self.residual)]
 

@@ -28,6 +28,7 @@ from mercer.solvers.moments import FeatureRidge
 from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
 from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.settings import Settings
 from mercer.solvers.summands import FeatureMoments, Features
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
@@ -40,7 +41,7 @@ _IN_MEMORY = 2**30
 
 
 @dataclass(frozen=True)
-class Primal:
+class Primal(Settings):
     """The kernel's own features, exactly: for kernels with fewer features than there are rows.
 
     Examples
@@ -125,7 +126,7 @@ class _OwnFeatures:
 
 
 @dataclass(frozen=True)
-class RandomFeatures:
+class RandomFeatures(Settings):
     """Features whose inner products approximate the kernel.
 
     Parameters

@@ -27,6 +27,7 @@ from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.settings import Settings
 from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments, WhitenedColumns
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
@@ -43,7 +44,7 @@ _LEAST_JITTER = 1e-11
 
 
 @dataclass(frozen=True)
-class Nystrom:
+class Nystrom(Settings):
     """Normal equations on landmarks, in one pass over the rows.
 
     Parameters
@@ -52,7 +53,7 @@ class Nystrom:
         How many landmarks; all rows give the exact answer.
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where the choice comes from.
 
     Notes
@@ -213,7 +214,7 @@ def _whitened_first(task: RidgeTask, features: WhitenedColumns) -> RidgeAnswer:
 
 
 @dataclass(frozen=True)
-class Falkon:
+class Falkon(Settings):
     """Preconditioned conjugate gradients on landmarks.
 
     Parameters
@@ -226,7 +227,7 @@ class Falkon:
         Relative residual of the preconditioned equations at which to stop.
     max_iter : int
         Passes over the data at most.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where the choice comes from.
 
     Notes

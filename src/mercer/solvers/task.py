@@ -44,6 +44,8 @@ class RidgeTask:
     report : callable, optional
         ``report(answer)``, with a function that makes an answer of what there is so far, after each
         iteration; True stops.
+    state : object, optional
+        Where an earlier answer stopped, for solvers that go on from there.
     """
 
     owner: str
@@ -54,6 +56,7 @@ class RidgeTask:
     criterion: str = "loo"
     compares: bool = False
     report: Report | None = None
+    state: Any = None
 
     @property
     def n(self) -> int:
@@ -206,6 +209,10 @@ class RidgeAnswer:
         A clause for a warning; empty if all is well.
     function : FeatureFunction, optional
         The same function by explicit features, where that is the way to evaluate it.
+    rows : ndarray of shape (m,), optional
+        Which rows of the data the points are, where they are some of them and not all.
+    state : object, optional
+        From which the solver can go on, if it can.
     """
 
     points: Points
@@ -216,6 +223,8 @@ class RidgeAnswer:
     errors: Array | None = None
     doubt: str = ""
     function: FeatureFunction | None = None
+    rows: NDArray[np.intp] | None = None
+    state: Any = None
 
 
 class Solver(Protocol):
