@@ -228,7 +228,7 @@ class KernelEstimator(BaseEstimator):
                 f"{type(self).__name__}: y = {y!r} is a single value; pass a list or an array, "
                 "with one target for each row of X."
             )
-        if np.iscomplexobj(y):
+        if getattr(getattr(y, "dtype", None), "kind", "") == "c":
             raise DataError(
                 f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
                 "real and the imaginary part as two targets."

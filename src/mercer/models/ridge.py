@@ -316,6 +316,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
             report=None
             if report is None
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
+            resumes=self.warm_start,
             state=getattr(self, "_state", None) if self.warm_start else None,
         )
 
@@ -374,7 +375,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
                 "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
                 "jitter_": 0.0,
                 "_function": answer.function,
-                "_state": answer.state if self.warm_start else None,
+                "_state": answer.state,
                 "_targets": self._targets,
                 "_weights": self._weights,
                 "_n_rows": self._n_rows,

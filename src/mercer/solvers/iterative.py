@@ -28,7 +28,7 @@ from mercer.solvers.paths import PathAnswer
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
 from mercer.solvers.sampled import sampled_errors
 from mercer.solvers.selection import KernelColumns
-from mercer.solvers.settings import Settings
+from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.sketch import Sketch, nystrom_sketch
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
@@ -42,7 +42,7 @@ _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "piv
 
 
 @dataclass(frozen=True)
-class ConjugateGradient(Settings):
+class ConjugateGradient(RidgeSolver):
     """Exact kernel ridge without the matrix.
 
     Parameters
@@ -107,19 +107,7 @@ class ConjugateGradient(Settings):
             tasks, self.search_rows, least=_LEAST_CHOICE, random_state=self.random_state
         )
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over all rows.
-        """
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         if task.compares:
             errors = self.compare([task])[0]
             chosen = task.at(float(task.alphas[np.argmin(errors)]))
@@ -130,19 +118,7 @@ class ConjugateGradient(Settings):
         system = _System(task, alpha, self._factor(task, stopped.seed), stopped)
         return iterate(task, system, alpha, self.tol, self.max_iter, stopped.state)
 
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas, which share every product with the matrix.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients over all rows, without errors and degrees of freedom.
-        """
+    def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         alphas = task.alphas
         stopped = self._stopped(replace(task, state=None))
@@ -275,7 +251,7 @@ def iterate(
     RidgeAnswer
         With iterations and residuals.
     """
-    _check_limits(task.owner, tol, max_iter)
+    check_limits(task.owner, tol, max_iter)
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)
@@ -336,7 +312,18 @@ def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
     return LowRankInverse.of(factor.factor, floor)
 
 
-def _check_limits(owner: str, tol: Any, max_iter: Any) -> None:
+def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
+    """Refuse limits of iterations that are none.
+
+    Parameters
+    ----------
+    owner : str
+        On whose behalf.
+    tol : float
+        The tolerance.
+    max_iter : int
+        The most iterations.
+    """
     if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
         raise ParameterError(
             f"{owner}: tol = {tol!r} of the solver is not a positive number; pass for example 1e-6."
@@ -388,5 +375,5 @@ class _System:
         left_out = self.left_out
         quality = {} if left_out is None else {"preconditioner_error_": left_out}
         dual = (self.root * solved).astype(task.dtype, copy=False)
-        state = replace(self.stopped, state=progress.state)
+        state = replace(self.stopped, state=progress.state) if task.resumes else None
         return RidgeAnswer(self.points, dual, intercept, self.alpha, quality, state=state)

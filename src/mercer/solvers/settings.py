@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from abc import ABC, abstractmethod
 from dataclasses import fields, replace
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from mercer.solvers.paths import PathAnswer
+    from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 
 class Settings:
@@ -91,3 +96,45 @@ class Settings:
     def __sklearn_clone__(self) -> Self:
         own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
         return replace(self, **own)  # type: ignore[type-var]
+
+
+class RidgeSolver(Settings, ABC):
+    """Base of solvers that are given a ridge task and do the rest."""
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over rows or landmarks, those of features too if there are some.
+        """
+        return self._ridge(task)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            The same at each alpha.
+        """
+        return self._path(task)
+
+    @abstractmethod
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """The answer."""
+
+    @abstractmethod
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        """The answers."""
