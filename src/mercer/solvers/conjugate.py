@@ -29,6 +29,10 @@ _TINY = 1e-300
 _SAME = 0.1
 
 
+# The recurrence ends a little below what rounding allows: a factor of two is not a failure.
+_SLACK = 2.0
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """All that is needed to go on with iterations that were stopped, in units of their right side.
@@ -135,7 +139,7 @@ def solve(
     run = _Run(multiply, right, shifts, precondition)
     run.begin(start, tol)
     last, stopped = run.n_iter + max_iter, False
-    while run.n_iter < last and not run.is_done(tol) and not stopped:
+    while run.n_iter < last and not stopped and not (run.is_done(tol) and run.is_right(tol)):
         run.step(tol)
         stopped = report is not None and report(run.progress(tol))
     return replace(run.finish(tol), stopped=stopped)
@@ -196,6 +200,8 @@ class _Run:
         elif start is not None:
             self._guess(np.ldexp(start.astype(self.right.dtype), -self.exponents))
         self.best, self.least = self.solution.copy(), self.history[-1]
+        self.renewed = np.full(self.right.shape[1], np.inf)
+        self.true: Array | None = None if self.n_iter else self.history[0]
 
     def _guess(self, solution: Array) -> None:
         """Start from a solution of other equations, in those columns where it is of use."""
@@ -221,6 +227,24 @@ class _Run:
     def is_done(self, tol: float) -> bool:
         return not self._active(tol).any()
 
+    def is_right(self, tol: float) -> bool:
+        """Whether to leave it at what the recurrence says, or to begin anew from where it led.
+
+        Rounding takes it away from the residual. As long as that is halved each time, beginning
+        anew comes closer.
+        """
+        if self.true is not None:
+            return True
+        residual = self._true_residual(self.solution)
+        self.true = sizes = self._relative(residual)
+        wrong = (sizes > _SLACK * tol) & (sizes <= self.renewed / 2)
+        self.renewed[wrong], self.slope[wrong], self.stuck[wrong] = sizes[wrong], 0.0, False
+        self.residual[:, wrong], self.direction[:, wrong] = residual[:, wrong], 0.0
+        self.best[:, wrong] = self.solution[:, wrong]
+        self.least = np.where(wrong, sizes, self.least)
+        self.history[-1] = np.where(wrong, sizes, self.history[-1])
+        return not wrong.any()
+
     def step(self, tol: float) -> None:
         """One product with A, and a step along each column's direction."""
         active = np.flatnonzero(self._active(tol))
@@ -237,7 +261,7 @@ class _Run:
         self.solution[:, active] += length * direction
         self.residual[:, active] -= length * image
         self.direction[:, active], self.slope[active] = direction, slope
-        self.stuck[active] = ~good
+        self.stuck[active], self.true = ~good, None
         self.history.append(self._relative(self.residual))
         better = self.history[-1] < self.least
         self.best[:, better] = self.solution[:, better]
@@ -258,11 +282,10 @@ class _Run:
 
     def finish(self, tol: float) -> Progress:
         """The answer, with residuals that do not trust the recurrence."""
-        residuals, state = self.history[0], self.state()
-        if self.n_iter:
+        residuals, state = self.true, self.state()
+        if residuals is None:
             residuals = self._relative(self._true_residual(self.solution))
-        # The recurrence ends a little below what rounding allows: a factor of two is not a failure.
-        converged = bool((residuals <= 2 * tol).all())
+        converged = bool((residuals <= _SLACK * tol).all())
         if not converged and not (self.least >= residuals).all():
             residuals = self._return_to_the_best(residuals)
         return self._told(residuals, converged, state)
