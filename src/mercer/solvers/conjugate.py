@@ -200,7 +200,8 @@ class _Run:
         elif start is not None:
             self._guess(np.ldexp(start.astype(self.right.dtype), -self.exponents))
         self.best, self.least = self.solution.copy(), self.history[-1]
-        self.renewed = np.full(self.right.shape[1], np.inf)
+        # What is worse than the start is no place to begin anew from.
+        self.renewed = 2 * self.history[0]
         self.true: Array | None = None if self.n_iter else self.history[0]
 
     def _guess(self, solution: Array) -> None:

@@ -395,7 +395,7 @@ def _given(
         data = data.astype(np.float32)  # what is computed from float32 stays float32
     try:
         points = kernel.validate(data).detached()
-        kernel.gram(head, points)
+        kernel(head, points)
     except DataError as error:
         raise type(error)(f"{owner}: of the given landmarks, taken as X: {error}") from None
     return points

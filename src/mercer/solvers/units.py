@@ -75,7 +75,7 @@ class Units:
     def squared(self, errors: Array) -> Array:
         """Mean squared errors in a shared unit as they are."""
         with np.errstate(over="ignore", under="ignore"):
-            found: Array = np.ldexp(errors, 2 * int(self.exponents.max(initial=0)))
+            found: Array = np.ldexp(errors, 2 * int(self.exponents[0]))
         return found
 
     def task(self, task: RidgeTask) -> RidgeTask:
