@@ -129,7 +129,7 @@ class RandomFeatures(RidgeSolver):
     >>> X = np.linspace(0, 6, 300)[:, None]
     >>> solver = mc.solvers.RandomFeatures(mc.RandomFourier(n_components=100, random_state=0))
     >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
-    >>> model.predict([[np.pi / 2]]).round(2), bool(model.kernel_error_ < 0.1)
+    >>> model.predict([[np.pi / 2]]).round(2), bool(model.kernel_error_ < 0.2)
     (array([1.]), True)
     """
 

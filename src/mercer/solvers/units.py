@@ -39,7 +39,7 @@ class Units:
     >>> from mercer.solvers.units import Units
     >>> units = Units.of(np.array([3e200, 1.0]))
     >>> units.divided(np.array([[3e200, 0.5]])).round(3).tolist()
-    [[0.571, 0.25]]
+    [[0.98, 0.25]]
     """
 
     exponents: Exponents
