@@ -328,9 +328,8 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
         return name(mc.forecast(model, X).chosen)
 
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
-    assert chosen(mc.KernelRidge(mc.Linear())) == "Cholesky"  # few rows
-    monkeypatch.setattr(auto, "_SMALL", 100)
     assert chosen(mc.KernelRidge(mc.Linear())) == "Primal"
+    assert chosen(mc.KernelRidge(mc.Polynomial(9))) == "Cholesky"  # more features than rows
     assert chosen(mc.KernelRidge(mc.Linear(), 0.0)) == "Cholesky"
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
     monkeypatch.setattr(auto, "_DENSE", 100)

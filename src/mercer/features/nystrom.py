@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.exceptions import DataError, as_data_errors
@@ -18,7 +17,7 @@ from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.models.grams import require_positive
 from mercer.parallel import blas_threads
-from mercer.sampling import seed_from, uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers.factor import Advice
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.selection import require_no_noise, select_rows
@@ -60,7 +59,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         How to choose them: "rpcholesky" (in proportion to what is not yet explained), "uniform",
         "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
         row numbers; or the landmarks themselves.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What landmarks are drawn with.
 
     Attributes
@@ -157,7 +156,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         self._require_whole("n_landmarks", 1, 100)
         validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
-        rng = check_random_state(self.random_state)
+        rng = random_numbers(self.random_state, type(self).__name__)
         chosen = select_rows(
             self.kernel_,
             rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.losses import Loss
-from mercer.models.base import shown
+from mercer.models.base import KernelEstimator, shown
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.machine_search import (
@@ -145,29 +145,14 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         except Stopped:
             self.converged_ = False
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``loss__delta=v`` and ``kernel__path=v`` put new objects in place.
+    _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
 
-        Parameters
-        ----------
-        **params
-            Values by name.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
-        for name in {"loss", "penalty"} & self.get_params(deep=False).keys():
-            prefix = f"{name}__"
-            inner = {k.removeprefix(prefix): params[k] for k in params if k.startswith(prefix)}
-            if inner:
-                params = {k: v for k, v in params.items() if not k.startswith(prefix)}
-                given = params.get(name, getattr(self, name))
-                base = given or HalfSquare() if name == "penalty" else self._named(given)
-                params[name] = base.replace(**inner)
-        super().set_params(**params)
-        return self
+    def _replaceable(self, name: str, given: object) -> Any:
+        if name == "loss":
+            return self._named(given)
+        if name == "penalty" and given is None:
+            return HalfSquare()
+        return super()._replaceable(name, given)
 
     # The problem --------------------------------------------------------------------------------
 

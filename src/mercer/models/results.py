@@ -144,13 +144,15 @@ class RidgePath:
         ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
             One set of predictions for each alpha.
         """
+        gram = self.kernel.gram(X, self.points)
         if self.function is not None:
             flat = self.function(self.kernel.validate(X))
         else:
             columns = np.moveaxis(self.dual_coef, 0, 1).reshape(self.dual_coef.shape[1], -1)
-            flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
+            flat = np.asarray(gram @ columns)
         shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
-        return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
+        values = np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
+        return values.astype(gram.dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -78,6 +78,8 @@ class Totals:
         The sum of the weights.
     targets : ndarray of shape (t,)
         The weighted sums of the targets.
+    largest : ndarray of shape (t,)
+        The largest absolute values of the targets of rows of positive weight.
     weighted : bool
         Whether there are weights at all.
     """
@@ -85,6 +87,7 @@ class Totals:
     rows: int
     weight: float
     targets: Array
+    largest: Array
     weighted: bool
 
     @classmethod
@@ -108,7 +111,9 @@ class Totals:
         rows = n if weights is None else int(np.count_nonzero(weights))
         with np.errstate(over="ignore"):  # what is too large for a number is found later
             sums = mass @ targets.astype(np.float64, copy=False)
-        return cls(rows, float(mass.sum()), sums, weights is not None)
+        counted = targets if rows == n else targets[mass > 0]
+        largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
+        return cls(rows, float(mass.sum()), sums, largest, weights is not None)
 
     def __add__(self, other: Self) -> Totals:
         """The totals of both."""
@@ -116,6 +121,7 @@ class Totals:
             self.rows + other.rows,
             self.weight + other.weight,
             self.targets + other.targets,
+            np.maximum(self.largest, other.largest),
             self.weighted,
         )
 

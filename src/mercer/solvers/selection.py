@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from sklearn.utils import check_random_state
 
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
@@ -22,7 +21,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
-from mercer.sampling import seed_from, uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers.leverage import leverage_scores
 from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.rows import InMemory, Part, Rows
@@ -95,7 +94,7 @@ def select(
     n_landmarks : int, default=100
         How many to choose; not used where landmarks are given. There are fewer where fewer explain
         everything, up to rounding.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What they are drawn with.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows; a whole weight counts as repetitions, a row of weight 0 is not chosen.
@@ -152,7 +151,7 @@ def select_rows(
         As in `select`.
     n_landmarks : int, default=100
         How many to choose.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What they are drawn with.
     alpha : float, optional
         The ridge of ``"leverage"``.
@@ -177,7 +176,7 @@ def select_rows(
     if size is None:
         everything = _counted(rows)
         return Landmarks(rows.take(everything), everything)
-    rng = check_random_state(random_state)
+    rng = random_numbers(random_state, owner)
     if how == "uniform":
         chosen = _uniform(rows, size, rng)
         return Landmarks(rows.take(chosen), chosen)
@@ -274,6 +273,14 @@ class KernelColumns:
         """Some rows of some columns."""
         block = self.kernel(self.points[rows], self.points[cols])
         return self._weighted(block, rows, cols)
+
+    def multiply(self, vectors: Array) -> Array:
+        """The matrix times columns, none of which is stored."""
+        gram = self.kernel.gram(self.points)
+        if self.root is None:
+            return np.asarray(gram @ vectors)
+        root = self.root[:, None]
+        return np.asarray(root * np.asarray(gram @ (root * vectors)))
 
     def _weighted(self, block: Array, rows: Any, cols: Any) -> Array:
         if self.root is not None:
@@ -386,7 +393,12 @@ def _given(
         )
     if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
         data = data.astype(np.float32)  # what is computed from float32 stays float32
-    return kernel.validate(data).detached()
+    try:
+        points = kernel.validate(data).detached()
+        kernel(head, points)
+    except DataError as error:
+        raise type(error)(f"{owner}: of the given landmarks, taken as X: {error}") from None
+    return points
 
 
 def _container(how: Any, owner: str) -> Any:
