@@ -164,7 +164,7 @@ class ConjugateGradient:
             unknown,
             unknown,
             unknown,
-            doubt=conjugate.complaint(progress),
+            doubt=conjugate.complaint(progress, system.levers),
         )
 
     def _factor(self, task: RidgeTask) -> LowRank | Sketch | None:
@@ -200,6 +200,13 @@ class System(Protocol):
     """Equations that are solved by iterations, and what their solution means."""
 
     right: Array
+    #: What to raise where the iterations stop short.
+    levers: str
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether residuals are kept, and made orthogonal to one another."""
+        ...
 
     @property
     def precondition(self) -> conjugate.Precondition | None:
@@ -248,7 +255,7 @@ def iterate(
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        return replace(found, quality=quality, doubt=conjugate.complaint(progress))
+        return replace(found, quality=quality, doubt=conjugate.complaint(progress, system.levers))
 
     def tell(progress: conjugate.Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
@@ -262,6 +269,7 @@ def iterate(
             tol=least_tolerance(task, tol),
             max_iter=max_iter,
             report=tell,
+            orthogonal=system.keeps_apart,
         )
     )
 
@@ -320,6 +328,9 @@ class _System:
     Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
     direction is the share alpha over its eigenvalue, which single precision would drown.
     """
+
+    levers = "max_iter, alpha or the rank of the preconditioner"
+    keeps_apart = False
 
     def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None) -> None:
         part = task.part("ConjugateGradient")

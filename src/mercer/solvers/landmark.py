@@ -40,6 +40,8 @@ _ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
 _LOST = 1e-3
 # Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
 _LEAST_JITTER = 1e-11
+# Residuals of all iterations may take this much, or as much as the matrix of the landmarks.
+_RESIDUAL_BYTES = 2**27
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,10 @@ class Nystrom:
             FeatureMoments(columns, len(points), task.middle, shift, task.kernel)
         ).terms
         problem, alpha, errors = _problem(task, sums, basis, columns)
-        coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
-        if not residual <= _LOST:
+        coefficients, residual, lost = _refined(task, problem, basis, points, penalty, alpha)
+        if lost:
             return _whitened_first(task, WhitenedColumns(columns, basis))
+        intercept = problem.intercept(coefficients)
         quality = {
             "trace_error_": _trace_error(trace, problem, basis.T @ problem.moments.plain_features),
             "residual_": residual,
@@ -158,13 +161,23 @@ def _problem(
 
 
 def _refined(
-    task: RidgeTask, problem: FeatureRidge | OneAlpha, points: Points, penalty: Array, alpha: float
-) -> tuple[Array, Array, float]:
-    """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
-    enough = _ENOUGH[task.type_with(points)]
+    task: RidgeTask,
+    problem: FeatureRidge | OneAlpha,
+    basis: Array,
+    points: Points,
+    penalty: Array,
+    alpha: float,
+) -> tuple[Array, float, bool]:
+    """The solution, improved against the kernel itself: residuals of a fused pass, solved again.
+
+    Also the relative residual, and whether digits are lost that whitening rows first would keep:
+    in double precision that is said by the last step, in the norm of functions, since a residual
+    hides the directions in which landmarks are nearly dependent.
+    """
+    dtype = task.type_with(points)
     coefficients = np.zeros((len(points), task.n_targets))
     scale = float(np.linalg.norm(problem.moments.products)) or 1.0
-    best, least = coefficients, np.inf
+    best, least, change = coefficients, np.inf, np.inf
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
@@ -173,12 +186,19 @@ def _refined(
         )
         gradient -= alpha * (penalty @ coefficients)
         size = float(np.linalg.norm(gradient)) / scale
+        step = problem.apply(gradient, alpha)
+        change = _length(basis, penalty, step) / (_length(basis, penalty, coefficients) or 1.0)
         if size < least:
             best, least = coefficients, size
-        if size <= enough or size > least:
+        if size > least or max(size, change) <= _ENOUGH[dtype]:
             break
-        step = problem.apply(gradient, alpha)
-    return best, problem.intercept(best), least
+    single = dtype == np.float32
+    return best, least, not (least <= _LOST if single else change <= _ENOUGH[dtype])
+
+
+def _length(basis: Array, penalty: Array, coefficients: Array) -> float:
+    """The norm of functions: that of T' M c, the coordinates in which M is the identity."""
+    return float(np.linalg.norm(basis.T @ (penalty @ coefficients)))
 
 
 def _trace_error(trace: float, problem: FeatureRidge | OneAlpha, sums: Array) -> float:
@@ -267,7 +287,7 @@ class Falkon:
             Coefficients over the landmarks.
         """
         alpha = task.the_alpha("Falkon")
-        system = _FalkonSystem(task, _select(self, task), alpha)
+        system = _FalkonSystem(task, _select(self, task), alpha, self.max_iter)
         return iterate(task, system, 0.0, self.tol, self.max_iter)
 
     @property
@@ -280,11 +300,14 @@ class _FalkonSystem:
     """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
 
     precondition = None
+    levers = "max_iter or alpha"
 
-    def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
+    def __init__(self, task: RidgeTask, points: Points, alpha: float, max_iter: int) -> None:
         self.task, self.points, self.alpha = task, points, alpha
         self.penalty = task.penalty(points)
         m = len(points)
+        residuals = 8 * m * task.n_targets * max_iter
+        self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.penalty.nbytes)
         eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
         jitter = eps * self.penalty.diagonal().mean()
         self.root = cholesky(self.penalty + jitter * np.eye(m))  # M = R'R
