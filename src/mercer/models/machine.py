@@ -202,12 +202,12 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         """The problem over landmarks of rows that come in blocks."""
         owner, (losses, constants, scale) = type(self).__name__, self._row_losses(rows)
         outputs = len(constants)
-        self.solver_ = self._solver_of_blocks(len(rows), outputs, joint=len(losses) < outputs)
+        self.solver_ = self._solver_of_blocks(rows.totals.rows, outputs, len(losses) < outputs)
         self._require_alpha(float(self.kernel_.diag(rows.head).max()), 1.0)
         task = MachineTask(owner, self.kernel_, rows, losses, constants, bool(self.fit_intercept))
         return self._of_landmarks(task, rows, 1.0, scale)
 
-    def _solver_of_blocks(self, n: int, outputs: int, *, joint: bool) -> Any:
+    def _solver_of_blocks(self, n: int, outputs: int, joint: bool) -> Any:
         if is_exact(self.solver):
             raise DataError(
                 f"{type(self).__name__}: {shown(self.solver)} needs all {n} rows in memory, and "
