@@ -36,7 +36,9 @@ Array = NDArray[np.floating[Any]]
 # Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
 _PASSES = 3
 _ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
-# A relative residual after these passes that shows that they could not.
+# What one more may change at the most, in double precision, relative to the norm of the function.
+_SMALL_CHANGE = 5e-9
+# A relative residual after these passes that shows, in single precision, that they could not.
 _LOST = 1e-3
 # Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
 _LEAST_JITTER = 1e-11
@@ -175,9 +177,10 @@ def _refined(
     hides the directions in which landmarks are nearly dependent.
     """
     dtype = task.type_with(points)
+    single = dtype == np.float32
     coefficients = np.zeros((len(points), task.n_targets))
     scale = float(np.linalg.norm(problem.moments.products)) or 1.0
-    best, least, change = coefficients, np.inf, np.inf
+    best, residual, least = coefficients, np.inf, np.inf
     step = problem.apply(problem.moments.products, alpha)
     for _ in range(_PASSES):
         coefficients = coefficients + step
@@ -188,12 +191,13 @@ def _refined(
         size = float(np.linalg.norm(gradient)) / scale
         step = problem.apply(gradient, alpha)
         change = _length(basis, penalty, step) / (_length(basis, penalty, coefficients) or 1.0)
-        if size < least:
-            best, least = coefficients, size
-        if size > least or max(size, change) <= _ENOUGH[dtype]:
+        wrong = size if single else change
+        if not wrong < least:
             break
-    single = dtype == np.float32
-    return best, least, not (least <= _LOST if single else change <= _ENOUGH[dtype])
+        best, residual, least = coefficients, size, wrong
+        if size <= _ENOUGH[dtype] and (single or change <= _SMALL_CHANGE):
+            break
+    return best, residual, not least <= (_LOST if single else _SMALL_CHANGE)
 
 
 def _length(basis: Array, penalty: Array, coefficients: Array) -> float:
