@@ -177,3 +177,23 @@ def test_rounding_of_the_recurrence_is_made_good() -> None:
     assert found.residuals.max() == pytest.approx(left, rel=1e-3)
     assert found.converged == (left <= 2e-7)
     assert found.converged
+
+
+def test_residuals_kept_apart_need_no_more_iterations_than_unknowns() -> None:
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    matrix = (basis * np.logspace(-9, 0, 40)) @ basis.T
+    right = rng.normal(size=(40, 2))
+    right[:, 1] = basis[:, -1]  # an eigenvector, done after one iteration
+    kept = conjugate.solve(
+        lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400, orthogonal=True
+    )
+    plain = conjugate.solve(lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400)
+    assert kept.converged
+    assert kept.n_iter <= 40 < plain.n_iter
+    assert kept.history[2:, 1] == pytest.approx(kept.history[1, 1])
+    exact = np.linalg.solve(matrix + 1e-9 * np.eye(40), right)
+    np.testing.assert_allclose(
+        (matrix + 1e-9 * np.eye(40)) @ kept.solution, right, atol=2e-6 * np.linalg.norm(right)
+    )
+    np.testing.assert_allclose(kept.solution[:, 1], exact[:, 1], rtol=1e-6, atol=1e-8)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.exceptions import DataError, as_data_errors
@@ -23,7 +23,7 @@ from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.selection import require_no_noise, select_rows
 from mercer.solvers.summands import WeightedDraw
 from mercer.solvers.whitening import Whitening, whiten
-from mercer.streams.application import by_blocks
+from mercer.streams.application import BlockTransformer
 from mercer.streams.labels import NoTargets
 
 Array = NDArray[np.floating[Any]]
@@ -38,7 +38,7 @@ _PANEL = 2**22
 _ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
 
 
-class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
     r"""Features from landmarks, whose inner products approximate a kernel.
 
     With landmarks Z and R'R = k(Z, Z), R an upper triangle,
@@ -142,8 +142,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
             self._require_whole("n_landmarks", 1, 100)
             kernel = self._kernel_or_default(self.kernel)
             require_no_noise(kernel, type(self).__name__)
-            stream, X = self._stream(kernel, X, None, sample_weight, NoTargets())
-            self._fit_rows(stream or self._in_memory(kernel, X, sample_weight))
+            stream, given = self._stream(kernel, X, None, sample_weight, NoTargets())
+            self._fit_rows(stream or self._in_memory(kernel, given.X, given.sample_weight))
         return self
 
     def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
@@ -206,7 +206,6 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         total = float(mass @ diagonal)
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
-    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features; beside them no matrix is held in memory.
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
@@ -21,7 +21,7 @@ from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.parallel import blas_threads
 from mercer.solvers.rows import Rows
-from mercer.streams.application import by_blocks
+from mercer.streams.application import BlockTransformer
 from mercer.streams.labels import NoTargets
 
 __all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
@@ -78,7 +78,7 @@ class ConstantFeature:
         out[:] = self.value
 
 
-class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
     """Base of transformers whose output has inner products close to a kernel.
 
     A subclass says what the features of one term of a kernel are; sums share the components among
@@ -122,10 +122,10 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
-            rows, X = self._stream(kernel, X, None, None, NoTargets())
+            rows, given = self._stream(kernel, X, None, None, NoTargets())
             if rows is not None:
                 return self._fit_rows(rows)
-            points = self._read(kernel, X, reset=True)
+            points = self._read(kernel, given.X, reset=True)
             self._draw_all(kernel.resolve(points), points)
         return self
 
@@ -152,7 +152,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved
 
-    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features.
 

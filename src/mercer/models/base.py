@@ -19,7 +19,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 from mercer.streams.labels import Targets
 from mercer.streams.rows import StreamRows
-from mercer.streams.sources import rows_of
+from mercer.streams.sources import Given, rows_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -209,12 +209,13 @@ class KernelEstimator(BaseEstimator):
         targets: Targets,
         *,
         whole: float = 0,
-    ) -> tuple[StreamRows | None, Any]:
-        """Rows that come in blocks, if X does, with columns checked; and X as it is now."""
-        rows, X = rows_of(type(self).__name__, kernel, X, y, sample_weight, targets, whole=whole)
+    ) -> tuple[StreamRows | None, Given]:
+        """Rows that come in blocks, if X does, with columns checked; and what is given now."""
+        given = Given(X, y, sample_weight)
+        rows, given = rows_of(type(self).__name__, kernel, given, targets, whole=whole)
         if rows is not None:
             validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
-        return rows, X
+        return rows, given
 
     def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
         """Targets as floats of shape (n,) or (n, n_targets)."""

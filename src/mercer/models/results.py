@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.task import FeatureFunction
+from mercer.streams.application import by_blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -136,14 +137,20 @@ class RidgePath:
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data of the kind the kernel takes.
 
         Returns
         -------
-        ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
-            One set of predictions for each alpha.
+        ndarray or Dask array of shape (n_alphas, m) or (n_alphas, m, n_targets)
+            One set of predictions for each alpha; lazy for a Dask collection.
         """
+        found: Array = np.moveaxis(self._by_row(X), 0, 1)
+        return found
+
+    @by_blocks
+    def _by_row(self, X: Any) -> Array:
+        """The predictions with one row for each row of X."""
         gram = self.kernel.gram(X, self.points)
         if self.function is not None:
             flat = self.function(self.kernel.validate(X))
@@ -151,8 +158,7 @@ class RidgePath:
             columns = np.moveaxis(self.dual_coef, 0, 1).reshape(self.dual_coef.shape[1], -1)
             flat = np.asarray(gram @ columns)
         shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
-        values = np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
-        return values.astype(gram.dtype, copy=False)
+        return (flat.reshape(shape) + self.intercept).astype(gram.dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

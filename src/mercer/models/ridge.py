@@ -209,9 +209,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
                     self._fit_by_solver(rows, report)
         return self
 
-    def path(
-        self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> RidgePath:
+    def path(self, X: Any, y: Any, alphas: ArrayLike, sample_weight: Any = None) -> RidgePath:
         """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
         The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
@@ -220,13 +218,13 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the kind the kernel takes; or blocks of rows, as `fit` takes them.
+        y : array-like of shape (n,) or (n, n_targets), Dask collection or str
+            Targets; None if blocks hold them, or the name of a column, as in `fit`.
         alphas : array-like of shape (n_alphas,)
             Weights of the squared norm, 0 or more.
-        sample_weight : array-like of shape (n,) or float, optional
+        sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows.
 
         Returns
@@ -276,7 +274,7 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
 
     @property
     def _whole(self) -> float:
-        """Rows of an array in a file up to which it is treated as one in memory."""
+        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
         if isinstance(self.solver, str):
             return auto.WHOLE
         needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
@@ -289,10 +287,10 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
             return self._forecast(self._prepare(X, y, None))
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
-        stream, X = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
+        stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
         rows: Rows
         if stream is None:
-            points = self._validate_points(kernel, X, reset=True)
+            points = self._validate_points(kernel, given.X, reset=True)
             rows = InMemory(Part(points, np.zeros((len(points), 1))))
         else:
             rows = stream
@@ -404,10 +402,10 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
-        stream, X = self._stream(
+        stream, given = self._stream(
             kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
         )
-        rows: Rows = stream or self._in_memory(kernel, X, y, sample_weight)
+        rows: Rows = stream or self._in_memory(kernel, *given)
         if stream is not None:
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             self._targets = self._weights = None

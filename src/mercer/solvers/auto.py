@@ -7,8 +7,9 @@ The rule, in the order in which it is applied:
 3. conjugate gradients, up to 100,000 rows (`ConjugateGradient`);
 4. landmarks (`Nystrom`).
 
-Rows that come in blocks leave the first and the last. `Spectral`, `Falkon` and `RandomFeatures` are
-weighed too, but not taken unless they are asked for.
+Rows that come in blocks leave the first and the last; up to 100,000 rows in no more than one chunk
+are gathered before they come here. `Spectral`, `Falkon` and `RandomFeatures` are weighed too, but
+not taken unless they are asked for.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
     n, t = task.n, task.n_targets + 1
     item = task.dtype.itemsize
     free = memory.available()
-    width, rank, m = _width(task), int(10 * np.sqrt(n)), min(n, landmark_count(n))
+    width, rank = _width(task), int(10 * np.sqrt(n))
+    m = min(task.rows.totals.rows, landmark_count(n))  # rows of weight 0 are no landmarks
     dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     return [

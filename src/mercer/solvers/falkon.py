@@ -29,8 +29,11 @@ Array = NDArray[np.floating[Any]]
 
 # Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
 _LEAST_JITTER = 1e-11
+# Residuals of all iterations may take this much, or as much as the matrix of the landmarks.
+_RESIDUAL_BYTES = 2**27
 # A pivot of M with jitter that is no more than so many times the jitter may be one of a duplicate.
 _SHORT = 4.0
+_LEVERS = "max_iter or alpha"
 
 
 class FalkonSystem:
@@ -47,11 +50,14 @@ class FalkonSystem:
         The landmarks.
     alpha : float
         The weight of the squared norm.
+    max_iter : int
+        How many iterations there may be.
     """
 
     precondition = None
+    levers = _LEVERS
 
-    def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
+    def __init__(self, task: RidgeTask, points: Points, alpha: float, max_iter: int) -> None:
         self.task, self.landmarks, self.alpha = task, points, alpha
         self.penalty = task.penalty(points)
         self.kept = np.arange(len(points))
@@ -63,6 +69,8 @@ class FalkonSystem:
             self.penalty = self.penalty[np.ix_(self.kept, self.kept)]
             self.root = self._rooted(jitter)
         m = len(self.kept)
+        residuals = 8 * m * task.n_targets * max_iter
+        self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.penalty.nbytes)
         self.points = points if m == len(points) else points[self.kept].detached()
         inner = task.rows.totals.weight / m * self.root @ self.root.T
         inner[np.diag_indices(m)] += alpha
@@ -148,7 +156,7 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
         unknown,
         unknown,
         unknown,
-        doubt=conjugate.complaint(progress),
+        doubt=conjugate.complaint(progress, _LEVERS),
     )
 
 

@@ -144,7 +144,7 @@ class ConjugateGradient(RidgeSolver):
             unknown,
             unknown,
             unknown,
-            doubt=conjugate.complaint(progress),
+            doubt=conjugate.complaint(progress, system.levers),
         )
 
     def _stopped(self, task: RidgeTask) -> Stopped:
@@ -206,6 +206,13 @@ class System(Protocol):
     """Equations that are solved by iterations, and what their solution means."""
 
     right: Array
+    #: What to raise where the iterations stop short.
+    levers: str
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether residuals are kept, and made orthogonal to one another."""
+        ...
 
     @property
     def precondition(self) -> conjugate.Precondition | None:
@@ -261,7 +268,7 @@ def iterate(
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        return replace(found, quality=quality, doubt=conjugate.complaint(progress))
+        return replace(found, quality=quality, doubt=conjugate.complaint(progress, system.levers))
 
     def tell(progress: conjugate.Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
@@ -276,6 +283,7 @@ def iterate(
             tol=least_tolerance(task, tol),
             max_iter=max_iter,
             report=tell,
+            orthogonal=system.keeps_apart,
         )
     )
 
@@ -345,6 +353,9 @@ class _System:
     Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
     direction is the share alpha over its eigenvalue, which single precision would drown.
     """
+
+    levers = "max_iter, alpha or the rank of the preconditioner"
+    keeps_apart = False
 
     def __init__(
         self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None, stopped: Stopped

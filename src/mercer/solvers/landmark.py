@@ -34,9 +34,6 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-# A relative residual after refinement that shows that too many digits were lost.
-_LOST = 1e-3
-
 
 @dataclass(frozen=True)
 class Nystrom(RidgeSolver):
@@ -103,8 +100,8 @@ def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
     """From C'WC, refined; None if too many digits were lost to win them back."""
     sums, trace = equations.sums()
     problem, alpha, errors = _problem(equations, sums)
-    (coefficients,), (residual,) = equations.refined(problem, np.array([alpha]))
-    if not residual <= _LOST:
+    (coefficients,), (residual,), (lost,) = equations.refined(problem, np.array([alpha]))
+    if lost:
         return None
     whitened = equations.basis.T @ problem.moments.plain_features
     quality = _quality(problem, trace, whitened, residual, alpha)
@@ -200,7 +197,7 @@ class Falkon(RidgeSolver):
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         alpha = task.the_alpha("Falkon")
         chosen = _select(self, task)
-        system = FalkonSystem(task, chosen.points, alpha)
+        system = FalkonSystem(task, chosen.points, alpha, self.max_iter)
         return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:

@@ -27,6 +27,10 @@ Array = NDArray[np.floating[Any]]
 # Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
 _PASSES = 3
 _ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
+# What one more may change at the most, in double precision, relative to the norm of the function.
+_SMALL_CHANGE = 5e-9
+# A relative residual after these passes that shows, in single precision, that they could not.
+_LOST = 1e-3
 
 
 def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
@@ -121,7 +125,9 @@ class LandmarkEquations:
         moments, trace = task.rows.total(summand).terms
         return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
 
-    def refined(self, problem: FeatureEquations, alphas: Array) -> tuple[Array, Array]:
+    def refined(
+        self, problem: FeatureEquations, alphas: Array
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Solutions, improved against the kernel itself: each pass serves all alphas.
 
         Parameters
@@ -137,23 +143,39 @@ class LandmarkEquations:
             The best that were found.
         residuals : ndarray of shape (a,)
             What they leave of the right-hand side, relative to it.
+        lost : ndarray of bool of shape (a,)
+            Whether digits are lost that whitening rows first would keep. In double precision that
+            is said by the last step, in the norm of functions, since a residual hides the
+            directions in which landmarks are nearly dependent.
         """
-        sums = problem.moments
+        sums, dtype = problem.moments, self.task.type_with(self.points)
+        single = dtype == np.float32
         shape = (len(alphas), *sums.products.shape)
         scale = float(np.linalg.norm(sums.products)) or 1.0
-        found, best, least = np.zeros(shape), np.zeros(shape), np.full(len(alphas), np.inf)
+        found, best = np.zeros(shape), np.zeros(shape)
+        residuals, least = np.full(len(alphas), np.inf), np.full(len(alphas), np.inf)
         left = np.broadcast_to(sums.products, shape)
+        steps = _applied(problem, left, alphas)
         for _ in range(_PASSES):
-            steps = [problem.apply(at, alpha) for at, alpha in zip(left, alphas, strict=True)]
-            found = found + np.stack(steps)
+            found = found + steps
             left = sums.products - self._image(sums, found, alphas)
             sizes = np.linalg.norm(left, axis=(1, 2)) / scale
-            better = sizes < least
-            best[better], least = found[better], np.minimum(sizes, least)
-            enough = least <= _ENOUGH[self.task.type_with(self.points)]
+            steps = _applied(problem, left, alphas)
+            lengths = self._lengths(found)
+            changes = self._lengths(steps) / np.where(lengths > 0, lengths, 1.0)
+            wrong = sizes if single else changes
+            better = wrong < least
+            best[better], residuals[better] = found[better], sizes[better]
+            least = np.where(better, wrong, least)
+            enough = (residuals <= _ENOUGH[dtype]) & (single | (least <= _SMALL_CHANGE))
             if enough.all() or not better.any():
                 break
-        return best, least
+        return best, residuals, ~(least <= (_LOST if single else _SMALL_CHANGE))
+
+    def _lengths(self, coefficients: Array) -> Array:
+        """Norms of functions: those of T' M c, the coordinates in which M is the identity."""
+        found: Array = np.linalg.norm(self.basis.T @ (self.penalty @ coefficients), axis=(1, 2))
+        return found
 
     def _image(self, sums: Moments, found: Array, alphas: Array) -> Array:
         """The matrices of the equations times coefficients, by one pass over all pairs."""
@@ -161,3 +183,8 @@ class LandmarkEquations:
         parts = np.stack(np.split(image, len(alphas), axis=1))
         whole: Array = parts + alphas[:, None, None] * (self.penalty @ found)
         return whole
+
+
+def _applied(problem: FeatureEquations, left: Array, alphas: Array) -> Array:
+    """The solutions for given right-hand sides, one for each alpha."""
+    return np.stack([problem.apply(at, alpha) for at, alpha in zip(left, alphas, strict=True)])

@@ -1,7 +1,8 @@
 """Which solver a machine takes, and what each would cost.
 
 The rule: the whole matrix up to 10,000 rows, if it fits in memory, and always for losses with kinks
-and for kernels that are not known to be valid; landmarks (`Nystrom`) otherwise.
+and for kernels that are not known to be valid; landmarks (`Nystrom`) otherwise. Rows in blocks are
+gathered first, if there are no more than 10,000 of them, in no more than one chunk.
 """
 
 from __future__ import annotations

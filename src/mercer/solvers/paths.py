@@ -72,17 +72,30 @@ def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
         Coefficients over the landmarks.
     """
     equations = LandmarkEquations.of(task, points)
-    if equations.squares_drown:
-        problem, _ = equations.whitened_first()
-        inner: Array = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
-        criteria = _criteria(task, problem, equations.whitened_columns)
-        dual: Array = equations.basis @ inner
-    else:
-        sums, _ = equations.sums()
-        problem = FeatureRidge.of(sums, equations.basis, fit_intercept=task.fit_intercept)
-        inner = dual = equations.refined(problem, task.alphas)[0]
-        criteria = _criteria(task, problem, equations.columns)
-    return PathAnswer(points, dual, np.stack([problem.intercept(at) for at in inner]), *criteria)
+    answer = None if equations.squares_drown else _squared_path(equations)
+    return answer or _whitened_path(equations)
+
+
+def _squared_path(equations: LandmarkEquations) -> PathAnswer | None:
+    """From C'WC, refined; None if too many digits were lost to win them back."""
+    task, (sums, _) = equations.task, equations.sums()
+    problem = FeatureRidge.of(sums, equations.basis, fit_intercept=task.fit_intercept)
+    dual, _, lost = equations.refined(problem, task.alphas)
+    if lost.any():
+        return None
+    intercepts = np.stack([problem.intercept(at) for at in dual])
+    criteria = _criteria(task, problem, equations.columns)
+    return PathAnswer(equations.points, dual, intercepts, *criteria)
+
+
+def _whitened_path(equations: LandmarkEquations) -> PathAnswer:
+    """The same from rows that are whitened before they are squared."""
+    task, (problem, _) = equations.task, equations.whitened_first()
+    inner: Array = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
+    dual: Array = equations.basis @ inner
+    intercepts = np.stack([problem.intercept(at) for at in inner])
+    criteria = _criteria(task, problem, equations.whitened_columns)
+    return PathAnswer(equations.points, dual, intercepts, *criteria)
 
 
 def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:

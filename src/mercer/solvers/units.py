@@ -170,7 +170,7 @@ class _InUnits:
 
 
 @dataclass(frozen=True, eq=False)
-class _RowsInUnits:
+class _RowsInUnits(Rows):
     """Rows that are elsewhere, whose targets are divided where they are read."""
 
     rows: Rows
