@@ -3,6 +3,10 @@
 Landmarks that are chosen by a kernel are chosen again when the kernel has changed, and taken if the
 bound is better with them, until it is not (Burt, Rasmussen and van der Wilk 2020). Landmarks that
 are to be learned then move as well, along the exact gradient of the bound.
+
+A bound far below the likelihood has its maximum elsewhere: it prefers functions that landmarks can
+carry. A search that may choose how many landmarks there are takes more of them then, and where
+those are too few, the whole matrix.
 """
 
 from __future__ import annotations
@@ -15,21 +19,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
+from mercer.models.gaussian_process_plan import Reserve
 from mercer.models.landmark_evidence import LandmarkEvidence
 from mercer.models.likelihood import GaussianEvidence
 from mercer.parallel import blas_threads
-from mercer.solvers.evidence import Objective, Optimum, Report, Sketch, maximise
+from mercer.solvers.evidence import (
+    FAILURES,
+    Glance,
+    Objective,
+    Optimum,
+    Report,
+    Sketch,
+    glance,
+    maximise,
+)
+from mercer.solvers.exact import Cholesky
 
 Array = NDArray[np.floating[Any]]
 
 # How often landmarks are chosen again, and the gain, in units of log density, that is worth it.
 _ROUNDS = 5
 _WORTH = 0.1
+# How far below the likelihood a bound may be, in nats for the root of the number of rows. In the
+# logarithm of a length-scale it changes by ten times as much and more, the curvature of the
+# likelihood is of the order of that number, and a step from one maximum to the other then gains
+# less than about one nat.
+_LOOSE = 0.1
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
 _GAIN = 1e-7
 # The same while landmarks move: there is always a little to be gained by moving one of them.
 _MOVING_GAIN = 1e-6
+# The gain of a step with the whole matrix that is not worth more of them: each is dear, and by then
+# theta is within a part of its standard errors.
+_EXACT_GAIN = 0.05
+# So many times as many rows as a part of them are worth a search on the part first.
+_MORE = 1.25
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
 _SKETCHED = 500
 _HELD = "uniform"
@@ -48,6 +73,13 @@ class LandmarkSearch:
         How many landmarks, and how they are chosen.
     numbers : ndarray of int, optional
         The rows to learn from; all when left out.
+    reserve : Reserve, optional
+        What to turn to where these landmarks leave too much out; nothing when left out.
+
+    Attributes
+    ----------
+    solver : Nystrom or Cholesky
+        With what hyper-parameters were learned in the end.
     """
 
     def __init__(
@@ -56,9 +88,12 @@ class LandmarkSearch:
         whole: GaussianEvidence,
         solver: Any,
         numbers: NDArray[np.intp] | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
         self.data = whole if numbers is None else whole.of_rows(numbers)
+        self.reserve = Reserve(0) if reserve is None else reserve
+        self.loose = False
         self.current = self._select(whole.theta)
         self.learns_positions = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
         if self.learns_positions:
@@ -76,6 +111,11 @@ class LandmarkSearch:
             return current
         rows = None if current.rows is None else self.numbers[current.rows]
         return replace(current, data=self.whole, rows=rows)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether landmarks were too few, and the whole matrix was used instead."""
+        return isinstance(self.solver, Cholesky)
 
     def maximise(
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
@@ -98,25 +138,38 @@ class LandmarkSearch:
         Optimum
             The best hyper-parameters; the landmarks are in `evidence`.
         """
-        run = _Run(report)
+        space, run = self.data.space, _Run(report)
+        starts = space.restarts(n_restarts, random_state)
+        seen = self._glance(run, max_iter)
+        if run.stopped:
+            return run.latest
+        begin, lengths = self._start(seen)
+        if self.loose:
+            return self._exactly(run, begin, lengths, starts, max_iter)
         run.add(
-            self.data.space.maximise(
+            self._climb(
                 self.current.log_likelihood_with_gradient,
-                n_restarts=n_restarts,
-                random_state=random_state,
-                max_iter=max_iter,
-                sketch=self._sketch(),
-                enough=self._enough,
-                report=run.tell,
+                begin,
+                run,
+                max_iter,
+                starts=starts,
+                lengths=lengths,
             )
         )
-        for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
-            if run.stopped or not self._chosen_again(run.best):
-                break
-            run.add(self._climb(self.current.log_likelihood_with_gradient, run, max_iter))
+        self._improve(run, max_iter)
+        if self.loose and not run.stopped:
+            return self._exactly(run, run.best.theta, lengths, (), max_iter)
         if self.learns_positions and not run.stopped:
             self._move(run, max_iter)
         return run.best
+
+    def _glance(self, run: _Run, max_iter: int) -> Glance | None:
+        """Where some rows lead, by their whole matrix."""
+        sketch = self._sketch()
+        if sketch is None:
+            return None
+        space = self.data.space
+        return glance(sketch, space.start, space.bounds, max_iter=max_iter, report=run.tell)
 
     def _sketch(self) -> Sketch | None:
         """Some rows with their whole matrix, which is too small for more than one thread."""
@@ -130,9 +183,68 @@ class LandmarkSearch:
 
         return replace(found, objective=objective)
 
-    @property
-    def _enough(self) -> float:
-        return _GAIN * len(self.data.points)
+    def _climb(
+        self, objective: Objective, begin: Array, run: _Run, max_iter: int, **options: Any
+    ) -> Optimum:
+        return maximise(
+            objective,
+            begin,
+            self.data.space.bounds,
+            max_iter=max_iter,
+            report=run.tell,
+            **{"enough": _GAIN * len(self.data.points)} | options,
+        )
+
+    # Landmarks ----------------------------------------------------------------------------------
+
+    def _start(self, seen: Glance | None) -> tuple[Array, Array | None]:
+        """Where to begin, with landmarks for it: where some rows lead, unless the start is better.
+
+        Whether it is better, a loose bound cannot say.
+        """
+        start = self.data.space.start
+        if seen is None:
+            return start, None
+        before = self.current, self.solver
+        at_start = self._look(start)[0]
+        if self._fitted_to(seen.theta) > at_start or self.loose:
+            return seen.theta, seen.lengths
+        self.current, self.solver = before
+        return start, None
+
+    def _improve(self, run: _Run, max_iter: int) -> None:
+        """Choose landmarks for the kernel that was found, and go on, while they are better."""
+        for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
+            if run.stopped:
+                return
+            before = self.current, self.solver
+            if not self._fitted_to(run.best.theta) > run.best.value + _WORTH:
+                self.current, self.solver = before
+                return
+            if self.loose:
+                return
+            objective = self.current.log_likelihood_with_gradient
+            run.add(self._climb(objective, run.best.theta, run, max_iter))
+
+    def _fitted_to(self, theta: Array) -> float:
+        """Choose landmarks for theta, more of them where it takes more; the bound there."""
+        while True:
+            if self._chooses_by_kernel:
+                self.current = self._select(theta)
+            value, gap = self._look(theta)
+            loose = gap > _LOOSE * np.sqrt(len(self.data.points))
+            more = min(2 * self.solver.n_landmarks, self.reserve.landmarks)
+            if not loose or more <= self.solver.n_landmarks:
+                self.loose = loose and self.reserve.rows > 0
+                return value
+            self.solver = replace(self.solver, n_landmarks=more)
+
+    def _look(self, theta: Array) -> tuple[float, float]:
+        """The bound, and how far it is below the likelihood; minus infinity where there is none."""
+        try:
+            return self.current.look_at(theta)
+        except FAILURES:
+            return -np.inf, 0.0
 
     @property
     def _chooses_by_kernel(self) -> bool:
@@ -143,23 +255,30 @@ class LandmarkSearch:
             and len(self.current.landmarks) < len(self.data.points)
         )
 
-    def _chosen_again(self, best: Optimum) -> bool:
-        """Choose landmarks for the kernel that was found; whether they are better."""
-        other = self._select(best.theta)
-        if not other.log_likelihood_at(best.theta) > best.value + _WORTH:
-            return False
-        self.current = other
-        return True
+    # The whole matrix ---------------------------------------------------------------------------
 
-    def _climb(self, objective: Objective, run: _Run, max_iter: int) -> Optimum:
-        return maximise(
-            objective,
-            run.best.theta,
-            self.data.space.bounds,
-            enough=self._enough,
-            max_iter=max_iter,
-            report=run.tell,
-        )
+    def _exactly(
+        self, run: _Run, begin: Array, lengths: Array | None, starts: Any, max_iter: int
+    ) -> Optimum:
+        """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
+        self.solver = Cholesky()
+        n, few = len(self.data.points), self.reserve.rows
+        if n > _MORE * few:
+            rows = np.sort(np.random.default_rng(0).choice(n, size=few, replace=False))
+            wider = None if lengths is None else lengths * np.sqrt(n / few)
+            part = self.data.of_rows(rows)
+            run.add(self._exact_climb(part, begin, run, max_iter, starts=starts, lengths=wider))
+            begin, starts = run.best.theta, ()
+        if run.stopped or not (self.reserve.everything or n <= _MORE * few):
+            return run.best
+        run.add(self._exact_climb(self.data, begin, run, max_iter, starts=starts, lengths=lengths))
+        return run.best
+
+    def _exact_climb(
+        self, data: GaussianEvidence, begin: Array, run: _Run, max_iter: int, **options: Any
+    ) -> Optimum:
+        objective = data.log_likelihood_with_gradient
+        return self._climb(objective, begin, run, max_iter, enough=_EXACT_GAIN, **options)
 
     # Positions ----------------------------------------------------------------------------------
 
@@ -220,6 +339,13 @@ class _Run:
     def __init__(self, report: Callable[[Optimum], bool]) -> None:
         self.report, self.stopped = report, False
         self.before: Optimum | None = None
+        self.told: Optimum | None = None
+
+    @property
+    def latest(self) -> Optimum:
+        """What was said last."""
+        assert self.told is not None
+        return self.told
 
     @property
     def best(self) -> Optimum:
@@ -228,7 +354,8 @@ class _Run:
 
     def tell(self, found: Optimum) -> bool:
         """Pass on what a search says, with the counts of those before it."""
-        self.stopped = self.report(self._counted(found))
+        self.told = self._counted(found)
+        self.stopped = self.report(self.told)
         return self.stopped
 
     def add(self, found: Optimum) -> None:

@@ -19,7 +19,8 @@ from mercer.exceptions import DataError, ParameterError, ValidityError
 Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
 
-_FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
+# What an objective may raise where it has no value.
+FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
 # Largest entry of the gradient at a maximum, and the relative gain of a step that is not worth more
 # of them, for the objective in its own unit.
@@ -39,6 +40,10 @@ _ABNORMAL = 2
 _DIFFERENCE = 1e-4
 _LONGEST = 1.0
 
+# Where steps are in standard errors: a slope in them, as a share of the root of twice the gain
+# that is enough, at which no step gains so much, though the entries of theta depend on each other.
+_SLACK = 0.3
+
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
@@ -57,6 +62,22 @@ class Sketch:
     objective: Objective
     share: float
     starts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """What a sketch says of the objective that it is like.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        Where the sketch is largest.
+    lengths : ndarray of shape (p,)
+        Standard errors of what all the data will say: the lengths of good steps.
+    """
+
+    theta: Array
+    lengths: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +139,7 @@ def maximise(
     *,
     starts: Iterable[ArrayLike] = (),
     sketch: Sketch | None = None,
+    lengths: ArrayLike | None = None,
     enough: float | None = None,
     max_iter: int = 200,
     report: Report | None = None,
@@ -142,6 +164,9 @@ def maximise(
         Where to begin again.
     sketch : Sketch, optional
         A cheap likeness of the objective.
+    lengths : array-like of shape (p,), optional
+        The lengths of good steps in each entry, such as standard errors; 1 by default. A sketch
+        has its own.
     enough : float, optional
         The search ends where a step gains less than this; by default where rounding ends it.
     max_iter : int
@@ -172,12 +197,67 @@ def maximise(
     (True, [False, True])
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, sketch, report, enough)
+    search = _Search(objective, limits, sketch, lengths, report, enough)
     for point in (start, *starts):
         search.climb(np.asarray(point, dtype=np.float64), max_iter)
         if search.stopped:
             break
     return search.optimum()
+
+
+def glance(
+    sketch: Sketch,
+    start: ArrayLike,
+    bounds: ArrayLike,
+    *,
+    max_iter: int = 200,
+    report: Report | None = None,
+) -> Glance | None:
+    """Look where a sketch is largest, and how steep its sides are.
+
+    Parameters
+    ----------
+    sketch : Sketch
+        A cheap likeness of an objective.
+    start : array-like of shape (p,)
+        Where to begin, beside the starts of the sketch.
+    bounds : array-like of shape (p, 2)
+        Low and high bound of each entry.
+    max_iter : int
+        Iterations from each start.
+    report : callable, optional
+        Called after each iteration with the best so far; True stops.
+
+    Returns
+    -------
+    Glance or None
+        None where the sketch has no value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import evidence
+    >>> narrow = lambda theta: (-50 * float(theta @ theta), -100 * theta)
+    >>> tenth = evidence.Sketch(narrow, 0.01, np.empty((0, 1)))
+    >>> evidence.glance(tenth, [1.0], [[-5, 5]]).lengths.round(4)
+    array([0.01])
+    """
+    limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
+    try:
+        found = maximise(
+            sketch.objective,
+            start,
+            limits,
+            starts=sketch.starts,
+            max_iter=max_iter,
+            report=report,
+        )
+        curvature = _curvature(sketch.objective, found.theta, limits[:, 1])
+    except FAILURES:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = 1 / np.sqrt(curvature / sketch.share)
+    return Glance(found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST))
 
 
 class _Search:
@@ -188,10 +268,12 @@ class _Search:
         objective: Objective,
         bounds: Array,
         sketch: Sketch | None,
+        lengths: ArrayLike | None,
         report: Report | None,
         enough: float | None,
     ) -> None:
         self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
+        self.lengths = None if lengths is None else np.asarray(lengths, dtype=np.float64)
         self.enough = enough
         self.best: tuple[float, Array, Array] | None = None
         self.failure: BaseException | None = None
@@ -219,7 +301,7 @@ class _Search:
                 callback=self._step,
                 options={
                     "maxiter": left,
-                    "gtol": _GRADIENT / climb.unit,
+                    "gtol": climb.slope,
                     "ftol": climb.gain,
                 },
             )
@@ -233,7 +315,7 @@ class _Search:
     def _begin(self, start: Array, max_iter: int) -> _Climb | None:
         """Where to climb from: the start, or where a sketch leads; None if there is no value."""
         first = self.evaluate(start)
-        given = None if first is None else _Climb(self, start, np.ones(len(start)), first)
+        given = None if first is None else _Climb(self, start, self.lengths, first)
         if self.n_evaluations > 1:
             return given
         self._tell()  # an interrupt from now on has something to keep
@@ -242,41 +324,24 @@ class _Search:
         found = self._sketched(self.sketch, start, max_iter)
         if found is None:
             return given
-        point, lengths = found
-        second = self.evaluate(point)
+        second = self.evaluate(found.theta)
         if second is None or (first is not None and first[0] >= second[0]):
             return given
-        return _Climb(self, point, lengths, second)
+        return _Climb(self, found.theta, found.lengths, second)
 
-    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> tuple[Array, Array] | None:
-        """The maximum of a sketch, and standard errors there of what all the data will say."""
-
+    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> Glance | None:
         def tell(found: Optimum) -> bool:
             self.stopped = self.report is not None and self.report(found)
             return self.stopped
 
-        try:
-            found = maximise(
-                sketch.objective,
-                start,
-                self.bounds,
-                starts=sketch.starts,
-                max_iter=max_iter,
-                report=tell,
-            )
-            curvature = _curvature(sketch.objective, found.theta, self.bounds[:, 1])
-        except _FAILURES:
-            return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lengths = 1 / np.sqrt(curvature / sketch.share)
-        return found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST)
+        return glance(sketch, start, self.bounds, max_iter=max_iter, report=tell)
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective, or None where it has no value."""
         self.n_evaluations += 1
         try:
             value, gradient = self.objective(theta)
-        except _FAILURES as error:
+        except FAILURES as error:
             self.failure = self.failure or error
             return None
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -341,11 +406,13 @@ class _Climb:
     """
 
     def __init__(
-        self, search: _Search, start: Array, lengths: Array, first: tuple[float, Array]
+        self, search: _Search, start: Array, lengths: Array | None, first: tuple[float, Array]
     ) -> None:
-        self.search, self.start, self.lengths, self.first = search, start, lengths, first
+        self.search, self.start, self.first = search, start, first
+        self.knows_errors = lengths is not None
+        self.lengths = np.ones(len(start)) if lengths is None else lengths
         self.worst = -first[0]
-        self.unit = max(1.0, float(np.linalg.norm(first[1] * lengths)))
+        self.unit = max(1.0, float(np.linalg.norm(first[1] * self.lengths)))
 
     @property
     def gain(self) -> float:
@@ -354,6 +421,14 @@ class _Climb:
         if enough is None:
             return _GAIN / self.unit
         return enough / max(abs(self.first[0]), self.unit)
+
+    @property
+    def slope(self) -> float:
+        """The largest entry of the gradient, as scipy sees it, at which the search ends."""
+        enough = self.search.enough
+        if enough is None or not self.knows_errors:
+            return _GRADIENT / self.unit
+        return max(_GRADIENT, _SLACK * float(np.sqrt(2 * enough))) / self.unit
 
     def descend(self, variables: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
