@@ -174,6 +174,15 @@ class LandmarkEvidence:
         value, gradient, _ = self._with_gradients(theta, positions=False)
         return value, gradient
 
+    def rounding_at(self, theta: Array) -> float:
+        """How far rounding may move the bound: it is a difference of sums of this size."""
+        kernel, variance = self.data.at(theta)
+        points, targets = self.data.points, self.data.targets
+        noise = self.data.noise.diagonal(variance)
+        prior = targets.shape[1] * kernel.diag(points).astype(np.float64, copy=False)
+        energy = np.einsum("ij,ij->i", targets, targets)
+        return float(np.finfo(np.float64).eps * np.sum((prior + energy) / noise))
+
     def with_position_gradient(self, theta: Array) -> tuple[float, Array, Array]:
         """The bound, its gradient in theta, and that in the positions of the landmarks."""
         return self._with_gradients(theta, positions=True)

@@ -48,6 +48,8 @@ _LOOSE = 0.1
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
 _GAIN = 1e-7
+# The same in units of the rounding of the bound.
+_ROUNDED = 10.0
 # The same while landmarks move: there is always a little to be gained by moving one of them.
 _MOVING_GAIN = 1e-6
 # The gain of a step with the whole matrix that is not worth more of them: each is dear, and by then
@@ -192,8 +194,12 @@ class LandmarkSearch:
             self.data.space.bounds,
             max_iter=max_iter,
             report=run.tell,
-            **{"enough": _GAIN * len(self.data.points)} | options,
+            **{"enough": self._enough} | options,
         )
+
+    def _enough(self, theta: Array) -> float:
+        """The gain of a step that is not worth more of them."""
+        return max(_GAIN * len(self.data.points), _ROUNDED * self.current.rounding_at(theta))
 
     # Landmarks ----------------------------------------------------------------------------------
 
@@ -325,7 +331,7 @@ class LandmarkSearch:
             objective,
             np.concatenate([run.best.theta, start.ravel()]),
             np.vstack([space.bounds, box]),
-            enough=_MOVING_GAIN * len(rows),
+            enough=lambda vector: max(_MOVING_GAIN * len(rows), self._enough(vector[:size])),
             max_iter=max_iter,
             report=tell,
         )

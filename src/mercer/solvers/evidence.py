@@ -18,6 +18,7 @@ from mercer.exceptions import DataError, ParameterError, ValidityError
 
 Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
+Enough = float | Callable[[Array], float]
 
 # What an objective may raise where it has no value.
 FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
@@ -35,6 +36,12 @@ _AT_BOUND = 1e-6
 
 # scipy's status of a line search that finds no way up.
 _ABNORMAL = 2
+
+# So many evaluations in a row that differ from the best by less than is enough: it is flat there.
+_IDLE = 4
+
+# The gain of a step on a sketch that is not worth more of them: its maximum is but a start.
+_SKETCH_GAIN = 0.01
 
 # The step of differences of a sketch's gradient, and the longest step that they may suggest.
 _DIFFERENCE = 1e-4
@@ -140,7 +147,7 @@ def maximise(
     starts: Iterable[ArrayLike] = (),
     sketch: Sketch | None = None,
     lengths: ArrayLike | None = None,
-    enough: float | None = None,
+    enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Optimum:
@@ -167,8 +174,9 @@ def maximise(
     lengths : array-like of shape (p,), optional
         The lengths of good steps in each entry, such as standard errors; 1 by default. A sketch
         has its own.
-    enough : float, optional
-        The search ends where a step gains less than this; by default where rounding ends it.
+    enough : float or callable, optional
+        The search ends where a step gains less than this, or than ``enough(theta)``, which is no
+        less than the rounding of the objective; by default where rounding ends it.
     max_iter : int
         Iterations from each start.
     report : callable, optional
@@ -249,6 +257,7 @@ def glance(
             start,
             limits,
             starts=sketch.starts,
+            enough=_SKETCH_GAIN,
             max_iter=max_iter,
             report=report,
         )
@@ -270,7 +279,7 @@ class _Search:
         sketch: Sketch | None,
         lengths: ArrayLike | None,
         report: Report | None,
-        enough: float | None,
+        enough: Enough | None,
     ) -> None:
         self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
         self.lengths = None if lengths is None else np.asarray(lengths, dtype=np.float64)
@@ -290,27 +299,31 @@ class _Search:
         if not len(start) or not max_iter:
             self.converged |= not len(start)
             return
+        ended = self._descend(climb, max_iter)
+        if self.best is not None and self.best[0] > before:
+            self.converged = ended and not self.stopped
+
+    def _descend(self, climb: _Climb, max_iter: int) -> bool:
+        """Run L-BFGS-B; whether it ended at a maximum."""
         point, left = climb.start / climb.lengths, max_iter
         for _ in range(_ATTEMPTS):
-            result = minimize(
-                climb.descend,
-                point,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=self.bounds / climb.lengths[:, None],
-                callback=self._step,
-                options={
-                    "maxiter": left,
-                    "gtol": climb.slope,
-                    "ftol": climb.gain,
-                },
-            )
+            try:
+                result = minimize(
+                    climb.descend,
+                    point,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=self.bounds / climb.lengths[:, None],
+                    callback=climb.step,
+                    options={"maxiter": left, "gtol": climb.slope, "ftol": climb.gain},
+                )
+            except _Flat:
+                return True
             point, left = result.x, left - int(result.nit)
             ended = result.status != _ABNORMAL or self.enough is not None
             if ended or not result.nit or left <= 0:
                 break
-        if self.best is not None and self.best[0] > before:
-            self.converged = self._ended_well(result)
+        return climb.satisfied or self._ended_well(result)
 
     def _begin(self, start: Array, max_iter: int) -> _Climb | None:
         """Where to climb from: the start, or where a sketch leads; None if there is no value."""
@@ -370,12 +383,14 @@ class _Search:
             at_high=theta >= self.bounds[:, 1] - slack,
         )
 
-    def _step(self, intermediate_result: OptimizeResult) -> None:
-        """Tell whoever watches after an iteration. The name of the parameter is scipy's."""
+    def step(self) -> None:
+        """Tell whoever watches after an iteration."""
         self.n_iter += 1
         self._tell()
-        if self.stopped:
-            raise StopIteration
+
+    def worth(self, theta: Array) -> float | None:
+        """The gain that is enough."""
+        return self.enough(theta) if callable(self.enough) else self.enough
 
     def _tell(self) -> None:
         if self.report is not None and self.best is not None:
@@ -383,8 +398,6 @@ class _Search:
 
     def _ended_well(self, result: Any) -> bool:
         assert self.best is not None
-        if self.stopped:
-            return False
         flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
         return bool(result.status == 0 or (result.status == _ABNORMAL and flat))
 
@@ -395,6 +408,10 @@ class _Search:
         low, high = self.bounds.T
         moved = np.clip(theta + gradient, low, high) - theta
         return float(np.abs(moved).max(initial=0.0))
+
+
+class _Flat(Exception):  # noqa: N818 - not an error
+    """Raised out of a line search that no longer tells values from rounding."""
 
 
 class _Climb:
@@ -413,22 +430,37 @@ class _Climb:
         self.lengths = np.ones(len(start)) if lengths is None else lengths
         self.worst = -first[0]
         self.unit = max(1.0, float(np.linalg.norm(first[1] * self.lengths)))
+        self.reached, self.idle, self.satisfied = first[0], 0, False
 
     @property
     def gain(self) -> float:
         """The relative gain, as scipy counts it, of a step that is not worth more of them."""
-        enough = self.search.enough
-        if enough is None:
-            return _GAIN / self.unit
-        return enough / max(abs(self.first[0]), self.unit)
+        return _GAIN / self.unit if self.search.enough is None else 0.0
 
     @property
     def slope(self) -> float:
         """The largest entry of the gradient, as scipy sees it, at which the search ends."""
-        enough = self.search.enough
+        enough = self.search.worth(self.start)
         if enough is None or not self.knows_errors:
             return _GRADIENT / self.unit
         return max(_GRADIENT, _SLACK * float(np.sqrt(2 * enough))) / self.unit
+
+    def step(self, intermediate_result: OptimizeResult) -> None:
+        """After an iteration: is there anything left to gain? The parameter's name is scipy's."""
+        self.search.step()
+        value = -float(intermediate_result.fun) * self.unit
+        enough = self.search.worth(np.asarray(intermediate_result.x) * self.lengths)
+        self.satisfied = enough is not None and value - self.reached <= enough
+        self.reached = value
+        if self.search.stopped or self.satisfied:
+            raise StopIteration
+
+    def _count_idle(self, theta: Array, value: float) -> None:
+        enough = self.search.worth(theta)
+        near = enough is not None and abs(value - self.reached) <= enough
+        self.idle = self.idle + 1 if near else 0
+        if self.idle == _IDLE:
+            raise _Flat
 
     def descend(self, variables: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
@@ -441,6 +473,7 @@ class _Climb:
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
             return (self.worst + 10 * (1 + abs(self.worst))) / self.unit, np.zeros_like(theta)
+        self._count_idle(theta, found[0])
         self.worst = max(self.worst, -found[0])
         return -found[0] / self.unit, -found[1] * self.lengths / self.unit
 
