@@ -118,6 +118,7 @@ class LandmarkEvidence:
             random_state=solver.random_state,
             sample_weight=data.noise.weights,
             owner=owner,
+            also=("learn",),
         )
         m = len(found.points)
         memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import ParameterError
 from mercer.models.gaussian_process_plan import Reserve
 from mercer.models.landmark_evidence import LandmarkEvidence
 from mercer.models.likelihood import GaussianEvidence
+from mercer.models.positions import Positions
 from mercer.parallel import blas_threads
 from mercer.solvers.evidence import (
     FAILURES,
@@ -97,9 +97,8 @@ class LandmarkSearch:
         self.reserve = Reserve(0) if reserve is None else reserve
         self.loose = False
         self.current = self._select(whole.theta)
-        self.learns_positions = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
-        if self.learns_positions:
-            self._require_positions()
+        moves = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
+        self.positions = self._require_positions() if moves else None
 
     def _select(self, theta: Array) -> LandmarkEvidence:
         kernel, _ = self.data.at(theta)
@@ -161,8 +160,8 @@ class LandmarkSearch:
         self._improve(run, max_iter)
         if self.loose and not run.stopped:
             return self._exactly(run, run.best.theta, lengths, (), max_iter)
-        if self.learns_positions and not run.stopped:
-            self._move(run, max_iter)
+        if self.positions is not None and not run.stopped:
+            self._move(self.positions, run, max_iter)
         return run.best
 
     def _glance(self, run: _Run, max_iter: int) -> Glance | None:
@@ -288,33 +287,25 @@ class LandmarkSearch:
 
     # Positions ----------------------------------------------------------------------------------
 
-    def _require_positions(self) -> None:
-        rows = self.data.points.data
-        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
-            self.current = replace(self.current, landmarks=self._points(rows[self.current.rows]))
-            # What cannot be differentiated says so now, and not after minutes.
-            self.data.kernel.gram(self.current.landmarks).input_gradient()
-            return
-        raise ParameterError(
-            f'{self.owner}: landmarks = "learn" moves landmarks along a gradient, for which X has '
-            f'to be an array of numbers, got {type(rows).__name__}; pass landmarks="rpcholesky", '
-            "which chooses among the rows."
-        )
+    def _require_positions(self) -> Positions:
+        """Where rows are; what cannot be differentiated says so now, and not after minutes."""
+        positions = Positions.of(self.data.kernel, self.data.points, self.owner)
+        found = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
+        self.current = replace(self.current, landmarks=positions.at(found.places))
+        self.data.kernel.gram(self.current.landmarks).input_gradient()
+        return positions
 
-    def _points(self, positions: Array) -> Any:
-        return self.data.kernel.prepare(np.ascontiguousarray(positions, dtype=np.float64))
-
-    def _move(self, run: _Run, max_iter: int) -> None:
+    def _move(self, positions: Positions, run: _Run, max_iter: int) -> None:
         """Climb in hyper-parameters and positions, these in units of the range of the data."""
-        rows = np.asarray(self.data.points.data, dtype=np.float64)
+        rows = positions.places
         low, spread = rows.min(axis=0), np.ptp(rows, axis=0)
         unit = np.where(spread > 0, spread, 1.0)
         size, space = len(run.best.theta), self.data.space
 
         def placed(vector: Array) -> LandmarkEvidence:
             shares = vector[size:].reshape(-1, len(low))
-            positions = np.clip(low + shares * unit, low, low + spread)
-            return LandmarkEvidence(self.data, self._points(positions))
+            places = np.clip(low + shares * unit, low, low + spread)
+            return LandmarkEvidence(self.data, positions.at(places))
 
         def objective(vector: Array) -> tuple[float, Array]:
             value, slope, moved = placed(vector).with_position_gradient(vector[:size])
@@ -325,7 +316,8 @@ class LandmarkSearch:
                 self.current = placed(found.theta)
             return run.tell(_of_hyper_parameters(found, size))
 
-        start = (self.current.landmarks.data - low) / unit
+        now = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
+        start = (now.places - low) / unit
         box = np.column_stack([np.zeros(start.size), np.tile(spread / unit, len(start))])
         found = maximise(
             objective,

@@ -106,6 +106,8 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     points_ : Points
         The points that carry coefficients, as the kernel prepared them: the training points, or
         the landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        The rows of X that the landmarks are. Only over landmarks that are rows.
     solver_ : solver
         The solver used.
     alpha_ : float
@@ -375,6 +377,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""
         intercept = self._shaped(answer.intercept[None])[0]
+        rows = {} if answer.rows is None else {"rows_": answer.rows}
         return {
             "kernel_": kernel,
             "points_": answer.points.detached(),
@@ -389,7 +392,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             "_settings": self._settings,
             "_is_vector": self._is_vector,
             "solver_": self.solver_,
-        } | answer.quality
+        } | (rows | answer.quality)
 
     def _function_values(self, X: Any) -> Array:
         """By explicit features where the solver has them: that is the shorter sum."""

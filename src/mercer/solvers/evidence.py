@@ -40,6 +40,9 @@ _ABNORMAL = 2
 # So many evaluations in a row that differ from the best by less than is enough: it is flat there.
 _IDLE = 4
 
+# Evaluations along one line: beyond these, what is left to gain is rounding.
+_ON_A_LINE = 10
+
 # The gain of a step on a sketch that is not worth more of them: its maximum is but a start.
 _SKETCH_GAIN = 0.01
 
@@ -315,7 +318,12 @@ class _Search:
                     method="L-BFGS-B",
                     bounds=self.bounds / climb.lengths[:, None],
                     callback=climb.step,
-                    options={"maxiter": left, "gtol": climb.slope, "ftol": climb.gain},
+                    options={
+                        "maxiter": left,
+                        "maxls": _ON_A_LINE,
+                        "gtol": climb.slope,
+                        "ftol": climb.gain,
+                    },
                 )
             except _Flat:
                 return True

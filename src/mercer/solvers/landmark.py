@@ -13,7 +13,7 @@ and Rosasco (2017).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import FeatureRidge, Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.selection import Landmarks
 from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments, WhitenedColumns
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import whiten
@@ -90,7 +91,10 @@ class Nystrom:
         RidgeAnswer
             Coefficients over the landmarks.
         """
-        points = _select(self, task)
+        chosen = _select(self, task)
+        return replace(self._solved(task, chosen.points), rows=chosen.indices)
+
+    def _solved(self, task: RidgeTask, points: Points) -> RidgeAnswer:
         penalty = task.penalty(points)
         rounding = len(points) * float(np.finfo(np.float64).eps)
         rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
@@ -126,7 +130,7 @@ class Nystrom:
         PathAnswer
             Coefficients over the landmarks.
         """
-        return landmark_path(task, _select(self, task))
+        return landmark_path(task, _select(self, task).points)
 
     @property
     def direct(self) -> Exactly:
@@ -134,7 +138,7 @@ class Nystrom:
         return Exactly()
 
 
-def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
+def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
     return selection.select_rows(
         task.kernel,
         task.rows,
@@ -142,7 +146,7 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
         solver.n_landmarks,
         random_state=solver.random_state,
         owner=task.owner,
-    ).points
+    )
 
 
 def _problem(
@@ -281,7 +285,8 @@ class _FalkonSystem:
 
     precondition = None
 
-    def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
+    def __init__(self, task: RidgeTask, chosen: Landmarks, alpha: float) -> None:
+        points, self.rows = chosen.points, chosen.indices
         self.task, self.points, self.alpha = task, points, alpha
         self.penalty = task.penalty(points)
         m = len(points)
@@ -307,7 +312,7 @@ class _FalkonSystem:
         intercept = task.middle
         if task.fit_intercept:
             intercept = intercept - self.sums @ c / task.rows.totals.weight
-        return RidgeAnswer(self.points, c, intercept, self.alpha)
+        return RidgeAnswer(self.points, c, intercept, self.alpha, rows=self.rows)
 
     def _outward(self, vectors: Array) -> Array:
         """B v = R^-1 A^-1 v."""

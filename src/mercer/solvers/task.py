@@ -206,6 +206,8 @@ class RidgeAnswer:
         A clause for a warning; empty if all is well.
     function : FeatureFunction, optional
         The same function by explicit features, where that is the way to evaluate it.
+    rows : ndarray of shape (m,), optional
+        The rows that the points are, where these are landmarks and rows.
     """
 
     points: Points
@@ -216,6 +218,7 @@ class RidgeAnswer:
     errors: Array | None = None
     doubt: str = ""
     function: FeatureFunction | None = None
+    rows: NDArray[np.intp] | None = None
 
 
 class Solver(Protocol):
