@@ -730,6 +730,9 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
 
 
 def test_a_bound_far_below_the_likelihood_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory does not let the search learn from the whole matrix instead."""
+    monkeypatch.setattr(plan, "_LEARNING_MATRICES", 1e9)
+    monkeypatch.setattr(plan, "_MOST_SEARCH_LANDMARKS", 20)
     monkeypatch.setattr(plan, "_EXACT", 100)
     monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 20)
     rng = np.random.default_rng(7)

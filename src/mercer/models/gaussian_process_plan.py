@@ -169,8 +169,12 @@ def planned(
 
 def _reserve(n: int, *, exact: bool) -> Reserve:
     """Where the mean is that of all rows: hyper-parameters of a bound would not be its own."""
-    fits = _LEARNING_MATRICES * 8.0 * n * n <= memory.available()
-    return Reserve(min(_MOST_SEARCH_LANDMARKS, n), _EXACT, exact and fits)
+
+    def fits(rows: int) -> bool:
+        return _LEARNING_MATRICES * 8.0 * rows * rows <= memory.available()
+
+    landmarks = min(_MOST_SEARCH_LANDMARKS, n)
+    return Reserve(landmarks, _EXACT if fits(min(n, _EXACT)) else 0, exact and fits(n))
 
 
 def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecast:

@@ -48,8 +48,8 @@ _LOOSE = 0.1
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
 _GAIN = 1e-7
-# The same in units of the rounding of the bound.
-_ROUNDED = 10.0
+# The same in units of the rounding of the bound, which is larger where landmarks are close.
+_ROUNDED = 30.0
 # The same while landmarks move: there is always a little to be gained by moving one of them.
 _MOVING_GAIN = 1e-6
 # The gain of a step with the whole matrix that is not worth more of them: each is dear, and by then
