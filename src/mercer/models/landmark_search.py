@@ -52,9 +52,10 @@ _GAIN = 1e-7
 _ROUNDED = 30.0
 # The same while landmarks move: there is always a little to be gained by moving one of them.
 _MOVING_GAIN = 1e-6
-# The gain of a step with the whole matrix that is not worth more of them: each is dear, and by then
-# theta is within a part of its standard errors.
+# The gain of a step with the whole matrix that is not worth more of them; and where it follows a
+# search on part of the rows, which ends within a few standard errors: each step is dear.
 _EXACT_GAIN = 0.05
+_LAST_GAIN = 0.5
 # So many times as many rows as a part of them are worth a search on the part first.
 _MORE = 1.25
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
@@ -267,23 +268,20 @@ class LandmarkSearch:
     ) -> Optimum:
         """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
         self.solver = Cholesky()
-        n, few = len(self.data.points), self.reserve.rows
+        n, few, enough = len(self.data.points), self.reserve.rows, _EXACT_GAIN
         if n > _MORE * few:
             rows = np.sort(np.random.default_rng(0).choice(n, size=few, replace=False))
             wider = None if lengths is None else lengths * np.sqrt(n / few)
-            part = self.data.of_rows(rows)
-            run.add(self._exact_climb(part, begin, run, max_iter, starts=starts, lengths=wider))
-            begin, starts = run.best.theta, ()
-        if run.stopped or not (self.reserve.everything or n <= _MORE * few):
-            return run.best
-        run.add(self._exact_climb(self.data, begin, run, max_iter, starts=starts, lengths=lengths))
+            part = self.data.of_rows(rows).log_likelihood_with_gradient
+            options = {"starts": starts, "lengths": wider, "enough": enough}
+            run.add(self._climb(part, begin, run, max_iter, **options))
+            if run.stopped or not self.reserve.everything:
+                return run.best
+            begin, starts, enough = run.best.theta, (), _LAST_GAIN
+        options = {"starts": starts, "lengths": lengths, "enough": enough}
+        whole = self.data.log_likelihood_with_gradient
+        run.add(self._climb(whole, begin, run, max_iter, **options))
         return run.best
-
-    def _exact_climb(
-        self, data: GaussianEvidence, begin: Array, run: _Run, max_iter: int, **options: Any
-    ) -> Optimum:
-        objective = data.log_likelihood_with_gradient
-        return self._climb(objective, begin, run, max_iter, enough=_EXACT_GAIN, **options)
 
     # Positions ----------------------------------------------------------------------------------
 
