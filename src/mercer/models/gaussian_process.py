@@ -213,6 +213,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     _posterior: Posterior | LandmarkPosterior
     _scaling: Scaling
     _log_volume: float
+    _for_blocks = (
+        "then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / gp.y_scale_**2), which takes blocks "
+        "and has the same mean"
+    )
 
     def __init__(
         self,
@@ -460,6 +464,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ) -> tuple[GaussianEvidence, Scaling]:
         """Validate the data, resolve the kernel, standardise the targets."""
         kernel = self._kernel_or_default(self.kernel)
+        X = self._in_memory(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_copies(sample_weight, targets)

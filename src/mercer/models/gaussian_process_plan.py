@@ -9,9 +9,10 @@ The rule of "auto", in the order in which it is applied:
    variances, up to 100,000 rows;
 4. landmarks for everything.
 
-A search on the bound has 512 landmarks, and 1,024 where those leave too much out. Where that is
-still too few, and the mean is that of all rows, hyper-parameters are learned from the whole matrix
-of 4,000 rows; then, if the posterior is exact and a gradient fits in memory, from all rows.
+A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
+leave too much out. Where that is still too few, and the mean is that of all rows, hyper-parameters
+are learned from the whole matrix of 4,000 rows; then, if the posterior is exact and a gradient fits
+in memory, from all rows.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _DENSE = 15_000
 _WHOLE = 100_000
 # Landmarks of a search of hyper-parameters, as many as it may take instead, and rows that it
 # looks at. An evaluation with a fourth as many landmarks as rows costs half of one with all rows.
-_SEARCH_LANDMARKS = 512
+_SEARCH_LANDMARKS = 128
 _MOST_SEARCH_LANDMARKS = 1_024
 SEARCH_ROWS = 10_000
 _EVALUATIONS = 100

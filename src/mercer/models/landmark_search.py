@@ -44,7 +44,7 @@ _WORTH = 0.1
 # logarithm of a length-scale it changes by ten times as much and more, the curvature of the
 # likelihood is of the order of that number, and a step from one maximum to the other then gains
 # less than about one nat.
-_LOOSE = 0.1
+_LOOSE = 0.05
 # The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
 # landmarks are chosen again: what is gained beyond this is not what data say.
 _GAIN = 1e-7
