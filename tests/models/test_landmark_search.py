@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 import mercer as mc
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataTypeError, ParameterError
 from mercer.models import gaussian_process_plan as plan
 from mercer.models.landmark_evidence import LandmarkEvidence
 from mercer.models.likelihood import GaussianEvidence
@@ -208,3 +208,23 @@ def test_landmarks_that_are_no_rows_have_numbers_of_their_own() -> None:
         assert found.rows_ is None
         carried = found.contributions(X[:4], top=3)
         assert (carried.rows == carried.indices).all()
+
+
+# Rows in blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [GP, mc.GaussianProcessClassifier])
+def test_blocks_are_refused_with_a_remedy(kind: Any) -> None:
+    X = np.arange(12.0)[:, None]
+    parts = [(X[:6], X[:6, 0] > 3), (X[6:], X[6:, 0] > 9)]
+    for blocks in (mc.Blocks(parts), iter(parts)):
+        with pytest.raises(DataTypeError, match=r"in blocks, but .*pass some of them as arrays"):
+            kind().fit(blocks, None)
+
+
+def test_the_remedy_for_blocks_has_the_same_mean() -> None:
+    X, y = drawn(0.5, n=200)
+    gp = model(normalize_y=True).fit(X, y)
+    alpha = gp.noise_ / gp.y_scale_**2
+    ridge = mc.KernelRidge(gp.kernel_, alpha=alpha, fit_intercept=False).fit(X, y - gp.intercept_)
+    assert_allclose(ridge.predict(X) + gp.intercept_, gp.predict(X), atol=1e-7)
