@@ -247,7 +247,7 @@ def test_a_glance_at_a_sketch() -> None:
         return False
 
     sketch = evidence.Sketch(objective, 0.25, np.empty((0, 2)))
-    found = evidence.glance(sketch, [0.0, 0.0], WIDE * 2, report=report)
+    found = evidence.glance(sketch, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
     assert found is not None
     np.testing.assert_allclose(found.theta, 1, atol=0.02)
     np.testing.assert_allclose(found.lengths, 1 / np.sqrt(4 * 2 * scales), rtol=1e-6)

@@ -60,6 +60,8 @@ _LAST_GAIN = 0.5
 _MORE = 1.25
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
 _SKETCHED = 500
+# The gain of a step there that is not worth more of them: its maximum is but a start.
+_SKETCH_GAIN = 0.01
 _HELD = "uniform"
 
 
@@ -171,7 +173,8 @@ class LandmarkSearch:
         if sketch is None:
             return None
         space = self.data.space
-        return glance(sketch, space.start, space.bounds, max_iter=max_iter, report=run.tell)
+        options: dict[str, Any] = {"enough": _SKETCH_GAIN, "max_iter": max_iter}
+        return glance(sketch, space.start, space.bounds, report=run.tell, **options)
 
     def _sketch(self) -> Sketch | None:
         """Some rows with their whole matrix, which is too small for more than one thread."""

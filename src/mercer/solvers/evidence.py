@@ -43,9 +43,6 @@ _IDLE = 4
 # Evaluations along one line: beyond these, what is left to gain is rounding.
 _ON_A_LINE = 10
 
-# The gain of a step on a sketch that is not worth more of them: its maximum is but a start.
-_SKETCH_GAIN = 0.01
-
 # The step of differences of a sketch's gradient, and the longest step that they may suggest.
 _DIFFERENCE = 1e-4
 _LONGEST = 1.0
@@ -221,6 +218,7 @@ def glance(
     start: ArrayLike,
     bounds: ArrayLike,
     *,
+    enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Glance | None:
@@ -234,6 +232,8 @@ def glance(
         Where to begin, beside the starts of the sketch.
     bounds : array-like of shape (p, 2)
         Low and high bound of each entry.
+    enough : float or callable, optional
+        As that of `maximise`.
     max_iter : int
         Iterations from each start.
     report : callable, optional
@@ -260,7 +260,7 @@ def glance(
             start,
             limits,
             starts=sketch.starts,
-            enough=_SKETCH_GAIN,
+            enough=enough,
             max_iter=max_iter,
             report=report,
         )
