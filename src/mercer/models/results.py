@@ -186,7 +186,8 @@ class Contributions:
         The training points.
     rows : ndarray of shape (m, top)
         The rows of X in ``fit`` that the training points are, rows of weight zero counted too. What
-        ``partial_fit`` and ``update`` were given is counted on.
+        ``partial_fit`` and ``update`` were given is counted on. Landmarks that are no rows, because
+        they were given or learned, are counted from 0, as in `indices`.
     outputs : ndarray of shape (m,)
         Which function each row explains: the label of a class, the level of a quantile, or the
         number of a target.

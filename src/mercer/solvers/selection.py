@@ -72,6 +72,7 @@ def select(
     sample_weight: Any = None,
     alpha: float | None = None,
     owner: str = "select",
+    also: tuple[str, ...] = (),
 ) -> Landmarks:
     """Choose landmarks among points, or take those that are given.
 
@@ -102,6 +103,8 @@ def select(
         The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
     owner : str
         On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
 
     Returns
     -------
@@ -121,7 +124,14 @@ def select(
     weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
     rows = InMemory(Part(data, np.empty((len(data), 0)), weights))
     return select_rows(
-        kernel, rows, how, n_landmarks, random_state=random_state, alpha=alpha, owner=owner
+        kernel,
+        rows,
+        how,
+        n_landmarks,
+        random_state=random_state,
+        alpha=alpha,
+        owner=owner,
+        also=also,
     )
 
 
@@ -134,6 +144,7 @@ def select_rows(
     *,
     alpha: float | None = None,
     owner: str = "select_rows",
+    also: tuple[str, ...] = (),
 ) -> Landmarks:
     """Choose landmarks among rows that need not be in memory.
 
@@ -157,6 +168,8 @@ def select_rows(
         The ridge of ``"leverage"``.
     owner : str
         On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
 
     Returns
     -------
@@ -171,7 +184,7 @@ def select_rows(
     if given is not None:
         return Landmarks(rows.take(given), given)
     if how not in _METHODS:
-        _unknown(how, owner)
+        _unknown(how, owner, also)
     size = _size(n_landmarks, rows.totals.rows, owner)
     if size is None:
         everything = _counted(rows)
@@ -408,8 +421,8 @@ def _container(how: Any, owner: str) -> Any:
         return _unknown(how, owner)
 
 
-def _unknown(how: Any, owner: str) -> NoReturn:
-    names = ", ".join(map(repr, _METHODS))
+def _unknown(how: Any, owner: str, also: tuple[str, ...] = ()) -> NoReturn:
+    names = ", ".join(map(repr, (*_METHODS, *also)))
     raise ParameterError(
         f"{owner}: landmarks = {how!r:.80} is unknown; pass one of {names}, row numbers, or the "
         "landmarks themselves."
