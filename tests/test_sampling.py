@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
-from mercer.sampling import Draw, seed_from, uniform_rows
+import mercer as mc
+from mercer.exceptions import ParameterError
+from mercer.sampling import Draw, random_numbers, seed_from, uniform_rows
+
+SOURCES = [lambda: 3, lambda: np.random.RandomState(3), lambda: np.random.default_rng(3)]
 
 W = np.array([1.0, 0.0, 2.0, 3.0, 0.5, 4.0, 1.5])
 
@@ -48,3 +53,35 @@ def test_uniform_rows_are_distinct_and_reproducible() -> None:
     assert first.max() < 10**11
     assert first.tolist() == again.tolist()
     assert seed_from(np.random.RandomState(3)) == seed_from(np.random.RandomState(3))
+
+
+def test_random_numbers_come_from_anything_that_gives_them() -> None:
+    drawn = [random_numbers(source(), "Model").randint(1000) for source in SOURCES for _ in "ab"]
+    assert drawn[::2] == drawn[1::2]
+    generator = np.random.default_rng(0)
+    random_numbers(generator, "Model").random_sample(5)
+    assert generator.random() != np.random.default_rng(0).random()  # it was drawn from
+    for wrong in ("a", 1.5, -1, [1, 2]):
+        with pytest.raises(ParameterError, match=r"Model: random_state = .* gives no random"):
+            random_numbers(wrong, "Model")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda r: mc.KernelRidge(solver=mc.solvers.Nystrom(5, random_state=r)),
+        lambda r: mc.KernelRidge(solver=mc.solvers.Falkon(5, random_state=r)),
+        lambda r: mc.KernelRidge(solver=mc.solvers.ConjugateGradient(random_state=r)),
+        lambda r: mc.KernelRidge(alpha="loo", solver=mc.solvers.ConjugateGradient(random_state=r)),
+        lambda r: mc.Nystrom(n_landmarks=5, random_state=r),
+        lambda r: mc.RandomFourier(n_components=5, random_state=r),
+        lambda r: mc.TensorSketch(mc.Polynomial(2), n_components=5, random_state=r),
+    ],
+)
+def test_generators_and_what_is_none(model: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    first, again = (model(np.random.default_rng(1)).fit(X, X[:, 0]) for _ in range(2))
+    method = "predict" if hasattr(first, "predict") else "transform"
+    assert np.array_equal(getattr(first, method)(X), getattr(again, method)(X))
+    with pytest.raises(ParameterError, match="random_state = 'a'"):
+        model("a").fit(X, X[:, 0])

@@ -12,7 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
+
+from mercer.exceptions import ParameterError
 
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
@@ -113,6 +116,41 @@ def uniform_rows(n: int, size: int, rng: np.random.RandomState) -> RowNumbers:
     5
     """
     return np.asarray(sample_without_replacement(n, size, random_state=rng), dtype=np.intp)
+
+
+def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
+    """Where random numbers come from.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        What the user gave. A generator is drawn from, as a RandomState is.
+    owner : str
+        On whose behalf; errors are in its name.
+
+    Returns
+    -------
+    RandomState
+        What to draw with.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.sampling import random_numbers
+    >>> a, b = (random_numbers(np.random.default_rng(0), "Model") for _ in range(2))
+    >>> a.randint(100) == b.randint(100)
+    True
+    """
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.bit_generator)
+    try:
+        found: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise ParameterError(
+            f"{owner}: random_state = {random_state!r:.80} gives no random numbers; pass a whole "
+            "number >= 0, a numpy.random.Generator or RandomState, or None."
+        ) from None
+    return found
 
 
 def seed_from(rng: np.random.RandomState) -> int:

@@ -476,12 +476,14 @@ def test_landmarks_that_are_learned() -> None:
     ("kernel", "rows"),
     [
         (mc.Spectrum(2).normalized(), ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 4),
-        (mc.RBF().on("a"), pd.DataFrame({"a": X[:24, 0]})),
+        (mc.RBF().on("a"), pd.DataFrame({"a": X[:24, 0], "b": ["x"] * 24})),
         (mc.Linear(), sp.csr_array(X[:24])),
     ],
     ids=["strings", "frame", "sparse"],
 )
-def test_positions_of_what_is_no_array_cannot_be_learned(kernel: mc.Kernel, rows: Any) -> None:
+def test_positions_of_what_is_not_all_numbers_cannot_be_learned(
+    kernel: mc.Kernel, rows: Any
+) -> None:
     with pytest.raises(MercerError, match=r'landmarks="rpcholesky"'):
         GP(1.0 * kernel, solver=S.Nystrom(4, "learn", random_state=0)).fit(rows, Y[:24])
 
@@ -730,6 +732,9 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
 
 
 def test_a_bound_far_below_the_likelihood_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory does not let the search learn from the whole matrix instead."""
+    monkeypatch.setattr(plan, "_LEARNING_MATRICES", 1e9)
+    monkeypatch.setattr(plan, "_MOST_SEARCH_LANDMARKS", 20)
     monkeypatch.setattr(plan, "_EXACT", 100)
     monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 20)
     rng = np.random.default_rng(7)

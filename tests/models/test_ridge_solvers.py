@@ -328,9 +328,8 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
         return name(mc.forecast(model, X).chosen)
 
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
-    assert chosen(mc.KernelRidge(mc.Linear())) == "Cholesky"  # few rows
-    monkeypatch.setattr(auto, "_SMALL", 100)
     assert chosen(mc.KernelRidge(mc.Linear())) == "Primal"
+    assert chosen(mc.KernelRidge(mc.Polynomial(9))) == "Cholesky"  # more features than rows
     assert chosen(mc.KernelRidge(mc.Linear(), 0.0)) == "Cholesky"
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
     monkeypatch.setattr(auto, "_DENSE", 100)
@@ -443,3 +442,31 @@ def test_close_landmarks_in_single_precision(alpha: Any) -> None:
         for model, dtype in ((single, np.float32), (double, np.float64))
     ]
     assert errors[0] < 2 * errors[1] + 1e-3
+
+
+@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nearly_dependent_landmarks_give_least_squares_in_their_span(
+    solver: Any, weighted: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    rows, fresh = rng.normal(size=(1500, 3)), rng.normal(size=(50, 3))
+    y = np.sin(rows).sum(axis=1) + 3
+    weights = rng.uniform(0.5, 2.0, size=len(rows)) if weighted else np.ones(len(rows))
+    kernel, alpha, landmarks = mc.RBF(1.5), 1.0, np.arange(0, 1500, 10)
+    model = mc.KernelRidge(kernel, alpha, solver=solver(landmarks=landmarks))
+    found = model.fit(rows, y, weights if weighted else None).predict(fresh)
+    # The oracle: coordinates from eigenvectors, and a QR factor of all rows, never their squares.
+    values, vectors = np.linalg.eigh(kernel(rows[landmarks]))
+    assert values[0] < 1e-9 * values[-1]
+    kept = values > 1e-13
+    turn = vectors[:, kept] / np.sqrt(values[kept])
+    root = np.sqrt(weights)[:, None]
+    phi = np.hstack([kernel(rows, rows[landmarks]) @ turn, np.ones((1500, 1))])
+    prior = np.sqrt(alpha) * np.eye(phi.shape[1])[:-1]
+    stacked = np.vstack([root * phi, prior])
+    right = np.append(root[:, 0] * y, np.zeros(len(prior)))
+    best = np.linalg.lstsq(stacked, right, rcond=None)[0]
+    wanted = kernel(fresh, rows[landmarks]) @ turn @ best[:-1] + best[-1]
+    tol = 1e-8 if solver is S.Nystrom else 1e-6
+    assert np.abs(found - wanted).max() <= tol * np.abs(wanted).max()

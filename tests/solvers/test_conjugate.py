@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from mercer.solvers import conjugate
@@ -128,3 +128,72 @@ def test_iterations_that_are_led_astray_return_to_the_best() -> None:
     relative = np.linalg.norm(residual, axis=0) / np.linalg.norm(B, axis=0)
     assert_allclose(found.residuals, relative, rtol=1e-6)
     assert (found.residuals <= 1).all()  # no worse than zero
+
+
+@pytest.mark.parametrize("exponents", [[-1000, -565, 0, 3], [0, 664, 664, 900]])
+def test_right_hand_sides_of_any_scale(exponents: list[int]) -> None:
+    plain = conjugate.solve(times, B, 0.1, tol=1e-10)
+    scaled = conjugate.solve(times, np.ldexp(B, exponents), 0.1, tol=1e-10)
+    assert scaled.converged
+    assert_array_equal(np.ldexp(scaled.solution, np.negative(exponents)), plain.solution)
+    assert_array_equal(scaled.history, plain.history)
+
+
+def test_a_state_is_taken_up_as_if_nothing_had_happened() -> None:
+    shifts = np.full(4, 0.1)
+    whole = conjugate.solve(times, B, shifts, tol=1e-10)
+    found = conjugate.solve(times, B, shifts, tol=1e-10, max_iter=4)
+    for limit in (1, 3, 500):
+        found = conjugate.solve(times, B, shifts, tol=1e-10, start=found.state, max_iter=limit)
+    assert_array_equal(found.solution, whole.solution)
+    assert_array_equal(found.history, whole.history)
+    assert found.n_iter == whole.n_iter
+
+
+def test_a_state_of_other_equations_is_a_guess() -> None:
+    shifts = np.full(4, 0.1)
+    first = conjugate.solve(times, B, shifts, tol=1e-10)
+    near = B * (1 + 1e-4)
+    found = conjugate.solve(times, near, shifts, tol=1e-10, start=first.state)
+    assert_allclose(
+        found.solution, np.linalg.solve(A + 0.1 * np.eye(N), near), rtol=1e-5, atol=1e-8
+    )
+    assert found.history[0].max() < 1e-3
+    # A state is in units of its right-hand side, so that scale alone makes no other equations.
+    assert conjugate.solve(times, 1e200 * B, 0.1, start=first.state).history[0].max() < 1
+    for other in (-B, B[:, :2]):  # worse than nothing, or of another shape
+        found = conjugate.solve(times, other, 0.1, tol=1e-10, start=first.state)
+        assert found.converged
+        assert_allclose(found.history[0], 1.0)
+
+
+def test_rounding_of_the_recurrence_is_made_good() -> None:
+    # A matrix of condition 1e9: the residual of the recurrence falls below what the solution has.
+    diagonal = np.geomspace(1e-9, 1, 60)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(60, 60)))[0]
+    matrix, right = turn * diagonal @ turn.T, turn[:, :1]
+    found = conjugate.solve(lambda V: matrix @ V, right, 0.0, tol=1e-7, max_iter=20_000)
+    left = np.linalg.norm(right - matrix @ found.solution) / np.linalg.norm(right)
+    assert found.residuals.max() == pytest.approx(left, rel=1e-3)
+    assert found.converged == (left <= 2e-7)
+    assert found.converged
+
+
+def test_residuals_kept_apart_need_no_more_iterations_than_unknowns() -> None:
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    matrix = (basis * np.logspace(-9, 0, 40)) @ basis.T
+    right = rng.normal(size=(40, 2))
+    right[:, 1] = basis[:, -1]  # an eigenvector, done after one iteration
+    kept = conjugate.solve(
+        lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400, orthogonal=True
+    )
+    plain = conjugate.solve(lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400)
+    assert kept.converged
+    assert kept.n_iter <= 40 < plain.n_iter
+    assert kept.history[2:, 1] == pytest.approx(kept.history[1, 1])
+    exact = np.linalg.solve(matrix + 1e-9 * np.eye(40), right)
+    np.testing.assert_allclose(
+        (matrix + 1e-9 * np.eye(40)) @ kept.solution, right, atol=2e-6 * np.linalg.norm(right)
+    )
+    np.testing.assert_allclose(kept.solution[:, 1], exact[:, 1], rtol=1e-6, atol=1e-8)

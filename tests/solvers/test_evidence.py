@@ -205,3 +205,56 @@ def test_an_interrupt_passes_through() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         evidence.maximise(objective, [3.0], WIDE)
+
+
+def rounded_bowl(theta: Array) -> tuple[float, Array]:
+    """A bowl whose values and slopes are rounded far above the rounding of a float."""
+    value, gradient = bowl(theta)
+    return round(1e4 * value) / 1e4, gradient + 0.02 * np.sin(1e9 * theta)
+
+
+def test_a_search_ends_at_the_rounding_of_its_objective() -> None:
+    start, bounds = np.full(3, 5.0), np.tile([-10, 10], (3, 1))
+    found = evidence.maximise(rounded_bowl, start, bounds, enough=lambda theta: 1e-3)
+    assert found.converged
+    assert found.n_evaluations < 20
+    np.testing.assert_allclose(found.theta, 1, atol=0.05)
+
+
+def test_a_start_within_its_errors_is_left_alone() -> None:
+    def narrow(theta: Array) -> tuple[float, Array]:
+        return -5e3 * float(theta @ theta), -1e4 * theta
+
+    errors = np.full(2, 0.01)
+    near = evidence.maximise(narrow, [1e-4, 0], WIDE * 2, lengths=errors, enough=0.1)
+    assert (near.n_evaluations, near.converged) == (1, True)
+    far = evidence.maximise(narrow, [0.5, -0.5], WIDE * 2, lengths=errors, enough=0.1)
+    assert far.converged
+    assert 0 <= -far.value < 0.1
+    assert far.n_evaluations < 12
+
+
+def test_a_glance_at_a_sketch() -> None:
+    scales = np.array([50.0, 200.0])
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        return -float(scales @ (theta - 1) ** 2), -2 * scales * (theta - 1)
+
+    seen: list[float] = []
+
+    def report(found: evidence.Optimum) -> bool:
+        seen.append(found.value)
+        return False
+
+    sketch = evidence.Sketch(objective, 0.25, np.empty((0, 2)))
+    found = evidence.glance(sketch, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
+    assert found is not None
+    np.testing.assert_allclose(found.theta, 1, atol=0.02)
+    np.testing.assert_allclose(found.lengths, 1 / np.sqrt(4 * 2 * scales), rtol=1e-6)
+    assert seen == sorted(seen)
+
+    def fails(theta: Array) -> Any:
+        raise ValidityError("no factor")
+
+    nothing = evidence.Sketch(fails, 0.25, np.empty((0, 2)))
+    assert evidence.glance(nothing, [0.0, 0.0], WIDE * 2) is None

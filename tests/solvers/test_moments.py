@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.feature_ridge import FeatureRidge
+from mercer.solvers.moments import Moments
 from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]

@@ -205,3 +205,28 @@ def test_other_bad_input() -> None:
         select(mc.Linear(), 1e200 * X, "rpcholesky", 5)
     with pytest.raises(ValidityError, match="not positive semi-definite"):
         select(mc.Precomputed(), [[1.0, 2.0, 0], [2.0, 1.0, 0], [0, 0, 1.0]], "rpcholesky", 2)
+
+
+@pytest.mark.parametrize("how", METHODS)
+def test_no_row_is_drawn_twice(how: str) -> None:
+    for seed in range(20):
+        chosen = select(mc.RBF(0.3), X, how, 60, random_state=seed)
+        assert chosen.indices is not None
+        assert len(set(chosen.indices.tolist())) == len(chosen) == 60
+
+
+@pytest.mark.parametrize(
+    ("landmarks", "message"),
+    [
+        (np.full((2, 3), np.nan), "contains NaN"),
+        (X[:5, :2], "columns"),
+        (["a", "b"], "rows of numbers"),
+    ],
+)
+def test_bad_landmarks_are_refused_in_the_name_of_their_owner(landmarks: Any, message: str) -> None:
+    for solver in (mc.solvers.Nystrom, mc.solvers.Falkon):
+        model = mc.KernelRidge(solver=solver(landmarks=landmarks))
+        with pytest.raises(DataError, match=f"KernelRidge: of the given landmarks.*{message}"):
+            model.fit(X, X[:, 0])
+    with pytest.raises(DataError, match=f"Nystrom: of the given landmarks.*{message}"):
+        mc.Nystrom(landmarks=landmarks).fit(X)

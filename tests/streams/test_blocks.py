@@ -214,11 +214,47 @@ def test_single_precision_stays_single() -> None:
     assert_allclose(found, model.fit(single, Y).predict(single[:5]), rtol=1e-3)
 
 
+@pytest.fixture
+def nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stream is so small that it is held as a whole."""
+    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
+
+
+@pytest.mark.usefixtures("nothing_is_gathered")
 def test_auto_takes_features_or_landmarks() -> None:
     assert repr(mc.KernelRidge(mc.Polynomial(2)).fit(stream()).solver_) == "Primal()"
     assert mc.KernelRidge().fit([(X[:50], Y[:50])]).solver_ == S.Nystrom(50)
     words = [(["abab", "abc", "ccab"], [1.0, 2.0, 3.0])] * 2
     assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.Nystrom)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_small_streams_are_gathered_where_all_rows_are_wanted(weights: Array | None) -> None:
+    few = slice(0, 300)
+    given = None if weights is None else weights[few]
+    blocks = list(stream(BOTH, weights))[:2]
+    blocks.append(tuple(column[40:300] for column in (X, BOTH, weights) if column is not None))
+    for model in (
+        mc.KernelRidge(mc.Matern("scale"), "gcv"),
+        mc.KernelRidge(solver=S.ConjugateGradient(random_state=0)),
+    ):
+        wanted = model.fit(X[few], BOTH[few], given).predict(Z)
+        found = model.fit(blocks)
+        assert isinstance(found.solver_, S.Cholesky | S.ConjugateGradient)
+        assert np.array_equal(found.predict(Z), wanted)
+        assert found.effective_dof_ > 0  # and with all diagnostics
+
+
+def test_small_streams_of_strings_and_frames_are_gathered() -> None:
+    words, scores = ["abab", "abc", "ccab", "bbbb"], np.arange(4.0)
+    strings = mc.KernelRidge(mc.Spectrum(2))
+    wanted = strings.fit(words, scores).predict(words)
+    halves = [(words[:2], scores[:2]), (words[2:], scores[2:])]
+    assert np.array_equal(strings.fit(halves).predict(words), wanted)
+    some = [frame for frame in frames(pd) if len(frame) < 50]
+    frames_of = mc.KernelRidge(mc.RBF(1.0).on("a")).fit(some, "price", "w")
+    assert frames_of.solver_ == S.Cholesky()
+    assert list(frames_of.feature_names_in_) == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -255,6 +291,36 @@ class Watch:
     ) -> bool:
         self.predictions.append(fitted_estimator.predict(Z))
         return len(self.predictions) == 3
+
+
+def test_predictions_of_paths_in_blocks() -> None:
+    path = mc.KernelRidge(solver=S.Nystrom(40, random_state=0)).path(stream(BOTH), None, [0.1, 1.0])
+    wanted = path.predict(X)
+    assert wanted.shape == (2, N, 2)
+    close(path.predict(stream(BOTH)), wanted)
+
+
+def test_points_in_blocks_with_targets_in_memory() -> None:
+    model = mc.KernelRidge(mc.Matern("scale"), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y, W).predict(Z)
+
+    def points() -> Iterator[Array]:
+        return (rows for rows, _ in stream())
+
+    for source in (points(), points, mc.Blocks(points)):
+        close(model.fit(source, Y, W).predict(Z), wanted)
+    close(model.fit(points(), pd.Series(Y), W.tolist()).predict(Z), wanted)
+    assert model.score(points(), Y, W) == pytest.approx(model.score(X, Y, W), rel=1e-10)
+    with pytest.raises(DataError, match="y has 2499 rows, but the blocks have at least 2500"):
+        model.fit(points(), Y[1:])
+    with pytest.raises(DataError, match="y has 2501 rows, but the blocks have 2500"):
+        model.fit(points(), np.append(Y, 1.0))
+    with pytest.raises(DataTypeError, match="single value"):
+        model.fit(points(), Y, 2.0)
+    with pytest.raises(DataTypeError, match="hold their own"):
+        model.fit(stream(), Y)
+    with pytest.raises(DataTypeError, match="hold their own"):
+        model.fit(frames(pd), "price", W)
 
 
 def test_callbacks_see_every_iteration_over_blocks() -> None:
@@ -317,6 +383,8 @@ def test_transformers_in_blocks(transformer: Any) -> None:
     found = fitted.transform(stream(rows=rows))
     assert_allclose(found @ found[0], wanted @ wanted[0], rtol=1e-8, atol=1e-10)
     assert fitted.n_features_in_ == 3
+    both = fitted.fit_transform(stream(rows=rows))
+    assert_allclose(both, found, rtol=1e-7, atol=1e-9)
     bare = transformer.fit(rows[i : i + 700] for i in range(0, N, 700)).transform(rows[:5])
     assert_allclose(bare, found[:5], rtol=1e-7, atol=1e-9)
 
@@ -367,6 +435,7 @@ def with_nan(rows: Array, y: Array) -> Any:
         (lambda rows, y: (rows, y, y, y), "tuple of 4"),
         (lambda rows, y: (3.0, y), "float, which has no rows"),
         (lambda rows, y: (rows, ["a"] * 100), "y has values of type"),
+        (lambda rows, y: (rows, y * 1j), "Complex data not supported"),
         (lambda rows, y: rows, "requires y to be passed"),
     ],
     ids=lambda value: "" if callable(value) else str(value)[:20],
@@ -392,6 +461,31 @@ def test_an_empty_stream_is_refused(blocks: Any) -> None:
         fit(blocks)
 
 
+def test_functions_that_return_nothing_are_refused() -> None:
+    with pytest.raises(DataTypeError, match="function returned a NoneType"):
+        fit(lambda: None)
+
+
+def test_rows_of_lists_are_not_blocks() -> None:
+    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    close(model.predict([tuple(row) for row in Z]), model.predict(Z))
+
+
+@pytest.mark.parametrize("module", [pd, pl], ids=["pandas", "polars"])
+def test_transformers_give_frames_of_blocks(module: Any) -> None:
+    name = module.__name__
+    transformer = mc.RandomFourier(n_components=4, random_state=0).set_output(transform=name)
+    found = transformer.fit_transform(X[i : i + 999] for i in range(0, N, 999))
+    assert isinstance(found, module.DataFrame)
+    assert list(found.columns) == [f"randomfourier{i}" for i in range(4)]
+    assert_allclose(found.to_numpy(), transformer.transform(X).to_numpy(), rtol=1e-10)
+    if module is pd:
+        assert found.index.tolist() == list(range(N))
+        table = pd.DataFrame(X, columns=["a", "b", "c"], index=np.arange(N) + 7)
+        parts = mc.Blocks([table[:100], table[100:]])
+        assert transformer.fit(table).transform(parts).index.tolist() == table.index.tolist()
+
+
 def test_an_iterator_is_empty_when_it_has_been_used() -> None:
     used = stream()
     fit(used, solver=S.Nystrom(5, random_state=0))
@@ -408,6 +502,15 @@ def test_a_source_that_changes_is_refused() -> None:
 
     with pytest.raises(DataError, match="found 2200 rows where the first found 2500"):
         fit(Shrinking(), solver=S.Nystrom(20, random_state=0))
+
+    class Short(Again):
+        def __iter__(self) -> Iterator[Any]:
+            self.passes += 1
+            return iter(list(stream())[: 6 if self.passes < 2 else 1])
+
+    # Also where the pass that is short looks for landmarks, and skips the blocks without any.
+    with pytest.raises(DataError, match="found 1 rows where the first found 2500"):
+        fit(Short(), solver=S.Nystrom(landmarks=np.arange(100, 200)))
 
     class Narrowing(Again):
         def __iter__(self) -> Iterator[Any]:
@@ -426,16 +529,20 @@ def test_columns_of_frames_must_match() -> None:
         mc.KernelRidge(mc.RBF(1.0).on("a")).fit([whole, whole.assign(b="x")], "y")
     with pytest.raises(DataError, match="did you mean 'y'"):
         fit([whole], "Y")
+    with pytest.raises(DataTypeError, match="'price' was asked for, but a block is a tuple"):
+        fit(stream(), "price")
     with pytest.raises(DataTypeError, match="no columns with names"):
         fit(mc.Blocks([X], target="y"))
 
 
+@pytest.mark.usefixtures("nothing_is_gathered")
 @pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral(), S.ConjugateGradient()], ids=str)
 def test_solvers_that_need_all_rows_say_so(solver: Any) -> None:
     with pytest.raises(DataError, match=r"needs all 2500 rows in memory.*solvers\.Nystrom"):
         fit(stream(), solver=solver)
 
 
+@pytest.mark.usefixtures("nothing_is_gathered")
 def test_more_that_blocks_cannot_do() -> None:
     with pytest.raises(DataTypeError, match="hold their own"):
         fit(mc.Blocks(stream), Y)

@@ -80,17 +80,40 @@ def test_arrays_in_files(tmp_path: Path) -> None:
     assert regressor.fit(mapped[:50], X[:50, 0]).predict(mapped).shape == (N,)
 
 
-def test_auto_takes_landmarks() -> None:
+def test_auto_takes_landmarks_unless_all_rows_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    for model, y in (
+        (mc.KernelMachineClassifier(mc.RBF(1.0)), TWO),
+        (mc.KernelMachineClassifier(mc.RBF(1.0), "hinge"), THREE),
+        (mc.KernelMachineRegressor(mc.RBF(1.0), "absolute"), X[:, 0]),
+    ):
+        wanted = model.fit(X[:60], y[:60]).predict(X)
+        found = model.fit([(X[:20], y[:20]), (X[20:60], y[20:60])])
+        assert found.solver_ == S.Cholesky()
+        assert np.array_equal(found.predict(X), wanted)
+    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
     found = mc.KernelMachineClassifier(mc.RBF(1.0)).fit([(X[:60], TWO[:60])])
     assert found.solver_ == S.Nystrom(60)
 
 
-def test_what_is_refused() -> None:
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_scores_are_those_of_arrays(weights: Any) -> None:
+    model = mc.KernelMachineClassifier(mc.Matern("scale"), solver=SOLVER).fit(X, TWO)
+    wanted = model.score(X, TWO, weights)
+    assert model.score(blocks(TWO, weights)) == pytest.approx(wanted, rel=1e-12)
+    chunks = [da.from_array(v, chunks=250) for v in (X, TWO)]
+    given = None if weights is None else da.from_array(weights, chunks=300)
+    assert model.score(*chunks, given) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
     model = mc.KernelMachineClassifier(mc.RBF(1.0), solver=SOLVER)
     with pytest.raises(DataError, match="only one class"):
         model.fit([(X, np.ones(N))])
-    with pytest.raises(DataError, match="not whole numbers"):
+    with pytest.raises(DataError, match=r"not whole numbers, first 0\.12573 in row 0"):
         model.fit([(X, X[:, 0])])
+    with pytest.raises(DataError, match="first nan in row 703"):
+        model.fit(blocks(np.where(np.arange(N) == 703, np.nan, THREE)))
     with pytest.raises(DataError, match="numbers in some blocks"):
         model.fit([(X, TWO), (X, THREE)])
     with pytest.raises(DataError, match="no order"):
@@ -103,5 +126,3 @@ def test_what_is_refused() -> None:
         mc.KernelMachineClassifier(mc.RBF(1.0), loss="hinge").fit([(X, TWO)])
     with pytest.raises(DataError, match=r"solvers\.Nystrom"):
         mc.KernelMachineClassifier(mc.RBF(1.0), solver=S.Cholesky()).fit([(X, TWO)])
-    with pytest.raises(DataError, match="KernelRidge"):
-        mc.KernelMachineRegressor(mc.RBF(1.0)).fit([(X, X[:, 0])])

@@ -105,6 +105,17 @@ def test_results_are_the_local_ones_and_chunks_stay_with_the_workers(client: Any
         dask.compute(rows, scheduler="synchronous")  # the chunks do tell
 
 
+def test_auto_and_scores_are_the_local_ones_too(client: Any) -> None:
+    rows, y = collection()
+    model = mc.KernelRidge(mc.Matern("scale"))
+    wanted = model.fit(X, Y).predict(X)
+    assert np.array_equal(model.fit(rows, y).predict(X), wanted)
+    # No more than a chunk is held by the client: what is larger is fitted over landmarks.
+    with dask.config.set({"array.chunk-size": X[:CHUNK].nbytes}):
+        assert isinstance(model.fit(rows, y).solver_, S.Nystrom)
+    assert_allclose(model.score(rows, y), model.score(X, Y), rtol=1e-8)
+
+
 def test_tasks_have_names_on_the_dashboard(client: Any) -> None:
     MODEL.fit(*collection())
     names = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import NoFeatureMapError
 from mercer.features.draws import normals_and_uniforms
 from mercer.features.terms import Term
-from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
+from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine
 from mercer.kernels.points import Points
@@ -67,7 +67,7 @@ class Units:
             out *= out.dtype.type(self.amplitude)
 
 
-class ArcCosineFeatures(FeatureTransformer):
+class ArcCosineFeatures(DrawnFeatures):
     r"""Random features of arc-cosine kernels: the units of one wide layer with random weights.
 
     sqrt(2 / m) max(w_i.x, 0)^order for m standard normal w_i, the threshold for order 0. Inner
@@ -82,7 +82,7 @@ class ArcCosineFeatures(FeatureTransformer):
         The number of features.
     method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
         How the vectors w depend on each other.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes
@@ -112,17 +112,6 @@ class ArcCosineFeatures(FeatureTransformer):
     """
 
     _methods = ("orthogonal", "iid", "sobol")
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_components: int = 1000,
-        *,
-        method: str = "orthogonal",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(kernel, n_components, random_state=random_state)
-        self.method = method
 
     def _default_kernel(self) -> Kernel:
         return ArcCosine()

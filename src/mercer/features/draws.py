@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
-from sklearn.utils import check_random_state
 
 from mercer.exceptions import ParameterError
+from mercer.sampling import random_numbers
 
 __all__ = ["generator", "normals_and_uniforms", "orthogonal_normals"]
 
@@ -24,13 +24,15 @@ _SOBOL_COLUMNS = 21_201
 _TINY = 2.0**-60
 
 
-def generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Any, owner: str) -> np.random.Generator:
     """Return a generator seeded from what scikit-learn calls a random state.
 
     Parameters
     ----------
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         The seed.
+    owner : str
+        On whose behalf; errors are in its name.
 
     Returns
     -------
@@ -40,10 +42,10 @@ def generator(random_state: Any) -> np.random.Generator:
     Examples
     --------
     >>> from mercer.features.draws import generator
-    >>> bool(generator(0).random() == generator(0).random())
+    >>> bool(generator(0, "Map").random() == generator(0, "Map").random())
     True
     """
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
+    return np.random.default_rng(random_numbers(random_state, owner).randint(2**31 - 1, size=4))
 
 
 def normals_and_uniforms(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -24,8 +25,12 @@ from mercer.features.projections import (
 )
 from mercer.features.spectral import GaussianMixture, Measure, PointMass, spectral_measure
 from mercer.features.terms import Factor, Term
-from mercer.features.transformer import ConstantFeature, FeatureTransformer, TermMap
-from mercer.kernels.base import Kernel
+from mercer.features.transformer import (
+    ConstantFeature,
+    DrawnFeatures,
+    FeatureTransformer,
+    TermMap,
+)
 from mercer.kernels.points import Points
 from mercer.parallel import thread_count
 
@@ -105,6 +110,7 @@ class _WaveTransformer(FeatureTransformer):
             float(rng.uniform(0, 2 * math.pi)),
         )
 
+    @abstractmethod
     def _projections(
         self,
         factors: Sequence[Factor],
@@ -113,7 +119,7 @@ class _WaveTransformer(FeatureTransformer):
         points: Points,
         rng: np.random.Generator,
     ) -> tuple[Projection, ...]:
-        raise NotImplementedError
+        """Draw the frequencies of a product of kernels, one projection for each factor."""
 
     def _structured(
         self,
@@ -144,7 +150,7 @@ class _WaveTransformer(FeatureTransformer):
         return tuple(projections)
 
 
-class RandomFourier(_WaveTransformer):
+class RandomFourier(_WaveTransformer, DrawnFeatures):
     r"""Random Fourier features: cosines and sines whose inner products estimate a kernel.
 
     A stationary kernel with k(x, x) = c is c E cos(w.(x - z)) over random frequencies w (Bochner).
@@ -170,7 +176,7 @@ class RandomFourier(_WaveTransformer):
         but few; "sobol" (scrambled, quasi-random) is best up to some 20 columns; "structured" takes
         products of Hadamard matrices in place of a dense one: n_components log(d) operations a row,
         for d of 500 and more. Only "structured" is not exactly unbiased, by less than 0.001.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes
@@ -206,17 +212,6 @@ class RandomFourier(_WaveTransformer):
     """
 
     _methods = ("orthogonal", "iid", "sobol", "structured")
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_components: int = 1000,
-        *,
-        method: str = "orthogonal",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(kernel, n_components, random_state=random_state)
-        self.method = method
 
     def _projections(
         self,
@@ -257,7 +252,7 @@ class Fastfood(_WaveTransformer):
         by default an RBF with ``length_scale="scale"``.
     n_components : int, default=1000
         The number of features: cosines and sines together.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes

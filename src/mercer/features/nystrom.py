@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_random_state
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mercer.exceptions import DataError, as_data_errors
@@ -18,13 +17,13 @@ from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.models.grams import require_positive
 from mercer.parallel import blas_threads
-from mercer.sampling import seed_from, uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers.factor import Advice
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.selection import require_no_noise, select_rows
 from mercer.solvers.summands import WeightedDraw
 from mercer.solvers.whitening import Whitening, whiten
-from mercer.streams.application import by_blocks
+from mercer.streams.application import BlockTransformer
 from mercer.streams.labels import NoTargets
 
 Array = NDArray[np.floating[Any]]
@@ -39,7 +38,7 @@ _PANEL = 2**22
 _ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
 
 
-class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
     r"""Features from landmarks, whose inner products approximate a kernel.
 
     With landmarks Z and R'R = k(Z, Z), R an upper triangle,
@@ -60,7 +59,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         How to choose them: "rpcholesky" (in proportion to what is not yet explained), "uniform",
         "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
         row numbers; or the landmarks themselves.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What landmarks are drawn with.
 
     Attributes
@@ -143,8 +142,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
             self._require_whole("n_landmarks", 1, 100)
             kernel = self._kernel_or_default(self.kernel)
             require_no_noise(kernel, type(self).__name__)
-            stream, X = self._stream(kernel, X, None, sample_weight, NoTargets())
-            self._fit_rows(stream or self._in_memory(kernel, X, sample_weight))
+            stream, given = self._stream(kernel, X, None, sample_weight, NoTargets())
+            self._fit_rows(stream or self._in_memory(kernel, given.X, given.sample_weight))
         return self
 
     def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
@@ -157,7 +156,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         self._require_whole("n_landmarks", 1, 100)
         validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
-        rng = check_random_state(self.random_state)
+        rng = random_numbers(self.random_state, type(self).__name__)
         chosen = select_rows(
             self.kernel_,
             rows,
@@ -207,7 +206,6 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator
         total = float(mass @ diagonal)
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
-    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features; beside them no matrix is held in memory.
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mercer.exceptions import NoFeatureMapError, ParameterError
 from mercer.features.draws import normals_and_uniforms
 from mercer.features.terms import Factor, Term, expand
-from mercer.features.transformer import FeatureTransformer, TermMap
+from mercer.features.transformer import DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
@@ -73,7 +73,7 @@ class Exponentials:
                 np.exp(out, out=out)
 
 
-class PositiveFeatures(FeatureTransformer):
+class PositiveFeatures(DrawnFeatures):
     r"""Positive random features of the softmax kernel exp(x.z / scale), as attention uses them.
 
     With x and z divided by the root of the scale, exp(x.z) is the expectation of
@@ -92,7 +92,7 @@ class PositiveFeatures(FeatureTransformer):
         The number of features.
     method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
         How the vectors w depend on each other.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes
@@ -122,17 +122,6 @@ class PositiveFeatures(FeatureTransformer):
     """
 
     _methods = ("orthogonal", "iid", "sobol")
-
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        n_components: int = 1000,
-        *,
-        method: str = "orthogonal",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(kernel, n_components, random_state=random_state)
-        self.method = method
 
     def log_transform(self, X: Any) -> Array:
         """Compute the logarithms of the features, which do not overflow where the features do.

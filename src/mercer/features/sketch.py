@@ -112,7 +112,7 @@ class TensorSketch(FeatureTransformer):
         ``Polynomial()``, of degree 3.
     n_components : int, default=1000
         The number of features.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
     Attributes

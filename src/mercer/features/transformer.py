@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
@@ -21,10 +21,10 @@ from mercer.kernels.points import Points
 from mercer.models.base import KernelEstimator
 from mercer.parallel import blas_threads
 from mercer.solvers.rows import Rows
-from mercer.streams.application import by_blocks
+from mercer.streams.application import BlockTransformer
 from mercer.streams.labels import NoTargets
 
-__all__ = ["ConstantFeature", "FeatureTransformer", "TermMap"]
+__all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
 
 Array = NDArray[np.floating[Any]]
 
@@ -78,7 +78,7 @@ class ConstantFeature:
         out[:] = self.value
 
 
-class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
     """Base of transformers whose output has inner products close to a kernel.
 
     A subclass says what the features of one term of a kernel are; sums share the components among
@@ -90,14 +90,12 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         The kernel.
     n_components : int, default=1000
         The number of features.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
     """
 
     #: Whether the features themselves may overflow, and are looked at.
     _may_overflow: ClassVar[bool] = True
-    #: What the parameter ``method`` may be, where there is one.
-    _methods: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, kernel: Kernel | None = None, n_components: int = 1000, *, random_state: Any = None
@@ -124,10 +122,10 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
-            rows, X = self._stream(kernel, X, None, None, NoTargets())
+            rows, given = self._stream(kernel, X, None, None, NoTargets())
             if rows is not None:
                 return self._fit_rows(rows)
-            points = self._read(kernel, X, reset=True)
+            points = self._read(kernel, given.X, reset=True)
             self._draw_all(kernel.resolve(points), points)
         return self
 
@@ -149,12 +147,11 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         widths = shares(
             type(self).__name__, [term.weight for term in terms], fixed, self.n_components
         )
-        rng = generator(self.random_state)
+        rng = generator(self.random_state, type(self).__name__)
         drawn = zip(terms, widths, strict=True)
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved
 
-    @by_blocks
     def transform(self, X: Any) -> Array:
         """Compute the features.
 
@@ -189,12 +186,6 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
 
     def _check_parameters(self) -> None:
         self._require_whole("n_components", 1, 1000)
-        method = getattr(self, "method", None)
-        if self._methods and method not in self._methods:
-            raise ParameterError(
-                f"{type(self).__name__}: method = {method!r} is not one of "
-                f'{", ".join(self._methods)}; pass for example "{self._methods[0]}".'
-            )
 
     # What they share
     # ----------------------------------------------------------------------------------
@@ -267,6 +258,44 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Kern
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class DrawnFeatures(FeatureTransformer):
+    """Base of transformers that draw vectors, which may depend on each other in several ways.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel.
+    n_components : int, default=1000
+        The number of features.
+    method : str, default="orthogonal"
+        How the vectors depend on each other.
+    random_state : int, RandomState, Generator or None, default=None
+        The seed of the draws.
+    """
+
+    #: What the parameter ``method`` may be.
+    _methods: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 1000,
+        *,
+        method: str = "orthogonal",
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(kernel, n_components, random_state=random_state)
+        self.method = method
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method not in self._methods:
+            raise ParameterError(
+                f"{type(self).__name__}: method = {self.method!r} is not one of "
+                f'{", ".join(self._methods)}; pass for example "{self._methods[0]}".'
+            )
 
 
 def _blocks(out: Array) -> Iterator[slice]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 from mercer.streams.labels import Targets
 from mercer.streams.rows import StreamRows
-from mercer.streams.sources import rows_of
+from mercer.streams.sources import Given, rows_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -88,6 +88,8 @@ class KernelEstimator(BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``kernel__path=value`` replaces the kernel by one with that value.
 
+        What else cannot be changed is replaced alike, such as the solver by ``solver__name=value``.
+
         Parameters
         ----------
         **params
@@ -98,14 +100,30 @@ class KernelEstimator(BaseEstimator):
         self
             The estimator.
         """
-        inner = {k.removeprefix(_PREFIX): v for k, v in params.items() if k.startswith(_PREFIX)}
-        outer = {k: v for k, v in params.items() if not k.startswith(_PREFIX)}
-        if inner:
-            # Made before anything is set, so that a bad value changes nothing.
-            base = self._kernel_or_default(outer.get("kernel", self.kernel))
-            outer["kernel"] = base.replace(**inner)
-        super().set_params(**outer)
+        for name in self._immutable & self.get_params(deep=False).keys():
+            prefix = f"{name}__"
+            inner = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+            if inner:
+                # Made before anything is set, so that a bad value changes nothing.
+                base = self._replaceable(name, params.get(name, getattr(self, name)))
+                params = {k: v for k, v in params.items() if not k.startswith(prefix)}
+                params[name] = base.replace(**inner)
+        super().set_params(**params)
         return self
+
+    #: Parameters that are immutable objects with parameters of their own.
+    _immutable: ClassVar[frozenset[str]] = frozenset({"kernel", "solver"})
+
+    def _replaceable(self, name: str, given: object) -> Any:
+        """The object in place of which ``set_params(name__path=value)`` puts another."""
+        if name == "kernel":
+            return self._kernel_or_default(given)
+        if not hasattr(given, "replace") or isinstance(given, str | type):
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {shown(given)} has no parameters to set; pass "
+                f"{name}= an object such as mercer.solvers.Nystrom() first."
+            )
+        return given
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -191,12 +209,13 @@ class KernelEstimator(BaseEstimator):
         targets: Targets,
         *,
         whole: float = 0,
-    ) -> tuple[StreamRows | None, Any]:
-        """Rows that come in blocks, if X does, with columns checked; and X as it is now."""
-        rows, X = rows_of(type(self).__name__, kernel, X, y, sample_weight, targets, whole=whole)
+    ) -> tuple[StreamRows | None, Given]:
+        """Rows that come in blocks, if X does, with columns checked; and what is given now."""
+        given = Given(X, y, sample_weight)
+        rows, given = rows_of(type(self).__name__, kernel, given, targets, whole=whole)
         if rows is not None:
             validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
-        return rows, X
+        return rows, given
 
     def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
         """Targets as floats of shape (n,) or (n, n_targets)."""
@@ -209,6 +228,11 @@ class KernelEstimator(BaseEstimator):
             raise DataError(
                 f"{type(self).__name__}: y = {y!r} is a single value; pass a list or an array, "
                 "with one target for each row of X."
+            )
+        if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+            raise DataError(
+                f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
+                "real and the imaginary part as two targets."
             )
         remedy = "Pass finite numbers as y; drop the rows that have no target."
         with as_data_errors(type(self).__name__, remedy):

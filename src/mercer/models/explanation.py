@@ -123,7 +123,10 @@ class ExplainedModel(KernelEstimator):
 
     @property
     def _rows_of_points(self) -> Positions:
-        """Rows of X; models that leave some out keep the numbers of the others in ``rows_``."""
+        """Rows of X; models that leave some out keep the numbers of the others in ``rows_``.
+
+        Points that are no rows have numbers of their own.
+        """
         rows: Positions | None = getattr(self, "rows_", None)
         return np.arange(len(self.points_)) if rows is None else rows
 

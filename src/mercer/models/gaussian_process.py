@@ -99,8 +99,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         ``landmarks="learn"`` moves them too. `mercer.solvers.ConjugateGradient` learns by the
         bound, finds the mean of all rows by iterations, and has the variances of landmarks.
         "auto" is exact up to 4,000 rows, up to 15,000 if they fit in memory but for the search of
-        hyper-parameters, which is on landmarks, and takes the others beyond;
-        `mercer.forecast` says which and why.
+        hyper-parameters, which is on landmarks unless they are too few, and takes the others
+        beyond; `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -126,7 +126,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     solver_ : solver
         The solver used.
     search_solver_ : solver
-        The solver with which hyper-parameters were learned.
+        The solver with which hyper-parameters were learned; of "auto", with as many landmarks as
+        they took in the end, or `Cholesky` where landmarks were too few.
     lower_bound_, upper_bound_ : float
         Between these is the log marginal likelihood. Only if landmarks were used; if they were
         used for the search alone, ``log_marginal_likelihood_`` is exact.
@@ -182,6 +183,11 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
     looks at more of them.
 
+    Beyond 4,000 rows "auto" learns by the bound, with 128 landmarks or as many more, up to 1,024,
+    as the function that these rows show needs. Where those are too few and the mean is that of all
+    rows, it learns from the whole matrix of 4,000 rows, and then, if the posterior is exact, takes
+    a few steps with that of all rows.
+
     A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
     weight 0 is left out.
 
@@ -213,6 +219,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     _posterior: Posterior | LandmarkPosterior
     _scaling: Scaling
     _log_volume: float
+    _for_blocks = (
+        "then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / gp.y_scale_**2), which takes blocks "
+        "and has much the same mean"
+    )
 
     def __init__(
         self,
@@ -460,6 +470,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ) -> tuple[GaussianEvidence, Scaling]:
         """Validate the data, resolve the kernel, standardise the targets."""
         kernel = self._kernel_or_default(self.kernel)
+        X = self._in_memory(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_copies(sample_weight, targets)

@@ -145,6 +145,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     rows_: NDArray[np.intp]
     _evidence: ClassificationEvidence
     _posterior: Posterior
+    _for_blocks = "then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), which takes blocks"
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -188,6 +189,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     ) -> ClassificationEvidence:
         """Validate the data, and resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
+        X = self._in_memory(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
         weights = self._validate_copies(sample_weight, labels)

@@ -8,6 +8,11 @@ The rule of "auto", in the order in which it is applied:
 3. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
    variances, up to 100,000 rows;
 4. landmarks for everything.
+
+A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
+leave too much out. Where that is still too few, and the mean is that of all rows, hyper-parameters
+are learned from the whole matrix of 4,000 rows; then, if the posterior is exact and a gradient fits
+in memory, from all rows.
 """
 
 from __future__ import annotations
@@ -33,8 +38,10 @@ _EXACT = 4_000
 _DENSE = 15_000
 # Rows up to which products with the whole matrix are a matter of seconds.
 _WHOLE = 100_000
-# Landmarks of a search of hyper-parameters, and rows that it looks at.
-_SEARCH_LANDMARKS = 512
+# Landmarks of a search of hyper-parameters, as many as it may take instead, and rows that it
+# looks at. An evaluation with a fourth as many landmarks as rows costs half of one with all rows.
+_SEARCH_LANDMARKS = 128
+_MOST_SEARCH_LANDMARKS = 1_024
 SEARCH_ROWS = 10_000
 _EVALUATIONS = 100
 _ITERATIONS = 60
@@ -53,6 +60,25 @@ SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
 
 
 @dataclass(frozen=True)
+class Reserve:
+    """What a search may turn to where its landmarks leave too much out.
+
+    Attributes
+    ----------
+    landmarks : int
+        As many as it may take at most.
+    rows : int
+        How many rows to learn from by their whole matrix, if that is not enough; 0 for none.
+    everything : bool
+        Whether to go on with the whole matrix of all rows.
+    """
+
+    landmarks: int
+    rows: int = 0
+    everything: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a Gaussian process is fitted.
 
@@ -64,11 +90,14 @@ class Plan:
         Of the hyper-parameters.
     landmarks : Nystrom or None
         Of the variances, if the posterior has landmarks.
+    reserve : Reserve or None
+        What the search may turn to; None for one with the landmarks that the user asks for.
     """
 
     solver: Any
     search: Any
     landmarks: Any = None
+    reserve: Reserve | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -129,13 +158,24 @@ def planned(
     if isinstance(solver, Cholesky):
         together = given is solver or n <= _EXACT or not learns
         whole = together or bool(_obstacle(data, learns, criterion))
-        return Plan(solver, solver if whole else quick)
+        return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
     if isinstance(given, Nystrom):
         return Plan(given, given, given)
     landmarks = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
     if isinstance(solver, Nystrom):
-        return Plan(landmarks, quick, landmarks)
-    return Plan(solver if given is solver else replace(solver, random_state=seed), quick, landmarks)
+        return Plan(landmarks, quick, landmarks, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
+    iterative = solver if given is solver else replace(solver, random_state=seed)
+    return Plan(iterative, quick, landmarks, _reserve(n, exact=False))
+
+
+def _reserve(n: int, *, exact: bool) -> Reserve:
+    """Where the mean is that of all rows: hyper-parameters of a bound would not be its own."""
+
+    def fits(rows: int) -> bool:
+        return _LEARNING_MATRICES * 8.0 * rows * rows <= memory.available()
+
+    landmarks = min(_MOST_SEARCH_LANDMARKS, n)
+    return Reserve(landmarks, _EXACT if fits(min(n, _EXACT)) else 0, exact and fits(n))
 
 
 def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecast:

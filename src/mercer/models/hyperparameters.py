@@ -174,7 +174,7 @@ class SearchSpace:
         random_state: Any,
         max_iter: int,
         sketch: evidence.Sketch | None = None,
-        enough: float | None = None,
+        enough: evidence.Enough | None = None,
         report: evidence.Report | None = None,
     ) -> Optimum:
         """Search from the start and from restarts; see `mercer.solvers.evidence.maximise`."""

@@ -118,6 +118,7 @@ class LandmarkEvidence:
             random_state=solver.random_state,
             sample_weight=data.noise.weights,
             owner=owner,
+            also=("learn",),
         )
         m = len(found.points)
         memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
@@ -155,14 +156,33 @@ class LandmarkEvidence:
 
     def log_likelihood_at(self, theta: Array) -> float:
         """The bound at theta, every copy of a row counted."""
+        return self.look_at(theta)[0]
+
+    def look_at(self, theta: Array) -> tuple[float, float]:
+        """The bound at theta, and about how far it is below the log marginal likelihood.
+
+        For targets drawn from the process, the bound is below by the trace of D^-1 (K - Q) at
+        most on average, and by half of that where it is small (Burt, Rasmussen and van der Wilk
+        2020).
+        """
         kernel, variance = self.data.at(theta)
         copies, _ = self.data.noise.copies(variance)
-        return self.bound(kernel, variance).value() + int(self.data.targets.shape[1]) * copies
+        bound, t = self.bound(kernel, variance), int(self.data.targets.shape[1])
+        return bound.value() + t * copies, t * bound.sums.left_out
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
         value, gradient, _ = self._with_gradients(theta, positions=False)
         return value, gradient
+
+    def rounding_at(self, theta: Array) -> float:
+        """How far rounding may move the bound: it is a difference of sums of this size."""
+        kernel, variance = self.data.at(theta)
+        points, targets = self.data.points, self.data.targets
+        noise = self.data.noise.diagonal(variance)
+        prior = targets.shape[1] * kernel.diag(points).astype(np.float64, copy=False)
+        energy = np.einsum("ij,ij->i", targets, targets)
+        return float(np.finfo(np.float64).eps * np.sum((prior + energy) / noise))
 
     def with_position_gradient(self, theta: Array) -> tuple[float, Array, Array]:
         """The bound, its gradient in theta, and that in the positions of the landmarks."""

@@ -54,19 +54,27 @@ class LandmarkFit:
         """The search of hyper-parameters; on some rows where all of them are too many."""
         is_given = self.plan.search is self.plan.solver
         rows = None if is_given else search_rows(len(self.data.points))
-        return LandmarkSearch(self.owner, self.data, self.plan.search, rows)
+        return LandmarkSearch(self.owner, self.data, self.plan.search, rows, self.plan.reserve)
 
     def on_the_way(self, theta: Array) -> dict[str, Any]:
         """The attributes of a model with the landmarks of the search."""
         posterior = LandmarkPosterior.at(self.search.evidence, theta)
-        return self._attributes(posterior) | {"solver_": self.plan.search}
+        return self._attributes(posterior) | {
+            "solver_": self.plan.search,
+            "search_solver_": self.search.solver,
+        }
 
     def at_the_end(self, theta: Array) -> dict[str, Any]:
         """The attributes of the model that was planned."""
+        searched = "search" in self.__dict__
+        used = {"search_solver_": self.search.solver} if searched else {}
+        return self._planned(theta) | used
+
+    def _planned(self, theta: Array) -> dict[str, Any]:
         plan = self.plan
         if isinstance(plan.solver, Cholesky):
             exact = Posterior.at(self.data, theta).attributes(self.scaling)
-            if search_rows(len(self.data.points)) is not None:
+            if self.search.is_exact or search_rows(len(self.data.points)) is not None:
                 return exact  # the bounds are those of the rows that were searched
             seen = LandmarkPosterior.at(self.search.evidence, theta)
             return seen.quality(self.scaling) | exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.losses import Loss
-from mercer.models.base import shown
+from mercer.models.base import KernelEstimator, shown
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.machine_search import (
@@ -38,7 +38,7 @@ from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.streams.labels import Numbers, Targets
+from mercer.streams.labels import Targets
 from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
@@ -113,9 +113,9 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes. Classifiers take blocks and Dask collections too, as
-            `KernelRidge` does, and fit them over landmarks.
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the kind the kernel takes; or blocks of rows, as `KernelRidge` takes them, which
+            smooth losses fit over landmarks.
         y : array-like of shape (n,)
             Targets; None or the name of a column where blocks hold them.
         sample_weight : array-like of shape (n,) or float, optional
@@ -145,71 +145,54 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         except Stopped:
             self.converged_ = False
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``loss__delta=v`` and ``kernel__path=v`` put new objects in place.
+    _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
 
-        Parameters
-        ----------
-        **params
-            Values by name.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
-        for name in {"loss", "penalty"} & self.get_params(deep=False).keys():
-            prefix = f"{name}__"
-            inner = {k.removeprefix(prefix): params[k] for k in params if k.startswith(prefix)}
-            if inner:
-                params = {k: v for k, v in params.items() if not k.startswith(prefix)}
-                given = params.get(name, getattr(self, name))
-                base = given or HalfSquare() if name == "penalty" else self._named(given)
-                params[name] = base.replace(**inner)
-        super().set_params(**params)
-        return self
+    def _replaceable(self, name: str, given: object) -> Any:
+        if name == "loss":
+            return self._named(given)
+        if name == "penalty" and given is None:
+            return HalfSquare()
+        return super()._replaceable(name, given)
 
     # The problem --------------------------------------------------------------------------------
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
         """What is to be minimised; and X as it is now."""
         kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
-        rows, X = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
+        rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
         if rows is not None:
             self.kernel_ = rows.resolve(kernel)
-            return self._over_blocks(rows), X
-        data = self._read(X, y, sample_weight)
+            return self._over_blocks(rows), given.X
+        data = self._read(*given)
         self.solver_ = self._chosen_solver(data)
-        return self._whole(data) if is_exact(self.solver_) else self._landmarks(data), X
+        problem = self._whole(data) if is_exact(self.solver_) else self._landmarks(data)
+        return problem, given.X
 
     @property
     def _held_rows(self) -> float:
-        """Rows of an array in a file up to which it is treated as one in memory."""
-        return np.inf
+        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
+        if isinstance(self.solver, str):
+            return machine_auto.DENSE if self.loss_.smooth else np.inf
+        return np.inf if is_exact(self.solver) else 0
 
+    @abstractmethod
     def _target_reader(self) -> Targets:
         """How targets in blocks are read."""
-        return Numbers(type(self).__name__)
 
-    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
-        """The losses of rows that come in blocks."""
-        raise DataError(
-            f"{type(self).__name__} needs all {len(rows)} rows in memory, and they come in blocks; "
-            "use mercer.KernelRidge, which does with sums over them, or pass arrays."
-        )
+    @abstractmethod
+    def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
+        """Of rows that come in blocks: losses, constants to begin with, and the scale of values."""
 
     def _over_blocks(self, rows: StreamRows) -> LandmarkProblem:
         """The problem over landmarks of rows that come in blocks."""
-        owner, losses = type(self).__name__, self._row_losses(rows)
-        outputs = sum(loss.n_outputs for loss in losses)
-        self.solver_ = self._solver_of_blocks(len(rows), outputs, joint=len(losses) < outputs)
+        owner, (losses, constants, scale) = type(self).__name__, self._row_losses(rows)
+        outputs = len(constants)
+        self.solver_ = self._solver_of_blocks(rows.totals.rows, outputs, len(losses) < outputs)
         self._require_alpha(float(self.kernel_.diag(rows.head).max()), 1.0)
-        task = MachineTask(
-            owner, self.kernel_, rows, losses, np.zeros(outputs), bool(self.fit_intercept)
-        )
-        return self._of_landmarks(task, rows, 1.0, 1.0)
+        task = MachineTask(owner, self.kernel_, rows, losses, constants, bool(self.fit_intercept))
+        return self._of_landmarks(task, rows, 1.0, scale)
 
-    def _solver_of_blocks(self, n: int, outputs: int, *, joint: bool) -> Any:
+    def _solver_of_blocks(self, n: int, outputs: int, joint: bool) -> Any:
         if is_exact(self.solver):
             raise DataError(
                 f"{type(self).__name__}: {shown(self.solver)} needs all {n} rows in memory, and "

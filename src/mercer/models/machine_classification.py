@@ -19,11 +19,11 @@ from mercer.models.labels import checked_labels
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
 from mercer.penalties import Penalty
-from mercer.solvers import machine_auto
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
-from mercer.streams.application import by_blocks
+from mercer.streams.application import by_blocks, scored_by_blocks
 from mercer.streams.labels import Labels
 from mercer.streams.rows import StreamRows
+from mercer.streams.scoring import AccuracyOf
 
 Array = NDArray[np.floating[Any]]
 
@@ -244,6 +244,26 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         # One class against the rest: of these probabilities, shares of their sum.
         return np.asarray(log_softmax(log_expit(odds), axis=1))
 
+    @scored_by_blocks(AccuracyOf)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True labels; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(super().score(X, y, sample_weight))
+
     def _named(self, loss: object) -> Loss:
         named = super()._named(loss)
         return Logistic() if isinstance(named, Multinomial) else named
@@ -255,16 +275,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     def _checked_targets(self, y: ArrayLike, n: int) -> NDArray[Any]:
         return checked_labels(type(self).__name__, y, n)
 
-    @property
-    def _held_rows(self) -> float:
-        if isinstance(self.solver, str):
-            return machine_auto.DENSE
-        return np.inf if machine_auto.is_exact(self.solver) else 0
-
     def _target_reader(self) -> Labels:
         return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
 
-    def _row_losses(self, rows: StreamRows) -> tuple[RowLoss, ...]:
+    def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
         found = rows.survey.targets
         assert isinstance(found, Labels)
         assert found.classes is not None
@@ -272,9 +286,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         require_two_classes(type(self).__name__, self.classes_)
         self._check_own_loss(self.loss_, np.array([-1.0, 1.0]))
         k = len(self.classes_)
+        outputs = k if k > 2 else 1
+        losses: tuple[RowLoss, ...] = tuple(SingleLoss(self.loss_, j) for j in range(outputs))
         if k > 2 and found.joint:
-            return (JointLoss(k),)
-        return tuple(SingleLoss(self.loss_, j) for j in range(k if k > 2 else 1))
+            losses = (JointLoss(k),)
+        return losses, np.zeros(outputs), 1.0
 
     def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
         self.classes_, codes = np.unique(targets, return_inverse=True)

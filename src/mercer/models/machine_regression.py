@@ -10,17 +10,31 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
-from mercer.exceptions import DataError, as_data_errors
+from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
-from mercer.streams.application import by_blocks
+from mercer.solvers.row_loss import RowLoss, SingleLoss
+from mercer.streams.application import by_blocks, scored_by_blocks
+from mercer.streams.labels import OneNumber
+from mercer.streams.rows import StreamRows
+from mercer.streams.scoring import DeterminationOf
 
 Array = NDArray[np.floating[Any]]
 
 _LARGEST_TARGET = 1e100
+
+
+def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
+    """How blocks are scored; the pinball loss is compared with a quantile, which is no sum."""
+    if isinstance(model.__dict__.get("loss_"), Pinball):
+        raise DataTypeError(
+            f"{type(model).__name__}: the score of quantiles needs all targets in memory, and they "
+            "come in blocks; pass arrays, or use mercer.losses.Pinball on predictions."
+        )
+    return DeterminationOf(model)
 
 
 class KernelMachineRegressor(RegressorMixin, KernelMachine):
@@ -162,7 +176,7 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data like those seen by `fit`.
 
         Returns
@@ -178,7 +192,8 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
             return _rearranged(values, self.loss_.levels)
         return self.loss_.mean(values)
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    @scored_by_blocks(_score_of)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of variance, or for quantiles of the pinball loss, that is explained.
 
         For the pinball loss it is `sklearn.metrics.d2_pinball_score` at the quantile, averaged over
@@ -186,11 +201,11 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data like those seen by `fit`.
-        y : array-like of shape (m,)
-            True targets.
-        sample_weight : array-like of shape (m,), optional
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their targets, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True targets; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
             Weights of the rows.
 
         Returns
@@ -222,13 +237,34 @@ class KernelMachineRegressor(RegressorMixin, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
-        largest = float(np.abs(column).max())
+        self._require_range(column)
+        return column
+
+    def _require_range(self, targets: Array) -> None:
+        largest = float(np.abs(targets).max())
         if largest > _LARGEST_TARGET:
             raise DataError(
                 f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
                 f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
             )
-        return column
+
+    def _target_reader(self) -> OneNumber:
+        return OneNumber(type(self).__name__)
+
+    def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
+        owner, loss, seen = type(self).__name__, self.loss_, rows.survey.targets
+        assert isinstance(loss, RegressionLoss)
+        assert isinstance(seen, OneNumber)
+        mean = rows.totals.targets / rows.totals.weight
+        # A loss that refuses some targets refuses the least or the largest.
+        extremes = np.array([seen.least, seen.largest])
+        self._require_range(extremes)
+        loss.check_targets(extremes, np.ones(2), owner)
+        self._check_own_loss(loss, np.append(extremes, mean))
+        constants = np.zeros(1)
+        if self.fit_intercept:
+            constants[0] = loss.start(mean, np.ones(1))
+        return (SingleLoss(loss, 0),), constants, self._scale(extremes)
 
     def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
         loss.check_targets(targets, weights, type(self).__name__)

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer.models.base import KernelEstimator
-from mercer.streams.application import by_blocks
+from mercer.streams.application import by_blocks, scored_by_blocks
+from mercer.streams.scoring import DeterminationOf
 
 Array = NDArray[np.floating[Any]]
 
@@ -45,6 +46,26 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
             The predictions, in the precision of the data; lazy for a Dask collection.
         """
         return self._function_values(X)
+
+    @scored_by_blocks(DeterminationOf)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination, the mean over targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their targets, as `fit` takes them.
+        y : array-like of shape (m,) or (m, n_targets), Dask collection or str
+            True targets; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant.
+        """
+        return float(super().score(X, y, sample_weight))
 
     def _target_columns(self, y: ArrayLike, n: int) -> Array:
         """Targets with one column each; their own shape is kept in mind."""

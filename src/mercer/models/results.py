@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.task import FeatureFunction
+from mercer.streams.application import by_blocks
 
 Array = NDArray[np.floating[Any]]
 
@@ -136,21 +137,28 @@ class RidgePath:
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
+        X : array-like, data frame, sequence, Blocks or Dask collection
             Data of the kind the kernel takes.
 
         Returns
         -------
-        ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
-            One set of predictions for each alpha.
+        ndarray or Dask array of shape (n_alphas, m) or (n_alphas, m, n_targets)
+            One set of predictions for each alpha; lazy for a Dask collection.
         """
+        found: Array = np.moveaxis(self._by_row(X), 0, 1)
+        return found
+
+    @by_blocks
+    def _by_row(self, X: Any) -> Array:
+        """The predictions with one row for each row of X."""
+        gram = self.kernel.gram(X, self.points)
         if self.function is not None:
             flat = self.function(self.kernel.validate(X))
         else:
             columns = np.moveaxis(self.dual_coef, 0, 1).reshape(self.dual_coef.shape[1], -1)
-            flat = np.asarray(self.kernel.gram(X, self.points) @ columns)
+            flat = np.asarray(gram @ columns)
         shape = (len(flat), len(self.alphas), *self.dual_coef.shape[2:])
-        return np.moveaxis(flat.reshape(shape), 0, 1) + self.intercept[:, None]
+        return (flat.reshape(shape) + self.intercept).astype(gram.dtype, copy=False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,7 +186,8 @@ class Contributions:
         The training points.
     rows : ndarray of shape (m, top)
         The rows of X in ``fit`` that the training points are, rows of weight zero counted too. What
-        ``partial_fit`` and ``update`` were given is counted on.
+        ``partial_fit`` and ``update`` were given is counted on. Landmarks that are no rows, because
+        they were given or learned, are counted from 0, as in `indices`.
     outputs : ndarray of shape (m,)
         Which function each row explains: the label of a class, the level of a quantile, or the
         number of a target.

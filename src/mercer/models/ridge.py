@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -12,29 +11,25 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import validity
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
+from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
-from mercer.models.ridge_diagnostics import RidgeDiagnostics
-from mercer.models.ridge_path import folded, ridge_path
-from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
+from mercer.models.ridge_dense import DenseRidge
+from mercer.models.ridge_path import ridge_path
+from mercer.models.ridge_search import checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
     ConjugateGradient,
     RidgeAnswer,
-    RidgeProblem,
     RidgeTask,
-    Solution,
     Spectral,
     auto,
 )
-from mercer.solvers.factor import RIDGE
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.summands import Trace
+from mercer.solvers.units import Units
 from mercer.streams.labels import NoTargets, Numbers
 
 Array = NDArray[np.floating[Any]]
@@ -42,22 +37,8 @@ Array = NDArray[np.floating[Any]]
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
 
-# In Gram matrices: the factor replaces the matrix; eigenvectors need a copy and two of workspace.
-_CHOLESKY_MATRICES = 1.1
-_SPECTRAL_MATRICES = 4.1
 
-
-@dataclass(frozen=True)
-class _Fit:
-    """What `fit` found, before any of it is stored."""
-
-    kernel: Kernel
-    alpha: float
-    solution: Solution
-    rank: int | None = None
-
-
-class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
+class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -94,6 +75,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
         `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes the dense one up
         to 15,000 rows, if they fit in memory; `mercer.forecast` says what it takes and why.
+    warm_start : bool, default=False
+        Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
+        model stopped. On the same data it is as if it had not stopped, so that more iterations can
+        be added, also after Ctrl-C; on others the last solution is where it begins.
 
     Attributes
     ----------
@@ -106,6 +91,8 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     points_ : Points
         The points that carry coefficients, as the kernel prepared them: the training points, or
         the landmarks of a solver that has some.
+    rows_ : ndarray of shape (n_landmarks,)
+        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
     solver_ : solver
         The solver used.
     alpha_ : float
@@ -178,6 +165,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         length_scales: Literal["auto"] | Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
         psd: Literal["raise", "clip", "flip", "shift"] = "raise",
         solver: Any = "auto",
+        warm_start: bool = False,
     ) -> None:
         super().__init__(kernel)
         self.alpha = alpha
@@ -186,9 +174,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         self.length_scales = length_scales
         self.psd = psd
         self.solver = solver
-
-    _targets: Array | None
-    _weights: Array | None
+        self.warm_start = warm_start
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -223,9 +209,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                     self._fit_by_solver(rows, report)
         return self
 
-    def path(
-        self, X: Any, y: ArrayLike, alphas: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> RidgePath:
+    def path(self, X: Any, y: Any, alphas: ArrayLike, sample_weight: Any = None) -> RidgePath:
         """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
         The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
@@ -234,13 +218,13 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
 
         Parameters
         ----------
-        X : array-like, data frame or sequence
-            Data of the kind the kernel takes.
-        y : array-like of shape (n,) or (n, n_targets)
-            Targets.
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data of the kind the kernel takes; or blocks of rows, as `fit` takes them.
+        y : array-like of shape (n,) or (n, n_targets), Dask collection or str
+            Targets; None if blocks hold them, or the name of a column, as in `fit`.
         alphas : array-like of shape (n_alphas,)
             Weights of the squared norm, 0 or more.
-        sample_weight : array-like of shape (n,) or float, optional
+        sample_weight : array-like of shape (n,), float, Dask collection or str, optional
             Non-negative weights of the rows.
 
         Returns
@@ -272,10 +256,6 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
     def _is_dense(self) -> bool:
         return isinstance(self.solver_, Cholesky | Spectral)
 
-    @property
-    def _searches(self) -> bool:
-        return self.length_scales is not None or isinstance(self.alpha, str)
-
     def _chosen_solver(self, rows: Rows) -> Any:
         given = isinstance(self.solver, str)
         chosen = self._forecast(rows).chosen if given else self.solver
@@ -294,7 +274,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
 
     @property
     def _whole(self) -> float:
-        """Rows of an array in a file up to which it is treated as one in memory."""
+        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
         if isinstance(self.solver, str):
             return auto.WHOLE
         needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
@@ -307,10 +287,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             return self._forecast(self._prepare(X, y, None))
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
-        stream, X = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
+        stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
         rows: Rows
         if stream is None:
-            points = self._validate_points(kernel, X, reset=True)
+            points = self._validate_points(kernel, given.X, reset=True)
             rows = InMemory(Part(points, np.zeros((len(points), 1))))
         else:
             rows = stream
@@ -334,6 +314,8 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             report=None
             if report is None
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
+            resumes=self.warm_start,
+            state=getattr(self, "_state", None) if self.warm_start else None,
         )
 
     def _solver_alphas(self, kernel: Kernel, rows: Rows) -> Array:
@@ -351,45 +333,57 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         kernels = self._candidates(rows.resolve)
         tasks = [self._task(kernel, rows, report) for kernel in kernels]
         if not self._searches:
-            best, answer = 0, self.solver_.ridge(tasks[0])
+            best, answer = 0, self._solved(tasks[0])
         else:
             best, answer, self.search_errors_ = self._best_answer(tasks)
             self.search_kernels_, self.alphas_ = kernels, tasks[0].alphas
-        self._require_finite(answer.dual, answer.intercept)
+        self._require_finite(answer.dual, answer.intercept, tasks[best].dtype)
         self.__dict__.update(self._attributes(kernels[best], answer))
         if answer.doubt:
             warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
 
+    def _solved(self, task: RidgeTask) -> RidgeAnswer:
+        """The solver's answer, from targets in units of their own."""
+        units = Units.of(task.rows.totals.largest)
+        return units.answer(self.solver_.ridge(units.task(task)))
+
     def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
         """The best of the candidates, its answer, and the errors of all."""
+        units = Units.of(tasks[0].rows.totals.largest, shared=True)
+        inner = [units.task(task) for task in tasks]
         if hasattr(self.solver_, "compare"):  # without solving for each
-            errors = self.solver_.compare(tasks)
+            errors = self.solver_.compare(inner)
             row, column = divmod(int(np.argmin(errors)), errors.shape[1])
             task = tasks[row].at(float(tasks[row].alphas[column]))
-            return row, self.solver_.ridge(task), errors
-        answers = [self.solver_.ridge(task) for task in tasks]
+            return row, self._solved(task), units.squared(errors)
+        answers = [self.solver_.ridge(task) for task in inner]
         errors = np.stack([answer.errors for answer in answers])
         best = int(np.argmin(errors.min(axis=1)))
-        return best, answers[best], errors
+        return best, units.answer(answers[best]), units.squared(errors)
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""
         intercept = self._shaped(answer.intercept[None])[0]
-        return {
-            "kernel_": kernel,
-            "points_": answer.points.detached(),
-            "alpha_": answer.alpha,
-            "dual_coef_": self._shaped(answer.dual),
-            "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
-            "jitter_": 0.0,
-            "_function": answer.function,
-            "_targets": self._targets,
-            "_weights": self._weights,
-            "_n_rows": self._n_rows,
-            "_settings": self._settings,
-            "_is_vector": self._is_vector,
-            "solver_": self.solver_,
-        } | answer.quality
+        return (
+            {
+                "kernel_": kernel,
+                "points_": answer.points.detached(),
+                "alpha_": answer.alpha,
+                "dual_coef_": self._shaped(answer.dual),
+                "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
+                "jitter_": 0.0,
+                "_function": answer.function,
+                "_state": answer.state,
+                "_targets": self._targets,
+                "_weights": self._weights,
+                "_n_rows": self._n_rows,
+                "_settings": self._settings,
+                "_is_vector": self._is_vector,
+                "solver_": self.solver_,
+            }
+            | ({} if answer.rows is None else {"rows_": answer.rows})
+            | answer.quality
+        )
 
     def _function_values(self, X: Any) -> Array:
         """By explicit features where the solver has them: that is the shorter sum."""
@@ -397,7 +391,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         if self._function is None:
             return super()._function_values(X)
         points = self._validate_points(self.kernel_, X, reset=False)
-        return self._shaped(self._function(points)) + self.intercept_
+        dtype = self.kernel_.gram(points, self.points_).dtype
+        values: Array = self._shaped(self._function(points)).astype(dtype, copy=False)
+        values += self.intercept_
+        return values
 
     # The problem ----------------------------------------------------------------------------------
 
@@ -405,10 +402,10 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
-        stream, X = self._stream(
+        stream, given = self._stream(
             kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
         )
-        rows: Rows = stream or self._in_memory(kernel, X, y, sample_weight)
+        rows: Rows = stream or self._in_memory(kernel, *given)
         if stream is not None:
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             self._targets = self._weights = None
@@ -425,111 +422,6 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
         self._weights = None if weights is None else weights.copy()
         return InMemory(Part(self.points_, self._targets, self._weights))
 
-    def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
-        """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
-        if self._targets is None or len(self.points_) != self._n_rows:
-            raise DataError(
-                f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
-                f"{self._n_rows} rows, and this diagnostic needs all of them; fit with "
-                "solver=mercer.solvers.Cholesky()."
-            )
-        gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
-        gram, repair = self._positive(kernel, gram)
-        return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
-
-    def _dense_problem(self, kernel: Kernel) -> RidgeProblem:
-        return self._problem(kernel)[0]
-
-    def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
-        """Check or repair the matrix of a kernel that is not known to be valid."""
-        if kernel.is_psd is True:
-            return gram, None
-        method = self._settings[1]
-        if method != "raise":
-            repair = validity.repair(gram, method)
-            return repair.matrix, repair
-        require_positive(self, kernel, gram, RIDGE)
-        return gram, None
-
-    def _fit_dense(self) -> None:
-        """The matrix in memory."""
-        if not self._searches:
-            self._store(self._fit_one(self.kernel_, float(self.alpha)))
-            return
-        search = self._search()
-        self._store(self._fit_one(*search.best))
-        self.search_kernels_, self.alphas_ = search.kernels, search.alphas
-        self.search_errors_ = search.errors
-
-    def _fit_one(self, kernel: Kernel, alpha: float) -> _Fit:
-        rank = None
-        by_factor = alpha > 0 and not isinstance(self.solver_, Spectral)
-        problem, repair = self._problem(
-            kernel, _CHOLESKY_MATRICES if by_factor else _SPECTRAL_MATRICES
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            if by_factor:
-                solution = problem.solve(alpha)
-            else:
-                spectrum = problem.spectrum()
-                solution = problem.expand(spectrum.solve(problem.targets, alpha))
-                rank = spectrum.rank
-        self._require_finite(solution.dual, solution.intercept)
-        return _Fit(kernel, alpha, folded(solution, repair), rank)
-
-    def _require_finite(self, dual: Array, intercept: Array) -> None:
-        if not (np.isfinite(dual).all() and np.isfinite(intercept).all()):
-            raise DataError(
-                f"{type(self).__name__}: the coefficients exceed the range of {dual.dtype}; "
-                "divide y by a constant, or raise alpha."
-            )
-
-    def _search(self) -> Search:
-        """Compare every length-scale with every alpha, from one reduction for each kernel."""
-        criterion = "gcv" if self.alpha == "gcv" else "loo"
-        if len(self.points_) < 2:
-            raise DataError(
-                f"{type(self).__name__}: a choice by leaving rows out needs at least two rows, got "
-                "1 sample; pass a number as alpha."
-            )
-        kernels = self._candidates(lambda kernel: kernel.resolve(self.points_, self._weights))
-        alphas: Array = np.empty(0)
-        errors = []
-        for kernel in kernels:
-            problem, _ = self._problem(kernel)
-            alphas = alphas if alphas.size else self._grid(problem)
-            errors.append(problem.relative_errors(alphas, criterion))
-        search = Search(kernels, alphas, np.stack(errors), problem.exponent)
-        if not np.isfinite(search.relative).any():
-            raise DataError(
-                f"{type(self).__name__}: no candidate has a finite {criterion} error, so that none "
-                "can be chosen; pass more rows of positive weight, or a number as alpha."
-            )
-        return search
-
-    def _candidates(self, resolve: Callable[[Kernel], Kernel]) -> tuple[Kernel, ...]:
-        """The kernels to compare, resolved."""
-        given = candidates(self._kernel_or_default(self.kernel), self.length_scales, self.kernel_)
-        return tuple(map(resolve, given))
-
-    def _grid(self, problem: RidgeProblem) -> Array:
-        """The alphas to compare."""
-        if not isinstance(self.alpha, str):
-            return np.array([float(self.alpha)])
-        if self.alphas is not None:
-            return checked_alphas(self.alphas)
-        return default_alphas(problem.mean_diagonal, problem.n_rows, problem.dtype)
-
-    def _store(self, found: _Fit) -> None:
-        self.kernel_, self.alpha_ = found.kernel, found.alpha
-        self.dual_coef_ = self._shaped(found.solution.dual)
-        intercept = self._shaped(found.solution.intercept[None])[0]
-        self.intercept_ = float(intercept) if np.ndim(intercept) == 0 else intercept
-        self.jitter_ = found.solution.jitter
-        self._function = None
-        if found.rank is not None:
-            self.rank_ = found.rank
-
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -545,7 +437,7 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
                 f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
-        self._require_flags("fit_intercept")
+        self._require_flags("fit_intercept", "warm_start")
         is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
         if not (isinstance(self.solver, str) and self.solver == "auto") and (
             not is_solver or isinstance(self.solver, type)
@@ -561,9 +453,6 @@ class KernelRidge(RepresenterModel, RidgeDiagnostics, IterativeEstimator):
             )
         if self.alphas is not None:
             checked_alphas(self.alphas)
-
-
-_Prepared = tuple[RidgeProblem, validity.Repair | None]
 
 
 def _is_weight(value: object) -> bool:

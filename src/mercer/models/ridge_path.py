@@ -14,6 +14,7 @@ from mercer.models.base import shown
 from mercer.models.results import RidgePath
 from mercer.solvers import Cholesky, Solution, Spectral, auto
 from mercer.solvers.rows import Rows
+from mercer.solvers.units import Units
 
 if TYPE_CHECKING:
     from mercer.models.ridge import KernelRidge
@@ -49,8 +50,9 @@ def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
             f"{type(model).__name__}: {shown(chosen)} solves for one alpha at a time; pass "
             "solver=mercer.solvers.Nystrom(...), which serves all of them in a pass."
         )
-    found = chosen.path(task)
-    model._require_finite(found.dual, found.intercept)
+    units = Units.of(rows.totals.largest, shared=True)
+    found = units.path(chosen.path(units.task(task)))
+    model._require_finite(found.dual, found.intercept, task.dtype)
     if found.doubt:
         warn(f"{type(model).__name__}: {found.doubt}.", NumericalWarning)
     return RidgePath(

@@ -8,7 +8,8 @@ Objects that say how, for the parameter ``solver`` of a model:
 - `Nystrom`, `Falkon`: few landmarks;
 - `auto`: the choice among them, and what each would cost.
 
-They take a `RidgeTask` and give a `RidgeAnswer`. What they are made of works on matrices and knows
+They take a `RidgeTask` and give a `RidgeAnswer` (`settings`), for targets in a unit of their own
+(`units`). What they are made of works on matrices and knows
 nothing of kernels or estimators:
 
 - `cholesky`: one regularisation, in the memory of the Gram matrix;
@@ -31,7 +32,9 @@ nothing of kernels or estimators:
 - `bound`: the likelihood of a Gaussian process through landmarks, from sums over rows;
 - `rows`: rows wherever they are, with `summands` to add up over them;
 - `representers`: from coefficients of features to those of points;
-- `moments`: ridge regression on features, from sums over rows;
+- `moments`: sums over rows of features and targets;
+- `feature_ridge`, `one_alpha`: ridge regression on features, from such sums;
+- `landmark_equations`, `falkon`: the same on landmarks, and by iterations;
 - `paths`: the same at many regularisations;
 - `sketch`: low-rank factors from products with random vectors;
 - `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:

@@ -7,7 +7,9 @@ The rule, in the order in which it is applied:
 3. conjugate gradients, up to 100,000 rows (`ConjugateGradient`);
 4. landmarks (`Nystrom`).
 
-Rows that come in blocks leave the first and the last.
+Rows that come in blocks leave the first and the last; up to 100,000 rows in no more than one chunk
+are gathered before they come here. `Spectral`, `Falkon` and `RandomFeatures` are weighed too, but
+not taken unless they are asked for.
 """
 
 from __future__ import annotations
@@ -20,24 +22,27 @@ import scipy.sparse as sp
 
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, NoFeatureMapError
-from mercer.solvers.exact import Cholesky
-from mercer.solvers.explicit import Primal
+from mercer.solvers.exact import Cholesky, Spectral
+from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.landmark import Nystrom
+from mercer.solvers.landmark import Falkon, Nystrom
+from mercer.solvers.rows import InMemory
 from mercer.solvers.task import RidgeTask
 
 # Rows up to which a dense factor is a matter of seconds to minutes.
 _DENSE = 15_000
 #: Rows up to which products with the whole matrix are.
 WHOLE = 100_000
-# Below this many rows every solver is quick, and the dense one has the most diagnostics.
-_SMALL = 2_000
 # Rounding over alpha: coefficients of rows from those of features lose this many digits.
 _LEAST_ALPHA = 1e-6
 _ITERATIONS = 60
+_FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
+_UNASKED = "if asked for"
 _IN_BLOCKS = "rows come in blocks"
+#: The obstacle that nobody can ask a solver to overlook.
+TOO_LARGE = "does not fit in memory"
 
 
 @dataclass(frozen=True)
@@ -48,18 +53,26 @@ class Cost:
     ----------
     solver : object
         The solver.
-    size : float
-        Bytes, beside the data.
-    operations : float
+    size : float or None
+        Bytes, beside the data; None where there is nothing to compute.
+    operations : float or None
         Floating-point operations, about.
     obstacle : str
-        Why it is out of the question; empty if it is not.
+        Why it is out of the question, or not what "auto" takes; empty if it is neither.
     """
 
     solver: Any
-    size: float
-    operations: float
+    size: float | None
+    operations: float | None
     obstacle: str = ""
+
+    @property
+    def line(self) -> str:
+        """Name, amounts and obstacle, in columns."""
+        name = type(self.solver).__name__
+        size = "-" if self.size is None else memory.readable(int(self.size))
+        operations = "-" if self.operations is None else f"{self.operations:.1e}"
+        return f"{name:<22} {size:>10} {operations:>11}  {self.obstacle}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -91,11 +104,17 @@ class Forecast:
     def __str__(self) -> str:
         lines = [f"{'solver':<24} {'memory':>10} {'operations':>11}"]
         for cost in self.costs:
-            mark = "*" if type(cost.solver) is type(self.chosen) else " "
-            name = f"{mark} {type(cost.solver).__name__}"
-            amounts = f"{memory.readable(int(cost.size)):>10} {cost.operations:>11.1e}"
-            lines.append(f"{name:<24} {amounts}  {cost.obstacle}".rstrip())
-        return "\n".join([*lines, f"* {self.reason}"])
+            taken = type(cost.solver) is type(self.chosen) and self.is_possible
+            lines.append(f"{'*' if taken else ' '} {cost.line}")
+        return "\n".join([*lines, f"{'*' if self.is_possible else 'none:'} {self.reason}"])
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether what is chosen fits in memory."""
+        return not any(
+            type(cost.solver) is type(self.chosen) and cost.obstacle == TOO_LARGE
+            for cost in self.costs
+        )
 
 
 def forecast(task: RidgeTask, *, searches: bool) -> Forecast:
@@ -113,11 +132,12 @@ def forecast(task: RidgeTask, *, searches: bool) -> Forecast:
     Forecast
         The costs and the choice.
     """
-    costs = tuple(_costs(task, searches))
-    for cost, reason in zip(costs, _reasons(task), strict=True):
+    candidates = _costs(task, searches)
+    costs = (*candidates, *_others(task, candidates[-1].solver.n_landmarks))
+    for cost, reason in zip(candidates, _reasons(task), strict=True):
         if not cost.obstacle:
             return Forecast(costs, cost.solver, reason)
-    return Forecast(costs, costs[-1].solver, "nothing else is possible")
+    return Forecast(costs, candidates[-1].solver, "nothing else is possible")
 
 
 def _reasons(task: RidgeTask) -> tuple[str, ...]:
@@ -136,14 +156,15 @@ def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
     n, t = task.n, task.n_targets + 1
     item = task.dtype.itemsize
     free = memory.available()
-    width, rank, m = _width(task), int(10 * np.sqrt(n)), min(n, landmark_count(n))
+    width, rank = _width(task), int(10 * np.sqrt(n))
+    m = min(task.rows.totals.rows, landmark_count(n))  # rows of weight 0 are no landmarks
     dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     return [
         Cost(
             Primal(),
-            8.0 * (width or 0) * ((width or 0) + 3 * t),
-            float(n) * (width or 0) ** 2,
+            None if width is None else 8.0 * width * (width + 3 * t),
+            None if width is None else float(n) * width**2,
             _no_primal(task, width),
         ),
         Cost(
@@ -160,6 +181,29 @@ def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
             _no_iterations(task),
         ),
         Cost(Nystrom(m), 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m, _no_landmarks(task)),
+    ]
+
+
+def _others(task: RidgeTask, m: int) -> list[Cost]:
+    """Solvers that are there for those who ask for them, with m landmarks or features."""
+    n, item, free = task.n, task.dtype.itemsize, memory.available()
+    dense, held = _SEARCH_MATRICES * n * n * item, 8.0 * n * m
+    return [
+        Cost(
+            Spectral(), dense, 9.0 * n**3 + 50.0 * n * n, _no_dense(task, dense, free) or _UNASKED
+        ),
+        Cost(
+            Falkon(m),
+            8.0 * 4 * m * m,
+            float(m) ** 3 + 50.0 * _FALKON_ITERATIONS * n * m,
+            _not_positive(task) or _UNASKED,
+        ),
+        Cost(
+            RandomFeatures(None),
+            8.0 * 2 * m * m + (held if task.held and held <= free / 4 else 0.0),
+            float(n) * m**2,
+            _not_positive(task) or _no_frequencies(task) or _UNASKED,
+        ),
     ]
 
 
@@ -186,9 +230,12 @@ def landmark_count(n: int) -> int:
 
 
 def _width(task: RidgeTask) -> int | None:
-    """The number of features of one row, if the kernel has them."""
+    """The number of features, if the kernel has them; sparse ones are those that occur in rows."""
     try:
-        return int(task.kernel.feature_map(task.rows.head).shape[1])
+        features = task.kernel.feature_map(task.rows.head)
+        if sp.issparse(features) and isinstance(task.rows, InMemory):
+            features = task.kernel.feature_map(task.rows.part.points)
+        return int(features.shape[1])
     except (NoFeatureMapError, MemoryForecastError):
         return None
 
@@ -198,8 +245,6 @@ def _no_primal(task: RidgeTask, width: int | None) -> str:
         return "no finite features"
     if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
         return "which features there are depends on the rows"
-    if task.held and task.n < _SMALL:
-        return "few rows"
     if 3 * width**2 >= task.n**2:
         return "as many features as rows"
     if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.rows.head)[0]):
@@ -211,7 +256,7 @@ def _no_dense(task: RidgeTask, size: float, free: int) -> str:
     if not task.held:
         return _IN_BLOCKS
     if size > free:
-        return "does not fit in memory"
+        return TOO_LARGE
     # An indefinite matrix can be looked at, and mended, only as a whole.
     return "" if task.n <= _DENSE or task.kernel.is_psd is not True else "many rows"
 
@@ -226,6 +271,21 @@ def _no_iterations(task: RidgeTask) -> str:
 
 def _no_landmarks(task: RidgeTask) -> str:
     return _not_positive(task)
+
+
+def _no_frequencies(task: RidgeTask) -> str:
+    """Whether there are random features, of stationary kernels at least."""
+    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
+    from mercer.features.spectral import spectral_measure
+    from mercer.features.terms import expand
+
+    try:
+        for term in expand(task.kernel):
+            for factor in term.factors:
+                spectral_measure(factor.kernel)
+    except NoFeatureMapError:
+        return "no random frequencies"
+    return "" if task.alphas.min() > 0 else "alpha is 0"
 
 
 def _not_positive(task: RidgeTask) -> str:

@@ -18,8 +18,10 @@ from mercer.exceptions import DataError, ParameterError, ValidityError
 
 Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
+Enough = float | Callable[[Array], float]
 
-_FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
+# What an objective may raise where it has no value.
+FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
 # Largest entry of the gradient at a maximum, and the relative gain of a step that is not worth more
 # of them, for the objective in its own unit.
@@ -35,9 +37,19 @@ _AT_BOUND = 1e-6
 # scipy's status of a line search that finds no way up.
 _ABNORMAL = 2
 
+# So many evaluations in a row that differ from the best by less than is enough: it is flat there.
+_IDLE = 4
+
+# Evaluations along one line: beyond these, what is left to gain is rounding.
+_ON_A_LINE = 10
+
 # The step of differences of a sketch's gradient, and the longest step that they may suggest.
 _DIFFERENCE = 1e-4
 _LONGEST = 1.0
+
+# Where steps are in standard errors: a slope in them, as a share of the root of twice the gain
+# that is enough, at which no step gains so much, though the entries of theta depend on each other.
+_SLACK = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +69,22 @@ class Sketch:
     objective: Objective
     share: float
     starts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """What a sketch says of the objective that it is like.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (p,)
+        Where the sketch is largest.
+    lengths : ndarray of shape (p,)
+        Standard errors of what all the data will say: the lengths of good steps.
+    """
+
+    theta: Array
+    lengths: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +146,8 @@ def maximise(
     *,
     starts: Iterable[ArrayLike] = (),
     sketch: Sketch | None = None,
-    enough: float | None = None,
+    lengths: ArrayLike | None = None,
+    enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Optimum:
@@ -142,8 +171,12 @@ def maximise(
         Where to begin again.
     sketch : Sketch, optional
         A cheap likeness of the objective.
-    enough : float, optional
-        The search ends where a step gains less than this; by default where rounding ends it.
+    lengths : array-like of shape (p,), optional
+        The lengths of good steps in each entry, such as standard errors; 1 by default. A sketch
+        has its own.
+    enough : float or callable, optional
+        The search ends where a step gains less than this, or than ``enough(theta)``, which is no
+        less than the rounding of the objective; by default where rounding ends it.
     max_iter : int
         Iterations from each start.
     report : callable, optional
@@ -172,12 +205,71 @@ def maximise(
     (True, [False, True])
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, sketch, report, enough)
+    search = _Search(objective, limits, sketch, lengths, report, enough)
     for point in (start, *starts):
         search.climb(np.asarray(point, dtype=np.float64), max_iter)
         if search.stopped:
             break
     return search.optimum()
+
+
+def glance(
+    sketch: Sketch,
+    start: ArrayLike,
+    bounds: ArrayLike,
+    *,
+    enough: Enough | None = None,
+    max_iter: int = 200,
+    report: Report | None = None,
+) -> Glance | None:
+    """Look where a sketch is largest, and how steep its sides are.
+
+    Parameters
+    ----------
+    sketch : Sketch
+        A cheap likeness of an objective.
+    start : array-like of shape (p,)
+        Where to begin, beside the starts of the sketch.
+    bounds : array-like of shape (p, 2)
+        Low and high bound of each entry.
+    enough : float or callable, optional
+        As that of `maximise`.
+    max_iter : int
+        Iterations from each start.
+    report : callable, optional
+        Called after each iteration with the best so far; True stops.
+
+    Returns
+    -------
+    Glance or None
+        None where the sketch has no value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import evidence
+    >>> narrow = lambda theta: (-50 * float(theta @ theta), -100 * theta)
+    >>> tenth = evidence.Sketch(narrow, 0.01, np.empty((0, 1)))
+    >>> evidence.glance(tenth, [1.0], [[-5, 5]]).lengths.round(4)
+    array([0.01])
+    """
+    limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
+    try:
+        found = maximise(
+            sketch.objective,
+            start,
+            limits,
+            starts=sketch.starts,
+            enough=enough,
+            max_iter=max_iter,
+            report=report,
+        )
+        curvature = _curvature(sketch.objective, found.theta, limits[:, 1])
+    except FAILURES:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lengths = 1 / np.sqrt(curvature / sketch.share)
+    return Glance(found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST))
 
 
 class _Search:
@@ -188,10 +280,12 @@ class _Search:
         objective: Objective,
         bounds: Array,
         sketch: Sketch | None,
+        lengths: ArrayLike | None,
         report: Report | None,
-        enough: float | None,
+        enough: Enough | None,
     ) -> None:
         self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
+        self.lengths = None if lengths is None else np.asarray(lengths, dtype=np.float64)
         self.enough = enough
         self.best: tuple[float, Array, Array] | None = None
         self.failure: BaseException | None = None
@@ -208,32 +302,41 @@ class _Search:
         if not len(start) or not max_iter:
             self.converged |= not len(start)
             return
+        ended = self._descend(climb, max_iter)
+        if self.best is not None and self.best[0] > before:
+            self.converged = ended and not self.stopped
+
+    def _descend(self, climb: _Climb, max_iter: int) -> bool:
+        """Run L-BFGS-B; whether it ended at a maximum."""
         point, left = climb.start / climb.lengths, max_iter
         for _ in range(_ATTEMPTS):
-            result = minimize(
-                climb.descend,
-                point,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=self.bounds / climb.lengths[:, None],
-                callback=self._step,
-                options={
-                    "maxiter": left,
-                    "gtol": _GRADIENT / climb.unit,
-                    "ftol": climb.gain,
-                },
-            )
+            try:
+                result = minimize(
+                    climb.descend,
+                    point,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=self.bounds / climb.lengths[:, None],
+                    callback=climb.step,
+                    options={
+                        "maxiter": left,
+                        "maxls": _ON_A_LINE,
+                        "gtol": climb.slope,
+                        "ftol": climb.gain,
+                    },
+                )
+            except _Flat:
+                return True
             point, left = result.x, left - int(result.nit)
             ended = result.status != _ABNORMAL or self.enough is not None
             if ended or not result.nit or left <= 0:
                 break
-        if self.best is not None and self.best[0] > before:
-            self.converged = self._ended_well(result)
+        return climb.satisfied or self._ended_well(result)
 
     def _begin(self, start: Array, max_iter: int) -> _Climb | None:
         """Where to climb from: the start, or where a sketch leads; None if there is no value."""
         first = self.evaluate(start)
-        given = None if first is None else _Climb(self, start, np.ones(len(start)), first)
+        given = None if first is None else _Climb(self, start, self.lengths, first)
         if self.n_evaluations > 1:
             return given
         self._tell()  # an interrupt from now on has something to keep
@@ -242,41 +345,24 @@ class _Search:
         found = self._sketched(self.sketch, start, max_iter)
         if found is None:
             return given
-        point, lengths = found
-        second = self.evaluate(point)
+        second = self.evaluate(found.theta)
         if second is None or (first is not None and first[0] >= second[0]):
             return given
-        return _Climb(self, point, lengths, second)
+        return _Climb(self, found.theta, found.lengths, second)
 
-    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> tuple[Array, Array] | None:
-        """The maximum of a sketch, and standard errors there of what all the data will say."""
-
+    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> Glance | None:
         def tell(found: Optimum) -> bool:
             self.stopped = self.report is not None and self.report(found)
             return self.stopped
 
-        try:
-            found = maximise(
-                sketch.objective,
-                start,
-                self.bounds,
-                starts=sketch.starts,
-                max_iter=max_iter,
-                report=tell,
-            )
-            curvature = _curvature(sketch.objective, found.theta, self.bounds[:, 1])
-        except _FAILURES:
-            return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lengths = 1 / np.sqrt(curvature / sketch.share)
-        return found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST)
+        return glance(sketch, start, self.bounds, max_iter=max_iter, report=tell)
 
     def evaluate(self, theta: Array) -> tuple[float, Array] | None:
         """The objective, or None where it has no value."""
         self.n_evaluations += 1
         try:
             value, gradient = self.objective(theta)
-        except _FAILURES as error:
+        except FAILURES as error:
             self.failure = self.failure or error
             return None
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -305,12 +391,14 @@ class _Search:
             at_high=theta >= self.bounds[:, 1] - slack,
         )
 
-    def _step(self, intermediate_result: OptimizeResult) -> None:
-        """Tell whoever watches after an iteration. The name of the parameter is scipy's."""
+    def step(self) -> None:
+        """Tell whoever watches after an iteration."""
         self.n_iter += 1
         self._tell()
-        if self.stopped:
-            raise StopIteration
+
+    def worth(self, theta: Array) -> float | None:
+        """The gain that is enough."""
+        return self.enough(theta) if callable(self.enough) else self.enough
 
     def _tell(self) -> None:
         if self.report is not None and self.best is not None:
@@ -318,8 +406,6 @@ class _Search:
 
     def _ended_well(self, result: Any) -> bool:
         assert self.best is not None
-        if self.stopped:
-            return False
         flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
         return bool(result.status == 0 or (result.status == _ABNORMAL and flat))
 
@@ -332,6 +418,10 @@ class _Search:
         return float(np.abs(moved).max(initial=0.0))
 
 
+class _Flat(Exception):  # noqa: N818 - not an error
+    """Raised out of a line search that no longer tells values from rounding."""
+
+
 class _Climb:
     """The objective as scipy minimises it: finite everywhere, and of slope 1 or less at the start.
 
@@ -341,19 +431,44 @@ class _Climb:
     """
 
     def __init__(
-        self, search: _Search, start: Array, lengths: Array, first: tuple[float, Array]
+        self, search: _Search, start: Array, lengths: Array | None, first: tuple[float, Array]
     ) -> None:
-        self.search, self.start, self.lengths, self.first = search, start, lengths, first
+        self.search, self.start, self.first = search, start, first
+        self.knows_errors = lengths is not None
+        self.lengths = np.ones(len(start)) if lengths is None else lengths
         self.worst = -first[0]
-        self.unit = max(1.0, float(np.linalg.norm(first[1] * lengths)))
+        self.unit = max(1.0, float(np.linalg.norm(first[1] * self.lengths)))
+        self.reached, self.idle, self.satisfied = first[0], 0, False
 
     @property
     def gain(self) -> float:
         """The relative gain, as scipy counts it, of a step that is not worth more of them."""
-        enough = self.search.enough
-        if enough is None:
-            return _GAIN / self.unit
-        return enough / max(abs(self.first[0]), self.unit)
+        return _GAIN / self.unit if self.search.enough is None else 0.0
+
+    @property
+    def slope(self) -> float:
+        """The largest entry of the gradient, as scipy sees it, at which the search ends."""
+        enough = self.search.worth(self.start)
+        if enough is None or not self.knows_errors:
+            return _GRADIENT / self.unit
+        return max(_GRADIENT, _SLACK * float(np.sqrt(2 * enough))) / self.unit
+
+    def step(self, intermediate_result: OptimizeResult) -> None:
+        """After an iteration: is there anything left to gain? The parameter's name is scipy's."""
+        self.search.step()
+        value = -float(intermediate_result.fun) * self.unit
+        enough = self.search.worth(np.asarray(intermediate_result.x) * self.lengths)
+        self.satisfied = enough is not None and value - self.reached <= enough
+        self.reached = value
+        if self.search.stopped or self.satisfied:
+            raise StopIteration
+
+    def _count_idle(self, theta: Array, value: float) -> None:
+        enough = self.search.worth(theta)
+        near = enough is not None and abs(value - self.reached) <= enough
+        self.idle = self.idle + 1 if near else 0
+        if self.idle == _IDLE:
+            raise _Flat
 
     def descend(self, variables: Array) -> tuple[float, Array]:
         """Minus the objective and its gradient."""
@@ -366,6 +481,7 @@ class _Climb:
         if found is None:
             # A wall, not a cliff without end: the line search interpolates between values.
             return (self.worst + 10 * (1 + abs(self.worst))) / self.unit, np.zeros_like(theta)
+        self._count_idle(theta, found[0])
         self.worst = max(self.worst, -found[0])
         return -found[0] / self.unit, -found[1] * self.lengths / self.unit
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mercer.solvers.settings import Settings
+
 
 @dataclass(frozen=True)
-class Cholesky:
+class Cholesky(Settings):
     """The Gram matrix in memory and one Cholesky factor of it: exact, n^3 / 3 operations.
 
     Choosing alpha by leaving rows out takes a tridiagonal reduction, alpha = 0 an
@@ -21,7 +23,7 @@ class Cholesky:
 
 
 @dataclass(frozen=True)
-class Spectral:
+class Spectral(Settings):
     """The Gram matrix in memory and its eigendecomposition: exact, about 9 n^3 operations.
 
     Examples

@@ -11,7 +11,7 @@ spectrum and the like), and recovers the coefficients of the rows from the condi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,13 @@ from mercer import memory
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.sampling import uniform_rows
 from mercer.solvers import representers
-from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
 from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.summands import FeatureMoments, Features
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
@@ -37,10 +39,13 @@ Array = NDArray[np.floating[Any]]
 _BLOCK_BYTES = 2**24
 # Features that may be held all at once.
 _IN_MEMORY = 2**30
+# Rows on the pairs of which features are compared with the kernel, and two kernels with each other.
+_SAMPLE = 256
+_COMPARED = 32
 
 
 @dataclass(frozen=True)
-class Primal:
+class Primal(RidgeSolver):
     """The kernel's own features, exactly: for kernels with fewer features than there are rows.
 
     Examples
@@ -54,36 +59,12 @@ class Primal:
     array([6.])
     """
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients of all rows, and of the features.
-        """
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         _require_positive(task)
         features = _OwnFeatures.of(task)
-        return _solve(task, features, len(features.names), {})
+        return _solve(task, features, len(features.names))
 
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients of all rows, and of the features.
-        """
+    def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         features = _OwnFeatures.of(task)
         return feature_path(task, features, len(features.names))
@@ -125,68 +106,49 @@ class _OwnFeatures:
 
 
 @dataclass(frozen=True)
-class RandomFeatures:
+class RandomFeatures(RidgeSolver):
     """Features whose inner products approximate the kernel.
 
     Parameters
     ----------
     map : transformer
-        Such as ``mc.RandomFourier(kernel, n_components=1000)``; it is cloned, and fitted to the
-        rows.
+        Such as ``mc.RandomFourier(n_components=1000)``; it is cloned, and fitted to the rows. Its
+        kernel is the model's: it is left out, or the same.
 
     Notes
     -----
-    The model's function is that of the map's own kernel phi(x)' phi(z).
+    The model's function is that of the map's own kernel phi(x)' phi(z). The model gets
+    ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
+    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_`` or
+    ``effective_dof_``, whichever the way to solve the equations yields.
 
     Examples
     --------
     >>> import numpy as np
     >>> import mercer as mc
     >>> X = np.linspace(0, 6, 300)[:, None]
-    >>> fourier = mc.RandomFourier(mc.RBF(1.0), n_components=100, random_state=0)
-    >>> solver = mc.solvers.RandomFeatures(fourier)
+    >>> solver = mc.solvers.RandomFeatures(mc.RandomFourier(n_components=100, random_state=0))
     >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
-    >>> model.predict([[np.pi / 2]]).round(2)
-    array([1.])
+    >>> model.predict([[np.pi / 2]]).round(2), bool(model.kernel_error_ < 0.2)
+    (array([1.]), True)
     """
 
     map: Any
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients of the features.
-        """
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         transform = self._fitted(task)
         first = transform(task.rows.head)
-        found = {"feature_map_": transform.fitted}
         in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
         plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
         if isinstance(task.rows, InMemory) and in_memory and plain:
-            return _solve_in_memory(task, task.rows.part, transform, found)
-        return _solve(task, transform, first.shape[1], found)
+            answer = _solve_in_memory(task, task.rows.part, transform)
+        else:
+            answer = _solve(task, transform, first.shape[1])
+        error = _kernel_error(task.kernel, transform, answer.points)
+        found = {"feature_map_": transform.fitted, "kernel_error_": error}
+        return replace(answer, quality=answer.quality | found)
 
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients of the features.
-        """
+    def _path(self, task: RidgeTask) -> PathAnswer:
         transform = self._fitted(task)
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
@@ -194,10 +156,38 @@ class RandomFeatures:
         if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
             raise ParameterError(
                 f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
-                "mc.RandomFourier(kernel, n_components=1000)."
+                "mc.RandomFourier(n_components=1000)."
             )
         _require_positive(task)
-        return _Transform(_fitted(clone(self.map), task))
+        return _Transform(_fitted(_of_the_kernel(clone(self.map), task), task))
+
+
+def _of_the_kernel(map_: Any, task: RidgeTask) -> Any:
+    """The map of the model's kernel; one of another kernel is refused.
+
+    What is not known to be made from a kernel, such as a transformer of another library, is taken
+    at its word: ``kernel_error_`` tells.
+    """
+    known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
+    own = known.get("kernel", "")
+    if own is None:
+        return map_.set_params(kernel=task.kernel)
+    if isinstance(own, Kernel) and not _are_same(task.rows.resolve(own), task):
+        raise ParameterError(
+            f"{task.owner}: the map of RandomFeatures has kernel = {own!r:.80}, and the model "
+            f"{task.kernel!r:.80}; leave the kernel of the map out, or pass the same."
+        )
+    return map_
+
+
+def _are_same(kernel: Kernel, task: RidgeTask) -> bool:
+    """Whether kernels are equal, or have the same values on some rows: 2 * k and Fixed(2) * k."""
+    if kernel == task.kernel:
+        return True
+    few = task.rows.take(np.arange(0, task.n, -(-task.n // _COMPARED)))
+    wanted = task.kernel(few)
+    tol = 16 * float(np.finfo(wanted.dtype).eps)
+    return bool(np.allclose(kernel(few), wanted, rtol=tol, atol=tol * np.abs(wanted).max()))
 
 
 def _fitted(map_: Any, task: RidgeTask) -> Any:
@@ -208,7 +198,7 @@ def _fitted(map_: Any, task: RidgeTask) -> Any:
         return map_.fit(task.rows.part.points.data)
     raise ParameterError(
         f"RandomFeatures: map = {map_!r:.80} cannot be fitted to rows that come in blocks; pass "
-        "one of mercer's own, such as mc.RandomFourier(kernel, n_components=1000)."
+        "one of mercer's own, such as mc.RandomFourier(n_components=1000)."
     )
 
 
@@ -223,32 +213,43 @@ class _Transform:
         return found if sp.issparse(found) else np.array(found)
 
 
-def _solve(task: RidgeTask, features: Features, width: int, quality: dict[str, Any]) -> RidgeAnswer:
+def _kernel_error(kernel: Kernel, features: Features, points: Points) -> float:
+    """How far inner products of features are from the kernel, relative to it, on some pairs."""
+    n = len(points)
+    some = points[np.sort(uniform_rows(n, min(n, _SAMPLE), np.random.RandomState(0)))].detached()
+    phi = features(some)
+    products = phi @ phi.T
+    wanted = np.asarray(kernel(some, some), dtype=np.float64)
+    difference = (products.toarray() if sp.issparse(products) else products) - wanted
+    return float(np.linalg.norm(difference) / (np.linalg.norm(wanted) or 1.0))
+
+
+def _solve(task: RidgeTask, features: Features, width: int) -> RidgeAnswer:
     """Ridge on features, and the coefficients of points that go with it."""
     sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
     alpha, errors = task.choose(problem, features)
     coefficients, intercept = problem.solve(alpha)
-    quality = quality | {"effective_dof_": problem.effective_dof(alpha)}
-    function = FeatureFunction(features, coefficients)
+    quality = {"effective_dof_": problem.effective_dof(alpha)}
+    function, rows = FeatureFunction(features, coefficients), None
     if isinstance(task.rows, InMemory):
         points = task.rows.part.points
         dual = _rows(task.rows.part, function, intercept, alpha)
     else:
-        points, dual = representers.of_few(task, function)
-    return RidgeAnswer(points, dual, intercept, alpha, quality, errors, function=function)
+        points, dual, rows = representers.of_few(task, function)
+    return RidgeAnswer(
+        points, dual, intercept, alpha, quality, errors, function=function, rows=rows
+    )
 
 
-def _solve_in_memory(
-    task: RidgeTask, part: Part, features: Features, quality: dict[str, Any]
-) -> RidgeAnswer:
+def _solve_in_memory(task: RidgeTask, part: Part, features: Features) -> RidgeAnswer:
     """The same at one alpha with all features at hand, where half the precision does the work."""
     alpha = float(task.alphas[0])
     phi = np.asarray(features(part.points))
     found = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
     function = FeatureFunction(features, found.coef)
     dual = representers.of_all(part, phi @ found.coef + found.intercept, alpha)
-    quality = quality | {"residual_": found.residual}
+    quality = {"residual_": found.residual}
     return RidgeAnswer(part.points, dual, found.intercept, alpha, quality, function=function)
 
 

@@ -19,15 +19,16 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from mercer.exceptions import ParameterError
+from mercer.sampling import random_numbers, seed_from
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
 from mercer.solvers.paths import PathAnswer
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
 from mercer.solvers.sampled import sampled_errors
 from mercer.solvers.selection import KernelColumns
+from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.sketch import Sketch, nystrom_sketch
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
@@ -41,7 +42,7 @@ _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "piv
 
 
 @dataclass(frozen=True)
-class ConjugateGradient:
+class ConjugateGradient(RidgeSolver):
     """Exact kernel ridge without the matrix.
 
     Parameters
@@ -55,20 +56,21 @@ class ConjugateGradient:
     tol : float
         Relative residual at which to stop.
     max_iter : int
-        Products with K at most.
+        Products with K at most, for each call of `fit`.
     search_rows : int
         Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
         on a random sample of so many, left out one by one exactly, and the best is solved for all
         rows. All rows give the choice of `Cholesky`, but for alphas below 1e-4 of the mean of
         w_i K_ii, which are not considered unless all are below: iterations would be too many.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where pivots, vectors and the sample come from.
 
     Notes
     -----
     The model gets ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and
     ``preconditioner_error_``, the share of the trace of K that the factor leaves out. Memory is
-    that of n rows of the factor.
+    that of n rows of the factor. A model with ``warm_start=True`` goes on from where its last fit
+    stopped, short of the tolerance or interrupted, as if it had not.
 
     Examples
     --------
@@ -105,44 +107,22 @@ class ConjugateGradient:
             tasks, self.search_rows, least=_LEAST_CHOICE, random_state=self.random_state
         )
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over all rows.
-        """
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         if task.compares:
             errors = self.compare([task])[0]
             chosen = task.at(float(task.alphas[np.argmin(errors)]))
             return replace(self.ridge(chosen), errors=errors)
         alpha = task.the_alpha("ConjugateGradient")
         _require_positive(task)
-        system = _System(task, alpha, self._factor(task))
-        return iterate(task, system, alpha, self.tol, self.max_iter)
+        stopped = self._stopped(task)
+        system = _System(task, alpha, self._factor(task, stopped.seed), stopped)
+        return iterate(task, system, alpha, self.tol, self.max_iter, stopped.state)
 
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas, which share every product with the matrix.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients over all rows, without errors and degrees of freedom.
-        """
+    def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         alphas = task.alphas
-        system = _System(task, alphas[0], self._factor(task))
+        stopped = self._stopped(replace(task, state=None))
+        system = _System(task, alphas[0], self._factor(task, stopped.seed), stopped)
         width = system.right.shape[1]
         progress = conjugate.solve(
             system.multiply,
@@ -164,10 +144,17 @@ class ConjugateGradient:
             unknown,
             unknown,
             unknown,
-            doubt=conjugate.complaint(progress),
+            doubt=conjugate.complaint(progress, system.levers),
         )
 
-    def _factor(self, task: RidgeTask) -> LowRank | Sketch | None:
+    def _stopped(self, task: RidgeTask) -> Stopped:
+        """Where an earlier fit with this preconditioner stopped, or a seed for a new one."""
+        settings = self.preconditioner, self.rank
+        if isinstance(task.state, Stopped) and task.state.settings == settings:
+            return task.state
+        return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
+
+    def _factor(self, task: RidgeTask, seed: int) -> LowRank | Sketch | None:
         _require_count(task.owner, "search_rows", self.search_rows)
         if self.rank is not None:
             _require_count(task.owner, "rank", self.rank)
@@ -182,24 +169,50 @@ class ConjugateGradient:
         access = KernelColumns(task.kernel, part.points, part.weights)
         if self.preconditioner == "nystrom":
             rank = self.rank if self.rank is not None else int(np.ceil(2 * np.sqrt(task.n)))
-            multiply = _System(task, 0.0, None).multiply
-            rng = check_random_state(self.random_state)
-            return nystrom_sketch(multiply, access.diagonal, rank, rng=rng)
+            return nystrom_sketch(
+                access.multiply, access.diagonal, rank, rng=np.random.RandomState(seed)
+            )
         rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
         return pivoted_cholesky(
             access.columns,
             access.diagonal,
             min(rank, task.n),
             method=_METHODS[self.preconditioner],
-            rng=check_random_state(self.random_state),
+            rng=np.random.RandomState(seed),
             entries=access.entries,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Stopped:
+    """Where iterations stopped, and the preconditioner that they had.
+
+    Attributes
+    ----------
+    settings : tuple
+        How the preconditioner was made.
+    seed : int
+        From which random numbers.
+    state : State, optional
+        Where they stopped; None before they begin.
+    """
+
+    settings: tuple[Any, ...]
+    seed: int
+    state: conjugate.State | None = None
 
 
 class System(Protocol):
     """Equations that are solved by iterations, and what their solution means."""
 
     right: Array
+    #: What to raise where the iterations stop short.
+    levers: str
+
+    @property
+    def keeps_apart(self) -> bool:
+        """Whether residuals are kept, and made orthogonal to one another."""
+        ...
 
     @property
     def precondition(self) -> conjugate.Precondition | None:
@@ -216,7 +229,12 @@ class System(Protocol):
 
 
 def iterate(
-    task: RidgeTask, system: System, shift: float, tol: float, max_iter: int
+    task: RidgeTask,
+    system: System,
+    shift: float,
+    tol: float,
+    max_iter: int,
+    start: conjugate.State | None = None,
 ) -> RidgeAnswer:
     """Solve the equations of a task, telling whoever watches.
 
@@ -232,13 +250,15 @@ def iterate(
         Relative residual at which to stop; no less than rounding allows.
     max_iter : int
         Products with the matrix at most.
+    start : State, optional
+        Where earlier iterations stopped.
 
     Returns
     -------
     RidgeAnswer
         With iterations and residuals.
     """
-    _check_limits(task.owner, tol, max_iter)
+    check_limits(task.owner, tol, max_iter)
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)
@@ -248,7 +268,7 @@ def iterate(
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        return replace(found, quality=quality, doubt=conjugate.complaint(progress))
+        return replace(found, quality=quality, doubt=conjugate.complaint(progress, system.levers))
 
     def tell(progress: conjugate.Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
@@ -259,9 +279,11 @@ def iterate(
             system.right,
             shift,
             precondition=system.precondition,
+            start=start,
             tol=least_tolerance(task, tol),
             max_iter=max_iter,
             report=tell,
+            orthogonal=system.keeps_apart,
         )
     )
 
@@ -298,7 +320,18 @@ def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
     return LowRankInverse.of(factor.factor, floor)
 
 
-def _check_limits(owner: str, tol: Any, max_iter: Any) -> None:
+def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
+    """Refuse limits of iterations that are none.
+
+    Parameters
+    ----------
+    owner : str
+        On whose behalf.
+    tol : float
+        The tolerance.
+    max_iter : int
+        The most iterations.
+    """
     if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
         raise ParameterError(
             f"{owner}: tol = {tol!r} of the solver is not a positive number; pass for example 1e-6."
@@ -321,10 +354,15 @@ class _System:
     direction is the share alpha over its eigenvalue, which single precision would drown.
     """
 
-    def __init__(self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None) -> None:
+    levers = "max_iter, alpha or the rank of the preconditioner"
+    keeps_apart = False
+
+    def __init__(
+        self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None, stopped: Stopped
+    ) -> None:
         part = task.part("ConjugateGradient")
-        self.task, self.points, self.alpha = task, part.points, alpha
-        self.gram = task.kernel.gram(part.points)
+        self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
+        self.access = KernelColumns(task.kernel, part.points, part.weights)
         self.root = np.sqrt(part.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error
         self.precondition = None if factor is None else _inverse(factor)
@@ -334,8 +372,7 @@ class _System:
 
     def multiply(self, vectors: Array) -> Array:
         """S K S v."""
-        found: Array = self.root * np.asarray(self.gram @ (self.root * vectors))
-        return found
+        return self.access.multiply(vectors)
 
     def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
         """Coefficients and intercept from where the iterations are."""
@@ -348,5 +385,6 @@ class _System:
             intercept = intercept + shift[0]
         left_out = self.left_out
         quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        dual = (self.root * solved).astype(self.gram.dtype, copy=False)
-        return RidgeAnswer(self.points, dual, intercept, self.alpha, quality)
+        dual = (self.root * solved).astype(task.dtype, copy=False)
+        state = replace(self.stopped, state=progress.state) if task.resumes else None
+        return RidgeAnswer(self.points, dual, intercept, self.alpha, quality, state=state)

@@ -13,37 +13,30 @@ and Rosasco (2017).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, solve_triangular
 
-from mercer.kernels.points import Points
-from mercer.solvers import conjugate, selection
+from mercer.solvers import selection
+from mercer.solvers.falkon import FalkonSystem, falkon_path
+from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
 from mercer.solvers.iterative import iterate
+from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.landmark_steps import ByIterations, Exactly
-from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.moments import Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
-from mercer.solvers.summands import Columns, CrossProducts, FeatureMoments, WhitenedColumns
+from mercer.solvers.selection import Landmarks
+from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.task import RidgeAnswer, RidgeTask
-from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 
-# Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
-_PASSES = 3
-_ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
-# A relative residual after these passes that shows that they could not.
-_LOST = 1e-3
-# Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
-_LEAST_JITTER = 1e-11
-
 
 @dataclass(frozen=True)
-class Nystrom:
+class Nystrom(RidgeSolver):
     """Normal equations on landmarks, in one pass over the rows.
 
     Parameters
@@ -52,7 +45,7 @@ class Nystrom:
         How many landmarks; all rows give the exact answer.
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where the choice comes from.
 
     Notes
@@ -77,56 +70,14 @@ class Nystrom:
     landmarks: Any = "uniform"
     random_state: Any = None
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        chosen = _select(self, task)
+        equations = LandmarkEquations.of(task, chosen.points)
+        answer = None if equations.squares_drown else _squared_first(equations)
+        return replace(answer or _whitened_first(equations), rows=chosen.indices)
 
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over the landmarks.
-        """
-        points = _select(self, task)
-        penalty = task.penalty(points)
-        rounding = len(points) * float(np.finfo(np.float64).eps)
-        rounding = max(rounding, float(np.finfo(task.type_with(points)).eps))
-        basis = whiten(penalty, tol=rounding).columns(len(points))
-        columns = Columns(task.kernel, points)
-        if task.squares_drown(points, penalty, basis):
-            return _whitened_first(task, WhitenedColumns(columns, basis))
-        shift = task.shift(points, penalty)
-        sums, trace = task.rows.total(
-            FeatureMoments(columns, len(points), task.middle, shift, task.kernel)
-        ).terms
-        problem, alpha, errors = _problem(task, sums, basis, columns)
-        coefficients, intercept, residual = _refined(task, problem, points, penalty, alpha)
-        if not residual <= _LOST:
-            return _whitened_first(task, WhitenedColumns(columns, basis))
-        quality = {
-            "trace_error_": _trace_error(trace, problem, basis.T @ problem.moments.plain_features),
-            "residual_": residual,
-            "effective_dof_": problem.effective_dof(alpha),
-        }
-        return RidgeAnswer(points, coefficients, intercept, alpha, quality, errors)
-
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            Coefficients over the landmarks.
-        """
-        return landmark_path(task, _select(self, task))
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        return landmark_path(task, _select(self, task).points)
 
     @property
     def direct(self) -> Exactly:
@@ -134,7 +85,7 @@ class Nystrom:
         return Exactly()
 
 
-def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
+def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
     return selection.select_rows(
         task.kernel,
         task.rows,
@@ -142,13 +93,27 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Points:
         solver.n_landmarks,
         random_state=solver.random_state,
         owner=task.owner,
-    ).points
+    )
+
+
+def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
+    """From C'WC, refined; None if too many digits were lost to win them back."""
+    sums, trace = equations.sums()
+    problem, alpha, errors = _problem(equations, sums)
+    (coefficients,), (residual,), (lost,) = equations.refined(problem, np.array([alpha]))
+    if lost:
+        return None
+    whitened = equations.basis.T @ problem.moments.plain_features
+    quality = _quality(problem, trace, whitened, residual, alpha)
+    intercept = problem.intercept(coefficients)
+    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors)
 
 
 def _problem(
-    task: RidgeTask, sums: Moments, basis: Array, columns: Columns
-) -> tuple[FeatureRidge | OneAlpha, float, Array | None]:
+    equations: LandmarkEquations, sums: Moments
+) -> tuple[FeatureEquations, float, Array | None]:
     """The equations, the alpha, and the criterion for each candidate if there are several."""
+    task, basis, columns = equations.task, equations.basis, equations.columns
     if not task.compares:
         alpha, eps = float(task.alphas[0]), float(np.finfo(task.type_with(columns.points)).eps)
         one = OneAlpha.of(sums, basis, alpha, eps, fit_intercept=task.fit_intercept)
@@ -157,63 +122,39 @@ def _problem(
     return every, *task.choose(every, columns)
 
 
-def _refined(
-    task: RidgeTask, problem: FeatureRidge | OneAlpha, points: Points, penalty: Array, alpha: float
-) -> tuple[Array, Array, float]:
-    """The solution, improved against the kernel itself: residuals of a fused pass, solved again."""
-    enough = _ENOUGH[task.type_with(points)]
-    coefficients = np.zeros((len(points), task.n_targets))
-    scale = float(np.linalg.norm(problem.moments.products)) or 1.0
-    best, least = coefficients, np.inf
-    step = problem.apply(problem.moments.products, alpha)
-    for _ in range(_PASSES):
-        coefficients = coefficients + step
-        gradient = problem.moments.products - task.normal(
-            points, problem.moments.plain_features, coefficients
-        )
-        gradient -= alpha * (penalty @ coefficients)
-        size = float(np.linalg.norm(gradient)) / scale
-        if size < least:
-            best, least = coefficients, size
-        if size <= enough or size > least:
-            break
-        step = problem.apply(gradient, alpha)
-    return best, problem.intercept(best), least
+def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
+    """The same from rows that are whitened before they are squared: twice the work, all digits."""
+    problem, trace = equations.whitened_first()
+    alpha, errors = equations.task.choose(problem, equations.whitened_columns)
+    inner, intercept = problem.solve(alpha)
+    sums = problem.moments
+    gradient = sums.products - sums.squares @ inner - alpha * inner
+    residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
+    quality = _quality(problem, trace, sums.plain_features, residual, alpha)
+    dual = equations.basis @ inner
+    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors)
 
 
-def _trace_error(trace: float, problem: FeatureRidge | OneAlpha, sums: Array) -> float:
-    """The share of the (weighted) trace of K that the landmarks do not carry.
+def _quality(
+    problem: FeatureEquations, trace: float, sums: Array, residual: float, alpha: float
+) -> dict[str, Any]:
+    """How good an answer is.
 
-    `sums` are those of the whitened features: an intercept takes their means out of the problem.
+    The share of the (weighted) trace of K that the landmarks do not carry is found from `sums`,
+    those of the whitened features: an intercept takes their means out of the problem.
     """
     kept = problem.carried
     if problem.fit_intercept:
         kept += float(sums @ sums) / problem.moments.weight
-    return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
-
-
-def _whitened_first(task: RidgeTask, features: WhitenedColumns) -> RidgeAnswer:
-    """The same from rows that are whitened before they are squared: twice the work, all digits."""
-    width = features.basis.shape[1]
-    sums, trace = task.rows.total(
-        FeatureMoments(features, width, task.middle, None, task.kernel)
-    ).terms
-    problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
-    alpha, errors = task.choose(problem, features)
-    inner, intercept = problem.solve(alpha)
-    gradient = problem.moments.products - problem.moments.squares @ inner - alpha * inner
-    scale = float(np.linalg.norm(problem.moments.products)) or 1.0
-    quality = {
-        "trace_error_": _trace_error(trace, problem, problem.moments.plain_features),
-        "residual_": float(np.linalg.norm(gradient)) / scale,
+    return {
+        "trace_error_": max(0.0, 1 - kept / trace) if trace > 0 else 0.0,
+        "residual_": float(residual),
         "effective_dof_": problem.effective_dof(alpha),
     }
-    points, dual = features.columns.points, features.basis @ inner
-    return RidgeAnswer(points, dual, intercept, alpha, quality, errors)
 
 
 @dataclass(frozen=True)
-class Falkon:
+class Falkon(RidgeSolver):
     """Preconditioned conjugate gradients on landmarks.
 
     Parameters
@@ -226,7 +167,7 @@ class Falkon:
         Relative residual of the preconditioned equations at which to stop.
     max_iter : int
         Passes over the data at most.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where the choice comes from.
 
     Notes
@@ -253,69 +194,16 @@ class Falkon:
     max_iter: int = 100
     random_state: Any = None
 
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over the landmarks.
-        """
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         alpha = task.the_alpha("Falkon")
-        system = _FalkonSystem(task, _select(self, task), alpha)
-        return iterate(task, system, 0.0, self.tol, self.max_iter)
+        chosen = _select(self, task)
+        system = FalkonSystem(task, chosen.points, alpha, self.max_iter)
+        return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        return falkon_path(task, _select(self, task).points, self.tol, self.max_iter)
 
     @property
     def direct(self) -> ByIterations:
         """How a machine's steps are computed: by iterations of n m operations each."""
         return ByIterations(self.tol, self.max_iter)
-
-
-class _FalkonSystem:
-    """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
-
-    precondition = None
-
-    def __init__(self, task: RidgeTask, points: Points, alpha: float) -> None:
-        self.task, self.points, self.alpha = task, points, alpha
-        self.penalty = task.penalty(points)
-        m = len(points)
-        eps = max(_LEAST_JITTER, m * float(np.finfo(task.kernel.gram(points).dtype).eps))
-        jitter = eps * self.penalty.diagonal().mean()
-        self.root = cholesky(self.penalty + jitter * np.eye(m))  # M = R'R
-        share = task.rows.totals.weight / m
-        inner = share * self.root @ self.root.T
-        inner[np.diag_indices(m)] += alpha
-        self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
-        crossed = task.rows.total(CrossProducts(task.kernel, points, task.middle))
-        self.sums, self.right = crossed[:, 0], self._inward(crossed[:, 1:])
-
-    def multiply(self, vectors: Array) -> Array:
-        """The preconditioned matrix times columns."""
-        c = self._outward(vectors)
-        normal = self.task.normal(self.points, self.sums, c)
-        return self._inward(normal + self.alpha * (self.penalty @ c))
-
-    def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
-        """Coefficients from where the iterations are."""
-        c, task = self._outward(progress.solution), self.task
-        intercept = task.middle
-        if task.fit_intercept:
-            intercept = intercept - self.sums @ c / task.rows.totals.weight
-        return RidgeAnswer(self.points, c, intercept, self.alpha)
-
-    def _outward(self, vectors: Array) -> Array:
-        """B v = R^-1 A^-1 v."""
-        found: Array = solve_triangular(self.root, solve_triangular(self.outer, vectors))
-        return found
-
-    def _inward(self, vectors: Array) -> Array:
-        """B' v."""
-        half = solve_triangular(self.root, vectors, trans="T")
-        found: Array = solve_triangular(self.outer, half, trans="T")
-        return found

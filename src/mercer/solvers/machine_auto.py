@@ -1,7 +1,8 @@
 """Which solver a machine takes, and what each would cost.
 
 The rule: the whole matrix up to 10,000 rows, if it fits in memory, and always for losses with kinks
-and for kernels that are not known to be valid; landmarks (`Nystrom`) otherwise.
+and for kernels that are not known to be valid; landmarks (`Nystrom`) otherwise. Rows in blocks are
+gathered first, if there are no more than 10,000 of them, in no more than one chunk.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from mercer import memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.special import White
-from mercer.solvers.auto import Cost, Forecast, landmark_count
+from mercer.solvers.auto import TOO_LARGE, Cost, Forecast, landmark_count
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.landmark import Falkon, Nystrom
 
@@ -61,7 +62,7 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
     pairs = max(1.0, k * (k - 1) / 2) / k
     few = 32.0 * (k * m) ** 2
     obstacle = _no_landmarks(kernel, smooth)
-    too_large = obstacle or ("does not fit in memory" if few > memory.available() else "")
+    too_large = obstacle or (TOO_LARGE if few > memory.available() else "")
     costs = (
         Cost(Cholesky(), whole, work * n**3 / 3 + 50.0 * n * n, _no_matrix(n, whole, obstacle)),
         Cost(Nystrom(m), few, 2 * work * pairs * n * m**2, too_large),
@@ -71,13 +72,14 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
         reason = f"{n} rows are no more than {DENSE}, and their matrix fits"
         return Forecast(costs, costs[0].solver, obstacle or reason)
     if too_large:
-        return Forecast(costs, costs[0].solver, too_large)
+        reason = f"{too_large}, and the whole matrix {costs[0].obstacle}"
+        return Forecast(costs, costs[0].solver, reason)
     return Forecast(costs, costs[1].solver, f"{n} rows are too many for the whole matrix")
 
 
 def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
     if size > memory.available():
-        return "does not fit in memory"
+        return TOO_LARGE
     return "many rows" if n > DENSE and not no_landmarks else ""
 
 

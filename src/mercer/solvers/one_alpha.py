@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
 
-from mercer.solvers.moments import FeatureRidge, Moments
+from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
+from mercer.solvers.moments import Moments
 
 Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class OneAlpha:
+class OneAlpha(FeatureEquations):
     """Ridge regression on features at one alpha.
 
     Attributes
@@ -35,8 +36,8 @@ class OneAlpha:
         T.
     root : ndarray of shape (k, k)
         U, upper triangular.
-    carried : float
-        The trace of T' H T.
+    trace : float
+        That of T' H T.
 
     Examples
     --------
@@ -51,11 +52,9 @@ class OneAlpha:
     (1.5, 1.5)
     """
 
-    moments: Moments
-    fit_intercept: bool
     whitening: Array
     root: Array
-    carried: float
+    trace: float
 
     @classmethod
     def of(
@@ -85,58 +84,24 @@ class OneAlpha:
         if not alpha > _rounding(moments, whitening, eps):
             return FeatureRidge.of(moments, whitening, fit_intercept=fit_intercept)
         squares = used.whitened(whitening)
-        carried = float(np.trace(squares))
+        trace = float(np.trace(squares))
         squares[np.diag_indices_from(squares)] += alpha
         root = cholesky(squares, overwrite_a=True, check_finite=False)
-        return cls(used, fit_intercept, whitening, root, carried)
+        return cls(used, fit_intercept, whitening, root, trace)
+
+    @property
+    def carried(self) -> float:
+        """The trace of T' H T."""
+        return self.trace
 
     def apply(self, right: Array, alpha: float) -> Array:
-        """(H + alpha M)^-1 g, on the directions that are kept.
-
-        Parameters
-        ----------
-        right : ndarray of shape (m, t)
-            The columns g.
-        alpha : float
-            The alpha of the factor.
-
-        Returns
-        -------
-        ndarray of shape (m, t)
-            The products.
-        """
+        """(H + alpha M)^-1 g for the alpha of the factor."""
         inner = cho_solve((self.root, False), self.whitening.T @ right, check_finite=False)
         solved: Array = self.whitening @ inner
         return solved
 
-    def intercept(self, coefficients: Array) -> Array:
-        """The constant that goes with coefficients.
-
-        Parameters
-        ----------
-        coefficients : ndarray of shape (m, t)
-            The c.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            The weighted mean of what they leave.
-        """
-        return self.moments.intercept(coefficients, fit_intercept=self.fit_intercept)
-
     def effective_dof(self, alpha: float) -> float:
-        """Effective degrees of freedom.
-
-        Parameters
-        ----------
-        alpha : float
-            The alpha of the factor.
-
-        Returns
-        -------
-        float
-            [1 +] k - alpha tr (T' H T + alpha I)^-1.
-        """
+        """[1 +] k - alpha tr (T' H T + alpha I)^-1 for the alpha of the factor."""
         inverse = lapack.dtrtri(self.root)[0]
         return float(self.fit_intercept + len(self.root) - alpha * np.vdot(inverse, inverse))
 

@@ -16,24 +16,13 @@ from numpy.typing import NDArray
 
 from mercer.kernels.points import Points
 from mercer.solvers import representers
-from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.feature_ridge import FeatureRidge
+from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.rows import InMemory
-from mercer.solvers.summands import (
-    Columns,
-    FeatureMoments,
-    Features,
-    LeaveOneOutErrors,
-    WhitenedColumns,
-    blocks_of,
-)
+from mercer.solvers.summands import FeatureMoments, Features, LeaveOneOutErrors, blocks_of
 from mercer.solvers.task import FeatureFunction, RidgeTask
-from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
-
-# Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
-_PASSES = 3
-_ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,41 +71,31 @@ def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
     PathAnswer
         Coefficients over the landmarks.
     """
-    penalty = task.penalty(points)
-    rounding = len(points) * float(np.finfo(np.float64).eps)
-    tol = max(rounding, float(np.finfo(task.type_with(points)).eps))
-    basis = whiten(penalty, tol=tol).columns(len(points))
-    columns = Columns(task.kernel, points)
-    if task.squares_drown(points, penalty, basis):
-        return _whitened_path(task, WhitenedColumns(columns, basis))
-    summand = FeatureMoments(columns, len(points), task.middle, task.shift(points, penalty))
-    sums = task.rows.total(summand).terms[0]
-    problem = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
-    found = _refined(task, points, problem, penalty)
-    return PathAnswer(
-        points,
-        found,
-        np.stack([problem.intercept(at) for at in found]),
-        _loo(task, problem, columns),
-        problem.gcv(task.alphas),
-        np.array([problem.effective_dof(alpha) for alpha in task.alphas]),
-    )
+    equations = LandmarkEquations.of(task, points)
+    answer = None if equations.squares_drown else _squared_path(equations)
+    return answer or _whitened_path(equations)
 
 
-def _whitened_path(task: RidgeTask, features: WhitenedColumns) -> PathAnswer:
-    """The same from rows that are whitened before they are squared, where digits would be lost."""
-    width = features.basis.shape[1]
-    sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
-    problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
-    inner = [problem.solve(alpha)[0] for alpha in task.alphas]
-    return PathAnswer(
-        features.columns.points,
-        np.stack([features.basis @ at for at in inner]),
-        np.stack([problem.intercept(at) for at in inner]),
-        _loo(task, problem, features),
-        problem.gcv(task.alphas),
-        np.array([problem.effective_dof(alpha) for alpha in task.alphas]),
-    )
+def _squared_path(equations: LandmarkEquations) -> PathAnswer | None:
+    """From C'WC, refined; None if too many digits were lost to win them back."""
+    task, (sums, _) = equations.task, equations.sums()
+    problem = FeatureRidge.of(sums, equations.basis, fit_intercept=task.fit_intercept)
+    dual, _, lost = equations.refined(problem, task.alphas)
+    if lost.any():
+        return None
+    intercepts = np.stack([problem.intercept(at) for at in dual])
+    criteria = _criteria(task, problem, equations.columns)
+    return PathAnswer(equations.points, dual, intercepts, *criteria)
+
+
+def _whitened_path(equations: LandmarkEquations) -> PathAnswer:
+    """The same from rows that are whitened before they are squared."""
+    task, (problem, _) = equations.task, equations.whitened_first()
+    inner: Array = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
+    dual: Array = equations.basis @ inner
+    intercepts = np.stack([problem.intercept(at) for at in inner])
+    criteria = _criteria(task, problem, equations.whitened_columns)
+    return PathAnswer(equations.points, dual, intercepts, *criteria)
 
 
 def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:
@@ -142,20 +121,16 @@ def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:
     intercept = np.stack([problem.intercept(at) for at in coef])
     function = FeatureFunction(features, np.moveaxis(coef, 0, 1).reshape(width, -1))
     points, dual = _representers(task, function, intercept)
-    return PathAnswer(
-        points,
-        dual,
-        intercept,
-        _loo(task, problem, features),
-        problem.gcv(task.alphas),
-        np.array([problem.effective_dof(alpha) for alpha in task.alphas]),
-        function,
-    )
+    return PathAnswer(points, dual, intercept, *_criteria(task, problem, features), function)
 
 
-def _loo(task: RidgeTask, problem: FeatureRidge, features: Features) -> Array:
-    """Leave-one-out errors, by one more pass."""
-    return problem.loo_errors(task.rows.total(LeaveOneOutErrors(features, problem, task.alphas)))
+def _criteria(
+    task: RidgeTask, problem: FeatureRidge, features: Features
+) -> tuple[Array, Array, Array]:
+    """Leave-one-out errors, by one more pass, those by GCV, and degrees of freedom."""
+    sums = task.rows.total(LeaveOneOutErrors(features, problem, task.alphas))
+    dof = np.array([problem.effective_dof(alpha) for alpha in task.alphas])
+    return problem.loo_errors(sums), problem.gcv(task.alphas), dof
 
 
 def _representers(
@@ -163,32 +138,10 @@ def _representers(
 ) -> tuple[Points, Array]:
     """Points and their coefficients at each alpha: all rows, or few of those that are elsewhere."""
     if not isinstance(task.rows, InMemory):
-        points, flat = representers.of_few(task, function)
+        points, flat, _ = representers.of_few(task, function)
         return points, np.moveaxis(flat.reshape(len(points), *intercept.shape), 0, 1)
     part = task.rows.part
     blocks = blocks_of(part, function.features, len(function.coef))
     flat = np.concatenate([np.asarray(phi @ function.coef) for phi, _, _ in blocks])
     values = np.moveaxis(flat.reshape(task.n, *intercept.shape), 0, 1) + intercept[:, None]
     return part.points, representers.of_all(part, values, task.alphas[:, None, None])
-
-
-def _refined(task: RidgeTask, points: Points, problem: FeatureRidge, penalty: Array) -> Array:
-    """Solutions at all alphas, improved against the kernel itself: each pass serves all of them."""
-    sums, alphas = problem.moments, task.alphas
-    shape = (len(alphas), *sums.products.shape)
-    scale = float(np.linalg.norm(sums.products)) or 1.0
-    found, best, least = np.zeros(shape), np.zeros(shape), np.full(len(alphas), np.inf)
-    left = np.broadcast_to(sums.products, shape)
-    for _ in range(_PASSES):
-        found = found + np.stack(
-            [problem.apply(right, alpha) for right, alpha in zip(left, alphas, strict=True)]
-        )
-        image = task.normal(points, sums.plain_features, np.hstack(list(found)))
-        image = np.stack(np.split(image, len(alphas), axis=1))
-        left = sums.products - image - alphas[:, None, None] * (penalty @ found)
-        sizes = np.linalg.norm(left, axis=(1, 2)) / scale
-        better = sizes < least
-        best[better], least = found[better], np.minimum(sizes, least)
-        if (least <= _ENOUGH[task.type_with(points)]).all() or not better.any():
-            break
-    return best

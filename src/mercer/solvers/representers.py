@@ -40,7 +40,7 @@ def of_all(part: Part, values: Array, alpha: Any) -> Array:
     return found
 
 
-def of_few(task: RidgeTask, function: FeatureFunction) -> tuple[Points, Array]:
+def of_few(task: RidgeTask, function: FeatureFunction) -> tuple[Points, Array, NDArray[np.intp]]:
     """Coefficients a of some rows with Phi'a = v, where not all rows can be kept.
 
     Twice as many rows as features span, almost surely, what all rows do; the solution is the one of
@@ -59,9 +59,12 @@ def of_few(task: RidgeTask, function: FeatureFunction) -> tuple[Points, Array]:
         The rows.
     dual : ndarray of shape (m, t)
         Their coefficients.
+    numbers : ndarray of shape (m,)
+        Which rows they are.
     """
     size = min(task.n, _SPANNING * len(function.coef))
-    points = task.rows.take(np.sort(uniform_rows(task.n, size, np.random.RandomState(0))))
+    numbers = np.sort(uniform_rows(task.n, size, np.random.RandomState(0)))
+    points = task.rows.take(numbers)
     phi = function.features(points)
     dense = phi.toarray() if sp.issparse(phi) else np.asarray(phi, dtype=np.float64)
-    return points, np.linalg.lstsq(dense.T, function.coef, rcond=None)[0]
+    return points, np.linalg.lstsq(dense.T, function.coef, rcond=None)[0], numbers

@@ -6,6 +6,7 @@ memory, in a file, in a stream of blocks or on other machines.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,6 +79,8 @@ class Totals:
         The sum of the weights.
     targets : ndarray of shape (t,)
         The weighted sums of the targets.
+    largest : ndarray of shape (t,)
+        The largest absolute values of the targets of rows of positive weight.
     weighted : bool
         Whether there are weights at all.
     """
@@ -85,6 +88,7 @@ class Totals:
     rows: int
     weight: float
     targets: Array
+    largest: Array
     weighted: bool
 
     @classmethod
@@ -108,7 +112,9 @@ class Totals:
         rows = n if weights is None else int(np.count_nonzero(weights))
         with np.errstate(over="ignore"):  # what is too large for a number is found later
             sums = mass @ targets.astype(np.float64, copy=False)
-        return cls(rows, float(mass.sum()), sums, weights is not None)
+        counted = targets if rows == n else targets[mass > 0]
+        largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
+        return cls(rows, float(mass.sum()), sums, largest, weights is not None)
 
     def __add__(self, other: Self) -> Totals:
         """The totals of both."""
@@ -116,6 +122,7 @@ class Totals:
             self.rows + other.rows,
             self.weight + other.weight,
             self.targets + other.targets,
+            np.maximum(self.largest, other.largest),
             self.weighted,
         )
 
@@ -137,42 +144,86 @@ class Sums:
         return Sums(tuple(a + b for a, b in zip(self.terms, other.terms, strict=True)))
 
 
-class Rows(Protocol):
+class Rows(ABC):
     """Rows of points, targets and weights, wherever they are."""
 
-    def __len__(self) -> int:
-        """The number of rows."""
-        ...
+    @abstractmethod
+    def __len__(self) -> int: ...
 
     @property
+    @abstractmethod
     def totals(self) -> Totals:
         """Sums of weights and targets."""
-        ...
 
     @property
+    @abstractmethod
     def head(self) -> Points:
         """The first row."""
-        ...
 
+    @abstractmethod
     def total(self, summand: Callable[[Part], Total]) -> Total:
-        """The sum over all parts of what `summand` makes of each, always in the same order."""
-        ...
+        """The sum over all parts of what a summand makes of each, always in the same order.
 
+        Parameters
+        ----------
+        summand : callable
+            From a part to something that can be added; where rows are on other machines it is sent
+            there.
+
+        Returns
+        -------
+        Total
+            The sum.
+        """
+
+    @abstractmethod
     def pick(self, indices: NDArray[np.intp]) -> Part:
-        """Some rows, in the given order."""
-        ...
+        """Some rows.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers.
+
+        Returns
+        -------
+        Part
+            In the given order, with rows of their own.
+        """
+
+    @abstractmethod
+    def resolve(self, kernel: Kernel) -> Kernel:
+        """The kernel with the length-scales that the data suggest.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel.
+
+        Returns
+        -------
+        Kernel
+            The same if nothing was unresolved.
+        """
 
     def take(self, indices: NDArray[np.intp]) -> Points:
-        """The points of some rows, in the given order."""
-        ...
+        """The points of some rows.
 
-    def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest."""
-        ...
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers.
+
+        Returns
+        -------
+        Points
+            In the given order, with rows of their own.
+        """
+        return self.pick(indices).points
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory:
+class InMemory(Rows):
     """All rows as one part.
 
     Attributes
@@ -206,61 +257,13 @@ class InMemory:
         return self.part.points[:1]
 
     def total(self, summand: Callable[[Part], Total]) -> Total:
-        """What `summand` makes of the rows.
-
-        Parameters
-        ----------
-        summand : callable
-            From a part to something that can be added.
-
-        Returns
-        -------
-        Total
-            The sum.
-        """
+        """What a summand makes of the rows."""
         return summand(self.part)
 
     def pick(self, indices: NDArray[np.intp]) -> Part:
-        """Some rows.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
-
-        Returns
-        -------
-        Part
-            In the given order, with rows of their own.
-        """
+        """Some rows."""
         return self.part.pick(indices)
 
-    def take(self, indices: NDArray[np.intp]) -> Points:
-        """The points of some rows.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
-
-        Returns
-        -------
-        Points
-            In the given order, with rows of their own.
-        """
-        return self.part.points[indices].detached()
-
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-
-        Returns
-        -------
-        Kernel
-            The same if nothing was unresolved.
-        """
+        """The kernel with the length-scales that the data suggest."""
         return kernel.resolve(self.part.points, self.part.weights)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from mercer.exceptions import DataError
+from mercer.sampling import random_numbers
 from mercer.solvers.problem import RidgeProblem
 from mercer.solvers.task import RidgeTask
 
@@ -34,7 +34,7 @@ def sampled_errors(
         Rows to draw, from those of positive weight; all, if there are no more.
     least : float
         Alphas below this share of the mean of w_i K_ii are not considered, unless all are below.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         Where the sample comes from.
 
     Returns
@@ -75,7 +75,7 @@ def _sample(task: RidgeTask, n_rows: int, random_state: Any) -> NDArray[np.intp]
     rows = np.flatnonzero(task.part("ConjugateGradient").mass)
     if len(rows) <= n_rows:
         return rows
-    return np.sort(check_random_state(random_state).choice(rows, n_rows, replace=False))
+    return np.sort(random_numbers(random_state, task.owner).choice(rows, n_rows, replace=False))
 
 
 def _errors(task: RidgeTask, rows: NDArray[np.intp], least: float) -> Array:

@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from sklearn.utils import check_random_state
 
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
@@ -22,7 +21,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
-from mercer.sampling import seed_from, uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers.leverage import leverage_scores
 from mercer.solvers.pivoted import pivoted_cholesky
 from mercer.solvers.rows import InMemory, Part, Rows
@@ -73,6 +72,7 @@ def select(
     sample_weight: Any = None,
     alpha: float | None = None,
     owner: str = "select",
+    also: tuple[str, ...] = (),
 ) -> Landmarks:
     """Choose landmarks among points, or take those that are given.
 
@@ -95,7 +95,7 @@ def select(
     n_landmarks : int, default=100
         How many to choose; not used where landmarks are given. There are fewer where fewer explain
         everything, up to rounding.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What they are drawn with.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows; a whole weight counts as repetitions, a row of weight 0 is not chosen.
@@ -103,6 +103,8 @@ def select(
         The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
     owner : str
         On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
 
     Returns
     -------
@@ -122,7 +124,14 @@ def select(
     weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
     rows = InMemory(Part(data, np.empty((len(data), 0)), weights))
     return select_rows(
-        kernel, rows, how, n_landmarks, random_state=random_state, alpha=alpha, owner=owner
+        kernel,
+        rows,
+        how,
+        n_landmarks,
+        random_state=random_state,
+        alpha=alpha,
+        owner=owner,
+        also=also,
     )
 
 
@@ -135,6 +144,7 @@ def select_rows(
     *,
     alpha: float | None = None,
     owner: str = "select_rows",
+    also: tuple[str, ...] = (),
 ) -> Landmarks:
     """Choose landmarks among rows that need not be in memory.
 
@@ -152,12 +162,14 @@ def select_rows(
         As in `select`.
     n_landmarks : int, default=100
         How many to choose.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         What they are drawn with.
     alpha : float, optional
         The ridge of ``"leverage"``.
     owner : str
         On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
 
     Returns
     -------
@@ -172,12 +184,12 @@ def select_rows(
     if given is not None:
         return Landmarks(rows.take(given), given)
     if how not in _METHODS:
-        _unknown(how, owner)
+        _unknown(how, owner, also)
     size = _size(n_landmarks, rows.totals.rows, owner)
     if size is None:
         everything = _counted(rows)
         return Landmarks(rows.take(everything), everything)
-    rng = check_random_state(random_state)
+    rng = random_numbers(random_state, owner)
     if how == "uniform":
         chosen = _uniform(rows, size, rng)
         return Landmarks(rows.take(chosen), chosen)
@@ -274,6 +286,14 @@ class KernelColumns:
         """Some rows of some columns."""
         block = self.kernel(self.points[rows], self.points[cols])
         return self._weighted(block, rows, cols)
+
+    def multiply(self, vectors: Array) -> Array:
+        """The matrix times columns, none of which is stored."""
+        gram = self.kernel.gram(self.points)
+        if self.root is None:
+            return np.asarray(gram @ vectors)
+        root = self.root[:, None]
+        return np.asarray(root * np.asarray(gram @ (root * vectors)))
 
     def _weighted(self, block: Array, rows: Any, cols: Any) -> Array:
         if self.root is not None:
@@ -386,7 +406,12 @@ def _given(
         )
     if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
         data = data.astype(np.float32)  # what is computed from float32 stays float32
-    return kernel.validate(data).detached()
+    try:
+        points = kernel.validate(data).detached()
+        kernel(head, points)
+    except DataError as error:
+        raise type(error)(f"{owner}: of the given landmarks, taken as X: {error}") from None
+    return points
 
 
 def _container(how: Any, owner: str) -> Any:
@@ -396,8 +421,8 @@ def _container(how: Any, owner: str) -> Any:
         return _unknown(how, owner)
 
 
-def _unknown(how: Any, owner: str) -> NoReturn:
-    names = ", ".join(map(repr, _METHODS))
+def _unknown(how: Any, owner: str, also: tuple[str, ...] = ()) -> NoReturn:
+    names = ", ".join(map(repr, (*_METHODS, *also)))
     raise ParameterError(
         f"{owner}: landmarks = {how!r:.80} is unknown; pass one of {names}, row numbers, or the "
         "landmarks themselves."

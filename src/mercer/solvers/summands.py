@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.sampling import Draw
-from mercer.solvers.moments import Block, FeatureRidge, Moments
+from mercer.solvers.feature_ridge import FeatureRidge
+from mercer.solvers.moments import Block, Moments
 from mercer.solvers.rows import Part, Sums
 
 Array = NDArray[np.floating[Any]]

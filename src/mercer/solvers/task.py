@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers.moments import FeatureRidge
+from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct
 
@@ -44,6 +44,10 @@ class RidgeTask:
     report : callable, optional
         ``report(answer)``, with a function that makes an answer of what there is so far, after each
         iteration; True stops.
+    resumes : bool
+        Whether the answer is to hold what a solver can go on from.
+    state : object, optional
+        What an earlier answer held.
     """
 
     owner: str
@@ -54,6 +58,8 @@ class RidgeTask:
     criterion: str = "loo"
     compares: bool = False
     report: Report | None = None
+    resumes: bool = False
+    state: Any = None
 
     @property
     def n(self) -> int:
@@ -206,6 +212,10 @@ class RidgeAnswer:
         A clause for a warning; empty if all is well.
     function : FeatureFunction, optional
         The same function by explicit features, where that is the way to evaluate it.
+    rows : ndarray of shape (m,), optional
+        Which rows of the data the points are, where they are some of them and not all.
+    state : object, optional
+        What the solver can go on from, if it can and the task asks for it.
     """
 
     points: Points
@@ -216,11 +226,5 @@ class RidgeAnswer:
     errors: Array | None = None
     doubt: str = ""
     function: FeatureFunction | None = None
-
-
-class Solver(Protocol):
-    """Anything that solves a ridge task; its parameters are its attributes."""
-
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve it."""
-        ...
+    rows: NDArray[np.intp] | None = None
+    state: Any = None

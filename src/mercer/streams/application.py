@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
+from sklearn.base import TransformerMixin
 
+from mercer.exceptions import DataError
+from mercer.streams.blocks import Block, repeatable
 from mercer.streams.sources import source_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -16,7 +19,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def by_blocks(method: Method) -> Method:
     """Let a method from rows to an array take blocks and Dask collections too.
 
-    Of blocks it returns one array, of Dask collections a lazy Dask array.
+    Of blocks it returns one array, of Dask collections a lazy Dask array, of no rows an array
+    without rows.
 
     Parameters
     ----------
@@ -31,11 +35,87 @@ def by_blocks(method: Method) -> Method:
 
     @wraps(method)
     def applied(self: Any, X: Any) -> Any:
-        if type(X) is np.ndarray and X.base is None:
+        if type(X) is np.ndarray and X.base is None and len(X.shape) == 2 and len(X):
             return method(self, X)
         source, X = source_of(type(self).__name__, X)
-        if source is None:
-            return method(self, X)
-        return source.mapped(partial(method, self), method.__name__)
+        if source is not None:
+            return source.mapped(partial(method, self), method.__name__)
+        if isinstance(X, np.ndarray) and X.ndim == 2 and not len(X):
+            # What is made of a row that is made up says of what kind nothing is.
+            return method(self, np.zeros((1, X.shape[1]), X.dtype))[:0]
+        return method(self, X)
 
     return cast(Method, applied)
+
+
+class Score(Protocol):
+    """What parts of the rows say of a score; those of parts add up."""
+
+    @property
+    def value(self) -> float:
+        """The score."""
+        ...
+
+
+def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable[[Method], Method]:
+    """Let the score of a model take blocks and Dask collections too, by sums over them.
+
+    Parameters
+    ----------
+    parts : callable
+        Takes the model; returns a function that makes a `Score` of a block.
+
+    Returns
+    -------
+    callable
+        A decorator of methods that take X, y and sample_weight.
+    """
+
+    def decorated(method: Method) -> Method:
+        @wraps(method)
+        def applied(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+            owner = type(self).__name__
+            source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
+            if source is None:
+                return float(method(self, X, y, sample_weight))
+            found = source.total(parts(self), method.__name__)
+            if found is None:
+                raise DataError(f"{owner}: {source.emptiness}")
+            return float(found.value)
+
+        return cast(Method, applied)
+
+    return decorated
+
+
+class BlockTransformer(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base of transformers that take blocks and Dask collections.
+
+    What `set_output` asks for is made of every block: data frames of blocks are put one below the
+    other, and a Dask collection becomes a Dask data frame.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "transform" in cls.__dict__:
+            setattr(cls, "transform", by_blocks(cls.transform))  # noqa: B010
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and transform the same rows.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            The rows. An iterator is kept in a temporary file, and read twice.
+        y : object, optional
+            Ignored.
+        **fit_params
+            What else `fit` takes.
+
+        Returns
+        -------
+        ndarray, data frame or Dask collection
+            As `transform` returns it.
+        """
+        X = repeatable(X)
+        return self.fit(X, y, **fit_params).transform(X)

@@ -19,6 +19,8 @@ from mercer.streams.spool import Spool
 
 # Bytes of a block of an array that is cut into blocks.
 _SLICE_BYTES = 2**24
+# What is held at a time, however long the stream is.
+_CHUNK_BYTES = 2**27
 # Blocks of fewer rows than this are joined with those that follow.
 _FEW = 1024
 
@@ -45,6 +47,14 @@ class Block:
 
 class Source(Protocol):
     """Blocks that can be gone through any number of times, here or elsewhere."""
+
+    #: What to say where there are no rows.
+    emptiness: str
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The largest chunk: no more than this is held at a time."""
+        ...
 
     def total(
         self,
@@ -102,6 +112,12 @@ class Blocks:
     array([1.])
     """
 
+    emptiness = (
+        "found 0 sample(s): the stream of blocks is empty; an iterator can be gone through once, "
+        "so pass a fresh one, or a function that returns one."
+    )
+    chunk_bytes = _CHUNK_BYTES
+
     def __init__(
         self,
         source: Iterable[Any] | Callable[[], Iterable[Any]],
@@ -118,9 +134,7 @@ class Blocks:
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        source: Any = self._source
-        items = source if isinstance(source, Iterable) else source()
-        return _joined(self._split(item) for item in items)
+        return _joined(self._split(item) for item in _items(self._source))
 
     def total(
         self,
@@ -153,32 +167,39 @@ class Blocks:
             start = stop
         return found
 
-    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> NDArray[Any]:
+    def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
         """What a function makes of the points of each block, one below the other.
 
         Parameters
         ----------
         function : callable
-            Takes points; returns an array with as many rows.
+            Takes points; returns an array or a data frame with as many rows.
         name : str
             What is done, for those who watch; nobody does here.
 
         Returns
         -------
-        ndarray
+        ndarray or data frame
             The rows of all blocks.
         """
-        found = [function(data) for data, _, _ in self if _rows_of(data)]
+        found, indexed = list[Any](), True
+        for data, _, _ in self:
+            if _rows_of(data):
+                found.append(function(data))
+                indexed = indexed and hasattr(data, "index") and not isinstance(data, list)
         if not found:
-            raise DataError(
-                f"{name}: found 0 sample(s): the stream of blocks is empty; an iterator can be "
-                "gone through once, so pass a fresh one, or a function that returns one."
-            )
-        return np.concatenate(found)
+            raise DataError(f"{name}: {self.emptiness}")
+        return _stacked(found, indexed=indexed)
 
     def _split(self, item: Any) -> tuple[Any, Any, Any]:
         """A block as points, targets and weights."""
         if type(item) is tuple:
+            if self.target is not None or self.weight is not None:
+                raise DataTypeError(
+                    f"Blocks: the column {(self.target or self.weight)!r} was asked for, but a "
+                    "block is a tuple, which holds targets of its own; yield data frames, or name "
+                    "no column."
+                )
             if len(item) not in (2, 3):
                 raise DataTypeError(
                     f"Blocks: a block is a tuple of {len(item)}; yield X, (X, y) or "
@@ -212,6 +233,50 @@ class Blocks:
         return frame.drop(*named).to_native(), columns, weights
 
 
+class Beside:
+    """Blocks of points, with targets and weights that are in memory and are cut like them.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator.
+    source : iterable or callable
+        What yields points.
+    targets, weights : ndarray or None
+        What goes with them.
+    """
+
+    def __init__(self, owner: str, source: Any, targets: Any, weights: Any) -> None:
+        self.owner, self.source = owner, source
+        self.columns = {"y": targets, "sample_weight": weights}
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        start = 0
+        for data in _items(self.source):
+            if type(data) is tuple:
+                raise DataTypeError(
+                    f"{self.owner}: y or sample_weight was passed beside blocks, which hold their "
+                    "own; yield points alone, or pass neither."
+                )
+            stop = start + _rows_of(data)
+            rows = slice(start, stop)
+            self._require(stop, at_least=True)
+            y, weights = (None if c is None else c[rows] for c in self.columns.values())
+            yield data, y, weights
+            start = stop
+        if start:  # that there are none is said elsewhere
+            self._require(start, at_least=False)
+
+    def _require(self, rows: int, *, at_least: bool) -> None:
+        for name, values in self.columns.items():
+            if values is None or len(values) == rows or (at_least and len(values) > rows):
+                continue
+            raise DataError(
+                f"{self.owner}: {name} has {len(values)} rows, but the blocks have "
+                f"{'at least ' * at_least}{rows}; pass one value for each row of X."
+            )
+
+
 class Slices:
     """An array in memory or a file, with targets and weights, cut into blocks.
 
@@ -239,6 +304,25 @@ class Slices:
             )
 
 
+def _items(source: Any) -> Iterable[Any]:
+    """What a source of blocks yields, once more."""
+    items = source if isinstance(source, Iterable) else source()
+    if not isinstance(items, Iterable):
+        raise DataTypeError(
+            f"Blocks: the function returned a {type(items).__name__}, which yields no blocks; "
+            "write it with yield, or let it return an iterator."
+        )
+    return items
+
+
+def _stacked(found: list[Any], *, indexed: bool) -> Any:
+    """Arrays or data frames one below the other; the rows of frames are counted anew."""
+    if isinstance(found[0], np.ndarray):
+        return np.concatenate(found)
+    frame = nw.concat([nw.from_native(part, eager_only=True) for part in found])
+    return (frame if indexed else nw.maybe_reset_index(frame)).to_native()
+
+
 def as_frame(item: Any) -> Any:
     """A data frame of any kind as narwhals sees it; None if it is none."""
     if type(item).__module__.partition(".")[0] == "pyarrow" and hasattr(item, "to_struct_array"):
@@ -257,6 +341,25 @@ def is_mapped(data: Any) -> bool:
             return True
         data = data.base
     return False
+
+
+def repeatable(data: Any) -> Any:
+    """The same data, as something that can be gone through again.
+
+    Parameters
+    ----------
+    data : object
+        What the user passed as X.
+
+    Returns
+    -------
+    object
+        Blocks for an iterator of blocks, a list for an iterator of rows, and else the data.
+    """
+    if not isinstance(data, Iterator):
+        return data
+    blocks, rows = blocks_in(data)
+    return list(rows) if blocks is None else blocks
 
 
 def blocks_in(data: Any) -> tuple[Blocks | None, Any]:

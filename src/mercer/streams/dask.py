@@ -20,6 +20,7 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import delayed
+from dask.utils import parse_bytes
 from numpy.typing import NDArray
 
 from mercer.exceptions import ClusterError, DataError, DataTypeError
@@ -48,12 +49,24 @@ class DaskBlocks:
         The number of rows of each.
     example : object
         A few rows of the same kind, made up.
+    index : Dask index or None
+        The names of the rows of a data frame.
     """
 
     owner: str
     chunks: tuple[tuple[Any, Any, Any], ...]
     lengths: tuple[float, ...]
     example: Any
+    index: Any = None
+
+    emptiness = (
+        "found 0 sample(s): the Dask collection has no rows in any chunk; pass one that has some."
+    )
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size that Dask gives to a chunk, which its option ``array.chunk-size`` says."""
+        return int(parse_bytes(dask.config.get("array.chunk-size", "128MiB")))
 
     @classmethod
     def of(cls, owner: str, X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
@@ -82,7 +95,8 @@ class DaskBlocks:
         if any(other is not None for other in others):
             rows, others = _aligned(owner, rows, others)
         columns = [rows.pieces, *(_pieces(other, len(rows.pieces)) for other in others)]
-        return cls(owner, tuple(zip(*columns, strict=True)), rows.lengths, _example(X))
+        chunks = tuple(zip(*columns, strict=True))
+        return cls(owner, chunks, rows.lengths, _example(X), getattr(X, "index", None))
 
     def total(
         self,
@@ -120,28 +134,42 @@ class DaskBlocks:
             start = stop
         return _computed(self.owner, _tree(tasks, label)) if tasks else None
 
-    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> Any:
-        """What a function makes of the points of each chunk, as a lazy array.
+    def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
+        """What a function makes of the points of each chunk, as a lazy collection.
 
         Parameters
         ----------
         function : callable
-            Takes points; returns an array with as many rows.
+            Takes points; returns an array, or a data frame of pandas, with as many rows.
         name : str
             What is done: tasks are called ``mercer-<name>`` on the dashboard.
 
         Returns
         -------
-        dask.array.Array
+        dask.array.Array or Dask data frame
             With the chunks of the rows.
         """
+        made = function(self.example)
+        if isinstance(made, np.ndarray):
+            return self._array(function, made, name)
+        if not hasattr(made, "iloc"):
+            raise DataTypeError(
+                f"{self.owner}: {name} would give a {type(made).__name__} of "
+                f"{type(made).__module__.partition('.')[0]} for each chunk, and Dask has no "
+                'collection of these; take set_output(transform="pandas") or "default".'
+            )
+        import dask.dataframe as dd
+
+        values = self._array(_Values(function), made.to_numpy(), name)
+        return dd.from_dask_array(values, columns=made.columns, index=self.index)
+
+    def _array(self, function: Callable[[Any], Any], made: Any, name: str) -> Any:
+        """What a function makes of each chunk, as a lazy array of rows like those made."""
         label = _Label(name)
-        made = np.asarray(function(self.example))
         sent = delayed(function, name=label("argument"), pure=False, traverse=False)
-        empty = made[:0]
         parts = [
             da.from_delayed(
-                _mapped_chunk(sent, data, empty, dask_key_name=label("chunk", i)),
+                _mapped_chunk(sent, data, made[:0], dask_key_name=label("chunk", i)),
                 shape=(length, *made.shape[1:]),
                 dtype=made.dtype,
             )
@@ -299,6 +327,16 @@ class _Label:
 
     def __call__(self, step: str, *numbers: int) -> str:
         return "-".join(["mercer", self.name, step, self.token, *map(str, numbers)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """The numbers in the data frame that a function makes."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, data: Any) -> Any:
+        return self.function(data).to_numpy()
 
 
 def _load_and_apply(function: Any, data: Any, targets: Any, weights: Any, start: int) -> Any:

@@ -57,6 +57,37 @@ class NoTargets:
 
 
 @dataclass(frozen=True)
+class AsGiven:
+    """Targets of any kind, left as they are.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator.
+
+    Examples
+    --------
+    >>> from mercer.streams.labels import AsGiven
+    >>> AsGiven("KernelRidge").read(["a", "b"], 2).tolist()
+    ['a', 'b']
+    """
+
+    owner: str
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[AsGiven, Array]:
+        """Nothing is known of them."""
+        return self, np.empty((n, 0))
+
+    def __add__(self, other: Self) -> AsGiven:
+        """Nothing is known of both."""
+        return self
+
+    def read(self, y: Any, n: int) -> NDArray[Any]:
+        """The targets."""
+        return given_values(y, n, self.owner)
+
+
+@dataclass(frozen=True)
 class Numbers:
     """Targets of regression.
 
@@ -77,12 +108,12 @@ class Numbers:
     owner: str
     shape: tuple[int, ...] | None = None
 
-    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Numbers, Array]:
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """The shape, and the numbers."""
         values = self._values(y, n)
         return replace(self, shape=values.shape[1:]), values.reshape(n, -1)
 
-    def __add__(self, other: Self) -> Numbers:
+    def __add__(self, other: Self) -> Self:
         """Refuse targets of different shapes."""
         if self.shape != other.shape:
             raise DataError(
@@ -101,9 +132,10 @@ class Numbers:
             with suppress(TypeError, ValueError):
                 values = values.astype(np.float64)
         if values.dtype.kind not in "fiub" or values.ndim > 2:
+            unsupported = "Complex data not supported: " if values.dtype.kind == "c" else ""
             raise DataError(
-                f"{self.owner}: y has values of type {values.dtype} in {values.ndim} dimensions; "
-                "yield one number, or one row of numbers, for each row of X."
+                f"{self.owner}: {unsupported}y has values of type {values.dtype} in {values.ndim} "
+                "dimensions; yield one number, or one row of numbers, for each row of X."
             )
         if values.dtype not in (np.float32, np.float64):
             values = values.astype(np.float64)
@@ -114,6 +146,43 @@ class Numbers:
                 "rows that have no target."
             )
         return values
+
+
+@dataclass(frozen=True)
+class OneNumber(Numbers):
+    """Targets of regression, one for each row.
+
+    Attributes
+    ----------
+    least, largest : float
+        The range of the targets of positive weight, as far as they have been seen.
+
+    Examples
+    --------
+    >>> from mercer.streams.labels import OneNumber
+    >>> OneNumber("KernelHuberRegressor").seen([1.0, 5.0], 2, None)[0].largest
+    5.0
+    """
+
+    least: float = np.inf
+    largest: float = -np.inf
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
+        """The range, and the numbers."""
+        found, values = super().seen(y, n, weights)
+        if values.shape[1] != 1:
+            raise DataError(
+                f"{self.owner}: y should be a 1d array, got {values.shape[1]} targets for each "
+                "row; yield one number for each row."
+            )
+        counted = values if weights is None else values[weights > 0]
+        least, largest = counted.min(initial=np.inf), counted.max(initial=-np.inf)
+        return replace(found, least=float(least), largest=float(largest)), values
+
+    def __add__(self, other: Self) -> Self:
+        """The range of both."""
+        least, largest = min(self.least, other.least), max(self.largest, other.largest)
+        return replace(super().__add__(other), least=least, largest=largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +213,7 @@ class Labels:
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
         """The classes; there are no numbers yet."""
-        labels = self._labels(y, n)
+        labels = self.labels(y, n)
         counted = labels if weights is None else labels[weights > 0]
         return replace(self, classes=self._sorted(counted)), np.empty((n, 0))
 
@@ -161,28 +230,30 @@ class Labels:
     def read(self, y: Any, n: int) -> Array:
         """Codes of classes, or signs; a row of weight zero may be of any class."""
         assert self.classes is not None
-        labels, k = self._labels(y, n), len(self.classes)
+        labels, k = self.labels(y, n), len(self.classes)
         codes = np.minimum(np.searchsorted(self.classes, labels), k - 1)
         if k > 2 and self.joint:
             return codes[:, None].astype(np.float64)
         wanted = np.arange(k) if k > 2 else np.array([1])
         return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
-    def _labels(self, y: Any, n: int) -> NDArray[Any]:
+    def labels(self, y: Any, n: int) -> NDArray[Any]:
+        """Labels as they are, one for each row."""
         labels = given_values(y, n, self.owner)
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.ndim != 1:
             raise DataError(
                 f"{self.owner}: y has shape {labels.shape}; yield one label for each row."
             )
-        whole = labels.dtype.kind != "f" or bool(
-            (np.isfinite(labels) & (labels == np.floor(labels))).all()
-        )
-        if not whole:
-            raise DataError(
-                f"{self.owner}: Unknown label type: y has values that are not whole numbers, such "
-                "as fractions or NaN; yield classes, or use a regressor."
-            )
+        if labels.dtype.kind == "f":
+            broken = ~(np.isfinite(labels) & (labels == np.floor(labels)))
+            if broken.any():
+                first = int(np.argmax(broken))
+                raise DataError(
+                    f"{self.owner}: Unknown label type: y has values that are not whole numbers, "
+                    f"first {labels[first]:g} in row {row_number(first)}; yield classes, drop the "
+                    "rows that have none, or use a regressor."
+                )
         return labels
 
     def _sorted(self, labels: NDArray[Any]) -> NDArray[Any]:

@@ -8,169 +8,25 @@ read blocks as the survey says, and refuse a source that yields other rows than 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel
-from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.sampling import Draw
-from mercer.solvers.rows import Part, Sums, Total, Totals
-from mercer.streams.blocks import Block, Source, as_frame
-from mercer.streams.labels import Targets, checked_weights
-from mercer.streams.schema import Schema
+from mercer.solvers.rows import Part, Rows, Sums, Total, Totals
+from mercer.streams.blocks import Source
+from mercer.streams.labels import AsGiven, NoTargets, Targets
+from mercer.streams.survey import Reader, Reading, Survey, Surveyor
 
 Array = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """What a first pass over the blocks finds out.
-
-    Attributes
-    ----------
-    rows : int
-        The number of rows.
-    schema : Schema
-        What the blocks have in common.
-    targets : Targets
-        How targets are to be read.
-    totals : Totals
-        Sums of weights and targets.
-    spreads : tuple of Spread
-        Of the columns whose length-scales are to be found.
-    head : Points
-        The first row.
-    """
-
-    rows: int
-    schema: Schema
-    targets: Targets
-    totals: Totals
-    spreads: tuple[Spread, ...]
-    head: Points
-
-    def __add__(self, other: Self) -> Survey:
-        """The survey of both."""
-        schema = self.schema + other.schema
-        if self.totals.weighted != other.totals.weighted:
-            raise DataError(
-                f"{schema.owner}: some blocks have weights and others have none; yield weights "
-                "with all blocks, or with none."
-            )
-        return Survey(
-            self.rows + other.rows,
-            schema,
-            self.targets + other.targets,
-            self.totals + other.totals,
-            tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
-            self.head,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Surveyor:
-    """Surveys one block.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    owner : str
-        The estimator.
-    targets : Targets
-        How targets are read.
-    """
-
-    kernel: Kernel
-    owner: str
-    targets: Targets
-
-    def __call__(self, block: Block) -> Survey | None:
-        """The survey of a block; None if it has no rows."""
-        with _located(self.owner, block):
-            data = _container(block, self.owner)
-            n = len_of(data)
-            if not n:
-                return None
-            schema = Schema.of(data, self.owner, block.start)
-            points = self.kernel.validate(guarded(data))
-            weights = checked_weights(block.weights, n, self.owner)
-            targets, values = self.targets.seen(block.targets, n, weights)
-        views = self.kernel.unresolved_views()
-        return Survey(
-            n,
-            schema,
-            targets,
-            Totals.of(values, weights),
-            tuple(Spread.of(points.matrix(view), weights) for view in views),
-            points[:1].detached(),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Reader:
-    """Reads a block as the survey of all says.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    owner : str
-        The estimator.
-    schema : Schema
-        What the blocks have in common.
-    targets : Targets
-        How targets are read.
-    """
-
-    kernel: Kernel
-    owner: str
-    schema: Schema
-    targets: Targets
-
-    def __call__(self, block: Block) -> Part | None:
-        """The rows of a block; None if it has none."""
-        with _located(self.owner, block):
-            data = _container(block, self.owner)
-            n = len_of(data)
-            if not n:
-                return None
-            # A source that changes between passes is refused here.
-            _ = self.schema + Schema.of(data, self.owner, block.start)
-            points = self.kernel.validate(guarded(self.schema.conform(data)))
-            weights = checked_weights(block.weights, n, self.owner)
-            return Part(points, self.targets.read(block.targets, n), weights, block.start)
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """A sum over parts, as a sum over blocks: with the number of rows that it has seen.
-
-    Attributes
-    ----------
-    reader : Reader
-        Makes parts of blocks.
-    summand : callable
-        Makes what is added of parts.
-    """
-
-    reader: Reader
-    summand: Callable[[Part], Any]
-
-    def __call__(self, block: Block) -> Sums | None:
-        """The number of rows, and what the summand makes of them."""
-        part = self.reader(block)
-        return None if part is None else Sums((len(part), self.summand(part)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +100,7 @@ class LengthSample:
         return heuristics.weighted_sample(part.mass, part.start)
 
 
-class StreamRows:
+class StreamRows(Rows):
     """Rows in blocks, for solvers.
 
     Parameters
@@ -268,10 +124,7 @@ class StreamRows:
         self.source, self.kernel, self.owner = source, kernel, owner
         found = source.total(Surveyor(kernel, owner, targets), "survey")
         if found is None:
-            raise DataError(
-                f"{owner}: found 0 sample(s): the stream of blocks is empty; an iterator can be "
-                "gone through once, so pass a fresh one, or a function that returns one."
-            )
+            raise DataError(f"{owner}: {source.emptiness}")
         self.survey: Survey = found
         if not self.survey.totals.rows:
             raise DataError(
@@ -293,73 +146,48 @@ class StreamRows:
         return self.survey.head
 
     def total(self, summand: Callable[[Part], Total]) -> Total:
-        """The sum over all blocks of what `summand` makes of each, in their order.
-
-        Parameters
-        ----------
-        summand : callable
-            From a part to something that can be added; where rows are on other machines it is sent
-            there.
-
-        Returns
-        -------
-        Total
-            The sum.
-        """
-        rows, found = self._pass(summand)
+        """The sum over all blocks of what a summand makes of each, in their order."""
+        rows, found = self._pass(self._reader, summand)
         if rows != len(self):
-            raise self._changed(rows)
+            raise self._changed(f"found {rows} rows where the first found {len(self)}")
         total: Total = found
         return total
 
     def pick(self, indices: NDArray[np.intp]) -> Part:
-        """Some rows, from the blocks that hold them.
+        """Some rows, from the blocks that hold them."""
+        return self._picked(self._reader, indices)
+
+    def fits(self, most: float) -> bool:
+        """Whether rows are few enough to be held here: no more than one chunk of the source.
 
         Parameters
         ----------
-        indices : ndarray of int
-            Row numbers.
+        most : float
+            The number of rows up to which they are wanted.
 
         Returns
         -------
-        Part
-            In the given order.
+        bool
+            True if `gathered` may be called.
         """
-        rows, places = np.unique(indices, return_inverse=True)
-        _, picked = self._pass(Pick(rows), within=rows)
-        found: tuple[Part, ...] = () if picked is None else picked.parts
-        if sum(map(len, found)) != len(rows):
-            raise self._changed(sum(map(len, found)))
-        return Picked(found).joined().pick(places)
+        return len(self) <= most and self.survey.size <= self.source.chunk_bytes
 
-    def take(self, indices: NDArray[np.intp]) -> Points:
-        """The points of some rows.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
+    def gathered(self) -> tuple[Points, Any, Array | None]:
+        """All rows, here: points, targets as they were given, and weights.
 
         Returns
         -------
-        Points
-            In the given order.
+        tuple
+            What `fit` takes.
         """
-        return self.pick(indices).points
+        as_given = AsGiven(self.owner)
+        bare = isinstance(self.survey.targets, NoTargets)
+        reader = self._reader if bare else replace(self._reader, targets=as_given)
+        part = self._picked(reader, np.arange(len(self)))
+        return part.points, None if bare else part.targets, part.weights
 
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-
-        Returns
-        -------
-        Kernel
-            The same if nothing was unresolved.
-        """
+        """The kernel with the length-scales that the data suggest."""
         views = kernel.unresolved_views()
         if not views:
             return kernel
@@ -383,40 +211,30 @@ class StreamRows:
             return self.take(np.sort(self.total(LengthSample()).rows))
         return self.take(heuristics.sample_rows(len(self), None))
 
+    def _picked(self, reader: Reader, indices: NDArray[np.intp]) -> Part:
+        rows, places = np.unique(indices, return_inverse=True)
+        _, picked = self._pass(reader, Pick(rows), within=rows)
+        found: tuple[Part, ...] = () if picked is None else picked.parts
+        if sum(map(len, found)) != len(rows):
+            self.total(len)  # which says how many rows there are, if that is what changed
+            raise self._changed("did not find rows that the first found")
+        return Picked(found).joined().pick(places)
+
     def _pass(
-        self, summand: Callable[[Part], Any], within: NDArray[np.intp] | None = None
+        self,
+        reader: Reader,
+        summand: Callable[[Part], Any],
+        within: NDArray[np.intp] | None = None,
     ) -> tuple[int, Any]:
         """Rows that were seen, and the sum."""
-        found = self.source.total(Reading(self._reader, summand), _name_of(summand), within)
+        found = self.source.total(Reading(reader, summand), _name_of(summand), within)
         return (0, None) if found is None else found.terms
 
-    def _changed(self, rows: int) -> DataError:
+    def _changed(self, what: str) -> DataError:
         return DataError(
-            f"{self.owner}: a pass over the blocks found {rows} rows where the first found "
-            f"{len(self)}; yield the same rows at every pass, or pass an iterator, which is read "
-            "once and kept in a file."
+            f"{self.owner}: a pass over the blocks {what}; yield the same rows at every pass, or "
+            "pass an iterator, which is read once and kept in a file."
         )
-
-
-def _container(block: Block, owner: str) -> Any:
-    frame = None if isinstance(block.data, np.ndarray | list) else as_frame(block.data)
-    data = ingest(block.data, owner) if frame is None else frame
-    if isinstance(data, nw.DataFrame) or not isinstance(data, np.ndarray):
-        return data
-    return data.astype(np.float32) if data.dtype == np.float16 else data
-
-
-@contextmanager
-def _located(owner: str, block: Block) -> Iterator[None]:
-    """Say in which block something is wrong."""
-    try:
-        with rows_from(block.start):
-            yield
-    except DataError as error:
-        complaint = str(error).removeprefix(f"{owner}: ")
-        raise type(error)(
-            f"{owner}: in the block that begins with row {block.start}: {complaint}"
-        ) from error
 
 
 def _name_of(summand: object) -> str:

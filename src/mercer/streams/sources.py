@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.base import Kernel
-from mercer.streams.blocks import Blocks, Slices, Source, blocks_in, is_mapped, is_table
+from mercer.streams.blocks import Beside, Blocks, Slices, Source, blocks_in, is_mapped, is_table
 from mercer.streams.labels import NoTargets, Targets
 from mercer.streams.rows import StreamRows
+
+
+class Given(NamedTuple):
+    """What `fit` was given, or the same rows gathered.
+
+    Attributes
+    ----------
+    X, y, sample_weight : object or None
+        As `fit` takes them.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
 
 
 def rows_of(
     owner: str,
     kernel: Kernel,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
+    given: Given,
     targets: Targets,
     *,
     whole: float = 0,
-) -> tuple[StreamRows | None, Any]:
+) -> tuple[StreamRows | None, Given]:
     """Rows that come in blocks, if that is what the user passed.
 
     Parameters
@@ -32,35 +44,38 @@ def rows_of(
         The estimator, for messages.
     kernel : Kernel
         The kernel, which says what the data may be.
-    X : object
-        What the user passed as X.
-    y, sample_weight : object or None
-        What the user passed: None if blocks hold them, a name if they are columns of data frames,
-        or, with Dask collections and arrays in files, what goes with the rows of X.
+    given : Given
+        What the user passed. y and sample_weight are None if blocks hold them, a name if they are
+        columns of data frames, or what goes with the rows of X.
     targets : Targets
         How targets are read.
     whole : float
-        The number of rows up to which an array in a file is left as it is.
+        The number of rows up to which all of them are wanted in memory: an array in a file is left
+        as it is, and blocks are gathered if they are no more than one chunk.
 
     Returns
     -------
     rows : StreamRows or None
-        None if X is data in memory.
-    X : object
-        The same data, to be used in place of X: an iterator that was looked at starts again.
+        None if the data are in memory.
+    given : Given
+        The same data, to be used in place of what was given: an iterator that was looked at starts
+        again.
     """
     pairwise = kernel.input_tags()["pairwise"]
-    whole = np.inf if pairwise else whole
     supervised = not isinstance(targets, NoTargets)
-    source, X = source_of(owner, X, y, sample_weight, whole=whole, lists=supervised)
+    source, X = source_of(owner, *given, whole=np.inf if pairwise else whole, lists=supervised)
+    given = given._replace(X=X)
     if source is None:
-        return None, X
+        return None, given
     if pairwise:
         raise DataError(
             f"{owner}: with {kernel!r:.80} rows are those of a matrix, and a few say nothing "
             "of the others; pass the whole matrix, or Precomputed(K) and blocks of row numbers."
         )
-    return StreamRows(source, kernel, owner, targets), X
+    rows = StreamRows(source, kernel, owner, targets)
+    if rows.fits(whole):
+        return None, Given(*rows.gathered())
+    return rows, given
 
 
 def source_of(
@@ -101,27 +116,33 @@ def source_of(
         from mercer.streams.dask import DaskBlocks
 
         return DaskBlocks.of(owner, X, y, sample_weight), X
-    in_memory = not (y is None or isinstance(y, str) or _names(y))
-    if in_memory and not isinstance(X, Blocks):
-        return None, X
-    if (
-        isinstance(X, list)
-        and X
-        and (isinstance(X[0], tuple) or (y is not None and is_table(X[0])))
-    ):
+    if lists and _is_list_of_blocks(X, y):
         X = Blocks(X)
     blocks, X = blocks_in(X)
-    if blocks is None:
-        return None, X
-    if y is None and sample_weight is None:
+    if blocks is None or (y is None and sample_weight is None):
         return blocks, X
-    named = (y is None or not in_memory) and isinstance(sample_weight, str | None)
-    if not named or blocks.target is not None or blocks.weight is not None:
+    return _with_columns(owner, blocks, y, sample_weight), X
+
+
+def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blocks:
+    """Blocks with targets and weights by name, or with some that are in memory."""
+    passed = [values for values in (y, sample_weight) if values is not None]
+    named = [_is_name(values) for values in passed]
+    taken = blocks.target is not None or blocks.weight is not None
+    if taken or (any(named) and not all(named)):
         raise DataTypeError(
             f"{owner}: y or sample_weight was passed beside blocks, which hold their own; yield "
             "tuples (X, y) or (X, y, sample_weight), or pass names of columns of data frames."
         )
-    return Blocks(blocks._source, target=y, weight=sample_weight), X
+    if all(named):
+        return Blocks(blocks._source, target=y, weight=sample_weight)
+    columns = [None if values is None else np.asarray(values) for values in (y, sample_weight)]
+    if any(column is not None and not column.ndim for column in columns):
+        raise DataTypeError(
+            f"{owner}: y or sample_weight is a single value beside blocks; pass one value for each "
+            "row, or let blocks hold them."
+        )
+    return Blocks(Beside(owner, blocks._source, *columns))
 
 
 def is_dask(data: Any) -> bool:
@@ -131,13 +152,16 @@ def is_dask(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def _is_pair(item: Any) -> bool:
-    """Whether an item of a list can only be a block with its targets."""
-    return type(item) is tuple and len(item) in (2, 3) and is_table(item[0])
+def _is_list_of_blocks(X: Any, y: Any) -> bool:
+    """Whether a list can only be one of blocks: of tuples, or of tables with a column named y."""
+    if not isinstance(X, list) or not X:
+        return False
+    return (y is None and isinstance(X[0], tuple)) or (_is_name(y) and is_table(X[0]))
 
 
-def _names(y: Any) -> bool:
-    return isinstance(y, list) and bool(y) and all(isinstance(name, str) for name in y)
+def _is_name(y: Any) -> bool:
+    names = isinstance(y, list) and bool(y) and all(isinstance(name, str) for name in y)
+    return isinstance(y, str) or names
 
 
 def _aligned(owner: str, values: Any, X: Any, name: str = "sample_weight") -> Any:

@@ -1,0 +1,190 @@
+r"""The equations of ridge regression on landmarks, and what rounding does to them.
+
+.. math:: (C^\top W C + \alpha M)\, c = C^\top W y , \qquad C = k(X, Z), \quad M = k(Z, Z) .
+
+Squaring C loses half of the digits. They are won back by refinement, each step of which is a fused
+pass over all pairs; where landmarks are so close that this fails, rows are whitened before they are
+squared, which is twice the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels.points import Points
+from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
+from mercer.solvers.moments import Moments
+from mercer.solvers.summands import Columns, FeatureMoments, WhitenedColumns
+from mercer.solvers.task import RidgeTask
+from mercer.solvers.whitening import Whitening, whiten
+
+Array = NDArray[np.floating[Any]]
+
+# Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
+_PASSES = 3
+_ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
+# What one more may change at the most, in double precision, relative to the norm of the function.
+_SMALL_CHANGE = 5e-9
+# A relative residual after these passes that shows, in single precision, that they could not.
+_LOST = 1e-3
+
+
+def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
+    """The landmarks that add something, up to rounding: not duplicates.
+
+    Parameters
+    ----------
+    task : RidgeTask
+        The problem.
+    points : Points
+        The landmarks.
+    penalty : ndarray of shape (m, m)
+        The matrix M.
+
+    Returns
+    -------
+    Whitening
+        Which they are, and their triangle.
+    """
+    rounding = len(points) * float(np.finfo(np.float64).eps)
+    return whiten(penalty, tol=max(rounding, float(np.finfo(task.type_with(points)).eps)))
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkEquations:
+    """A task on given landmarks.
+
+    Attributes
+    ----------
+    task : RidgeTask
+        The problem.
+    columns : Columns
+        Kernel values with the landmarks.
+    penalty : ndarray of shape (m, m)
+        The matrix M.
+    basis : ndarray of shape (m, k)
+        T with T' M T = I.
+    """
+
+    task: RidgeTask
+    columns: Columns
+    penalty: Array
+    basis: Array
+
+    @classmethod
+    def of(cls, task: RidgeTask, points: Points) -> LandmarkEquations:
+        """Whiten the landmarks.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+        points : Points
+            The landmarks.
+
+        Returns
+        -------
+        LandmarkEquations
+            Before any pass over the rows.
+        """
+        penalty = task.penalty(points)
+        basis = independent(task, points, penalty).columns(len(points))
+        return cls(task, Columns(task.kernel, points), penalty, basis)
+
+    @property
+    def points(self) -> Points:
+        """The landmarks."""
+        return self.columns.points
+
+    @property
+    def whitened_columns(self) -> WhitenedColumns:
+        """The same in coordinates in which the penalty is the identity."""
+        return WhitenedColumns(self.columns, self.basis)
+
+    @property
+    def squares_drown(self) -> bool:
+        """Whether rounding of C'WC may exceed alpha, so that rows are to be whitened first."""
+        return self.task.squares_drown(self.points, self.penalty, self.basis)
+
+    def sums(self) -> tuple[Moments, float]:
+        """The sums of one pass over the rows, and the trace of K."""
+        task = self.task
+        shift = task.shift(self.points, self.penalty)
+        summand = FeatureMoments(self.columns, len(self.points), task.middle, shift, task.kernel)
+        moments, trace = task.rows.total(summand).terms
+        return moments, trace
+
+    def whitened_first(self) -> tuple[FeatureRidge, float]:
+        """The equations of rows that are whitened before they are squared, and the trace of K."""
+        task, width = self.task, self.basis.shape[1]
+        summand = FeatureMoments(self.whitened_columns, width, task.middle, None, task.kernel)
+        moments, trace = task.rows.total(summand).terms
+        return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
+
+    def refined(
+        self, problem: FeatureEquations, alphas: Array
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Solutions, improved against the kernel itself: each pass serves all alphas.
+
+        Parameters
+        ----------
+        problem : FeatureEquations
+            The equations, from sums over rows.
+        alphas : ndarray of shape (a,)
+            Where to solve them.
+
+        Returns
+        -------
+        coefficients : ndarray of shape (a, m, t)
+            The best that were found.
+        residuals : ndarray of shape (a,)
+            What they leave of the right-hand side, relative to it.
+        lost : ndarray of bool of shape (a,)
+            Whether digits are lost that whitening rows first would keep. In double precision that
+            is said by the last step, in the norm of functions, since a residual hides the
+            directions in which landmarks are nearly dependent.
+        """
+        sums, dtype = problem.moments, self.task.type_with(self.points)
+        single = dtype == np.float32
+        shape = (len(alphas), *sums.products.shape)
+        scale = float(np.linalg.norm(sums.products)) or 1.0
+        found, best = np.zeros(shape), np.zeros(shape)
+        residuals, least = np.full(len(alphas), np.inf), np.full(len(alphas), np.inf)
+        left = np.broadcast_to(sums.products, shape)
+        steps = _applied(problem, left, alphas)
+        for _ in range(_PASSES):
+            found = found + steps
+            left = sums.products - self._image(sums, found, alphas)
+            sizes = np.linalg.norm(left, axis=(1, 2)) / scale
+            steps = _applied(problem, left, alphas)
+            lengths = self._lengths(found)
+            changes = self._lengths(steps) / np.where(lengths > 0, lengths, 1.0)
+            wrong = sizes if single else changes
+            better = wrong < least
+            best[better], residuals[better] = found[better], sizes[better]
+            least = np.where(better, wrong, least)
+            enough = (residuals <= _ENOUGH[dtype]) & (single | (least <= _SMALL_CHANGE))
+            if enough.all() or not better.any():
+                break
+        return best, residuals, ~(least <= (_LOST if single else _SMALL_CHANGE))
+
+    def _lengths(self, coefficients: Array) -> Array:
+        """Norms of functions: those of T' M c, the coordinates in which M is the identity."""
+        found: Array = np.linalg.norm(self.basis.T @ (self.penalty @ coefficients), axis=(1, 2))
+        return found
+
+    def _image(self, sums: Moments, found: Array, alphas: Array) -> Array:
+        """The matrices of the equations times coefficients, by one pass over all pairs."""
+        image = self.task.normal(self.points, sums.plain_features, np.hstack(list(found)))
+        parts = np.stack(np.split(image, len(alphas), axis=1))
+        whole: Array = parts + alphas[:, None, None] * (self.penalty @ found)
+        return whole
+
+
+def _applied(problem: FeatureEquations, left: Array, alphas: Array) -> Array:
+    """The solutions for given right-hand sides, one for each alpha."""
+    return np.stack([problem.apply(at, alpha) for at, alpha in zip(left, alphas, strict=True)])

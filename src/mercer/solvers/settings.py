@@ -1,0 +1,140 @@
+"""What the objects that a model takes as `solver` have in common: parameters."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from sklearn.base import clone
+
+from mercer.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from mercer.solvers.paths import PathAnswer
+    from mercer.solvers.task import RidgeAnswer, RidgeTask
+
+
+class Settings:
+    """Base of solvers: frozen data classes, the fields of which scikit-learn sees as parameters.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> solver = mc.solvers.Nystrom(n_landmarks=100)
+    >>> solver.replace(n_landmarks=200).n_landmarks, solver.n_landmarks
+    (200, 100)
+    >>> model = mc.KernelRidge(solver=solver).set_params(solver__n_landmarks=50)
+    >>> model.solver.n_landmarks
+    50
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, and those of a transformer among them.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the parameters of transformers, such as ``map__n_components``.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        inner = [(name, value) for name, value in own.items() if hasattr(value, "get_params")]
+        for name, value in inner if deep else []:
+            own |= {f"{name}__{path}": part for path, part in value.get_params().items()}
+        return own
+
+    def replace(self, **params: Any) -> Self:
+        """A copy with other values of some parameters.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+
+        Returns
+        -------
+        Self
+            The copy; this solver is left as it is.
+        """
+        known = self.get_params()
+        for name in params:
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {close[0]}? " if close else ""
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} is not a parameter; {hint}the parameters are "
+                    f"{', '.join(known) or 'none'}."
+                )
+        own = {name: value for name, value in params.items() if "__" not in name}
+        inner: dict[str, dict[str, Any]] = {}
+        for path in params.keys() - own.keys():
+            name, _, rest = path.partition("__")
+            inner.setdefault(name, {})[rest] = params[path]
+        for name, values in inner.items():
+            own[name] = clone(own.get(name, getattr(self, name))).set_params(**values)
+        return replace(self, **own)  # type: ignore[type-var]
+
+    def set_params(self, **params: Any) -> NoReturn:
+        """Refuse: the object is immutable. Use `replace`, which returns a new one.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+        """
+        raise AttributeError(
+            f"{type(self).__name__} is immutable, so set_params({', '.join(params)}) is not "
+            "possible; use replace(...), which returns a new object."
+        )
+
+    def __sklearn_clone__(self) -> Self:
+        own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
+        return replace(self, **own)  # type: ignore[type-var]
+
+
+class RidgeSolver(Settings, ABC):
+    """Base of solvers that are given a ridge task and do the rest."""
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over rows or landmarks, those of features too if there are some.
+        """
+        return self._ridge(task)
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            The same at each alpha.
+        """
+        return self._path(task)
+
+    @abstractmethod
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """The answer."""
+
+    @abstractmethod
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        """The answers."""

@@ -1,0 +1,211 @@
+"""Reading blocks: a first pass over all of them, the survey, and how later passes read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import scipy.sparse as sp
+
+from mercer.exceptions import DataError
+from mercer.kernels.base import Kernel
+from mercer.kernels.containers import guarded, ingest, len_of, rows_from
+from mercer.kernels.heuristics import Spread
+from mercer.kernels.points import Points
+from mercer.solvers.rows import Part, Sums, Totals
+from mercer.streams.blocks import Block, as_frame
+from mercer.streams.labels import Targets, checked_weights
+from mercer.streams.schema import Schema
+
+# What an object in a list is taken to be, in bytes.
+_OBJECT_BYTES = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What a first pass over the blocks finds out.
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows.
+    size : int
+        The bytes of their points, about.
+    schema : Schema
+        What the blocks have in common.
+    targets : Targets
+        How targets are to be read.
+    totals : Totals
+        Sums of weights and targets.
+    spreads : tuple of Spread
+        Of the columns whose length-scales are to be found.
+    head : Points
+        The first row.
+    """
+
+    rows: int
+    size: int
+    schema: Schema
+    targets: Targets
+    totals: Totals
+    spreads: tuple[Spread, ...]
+    head: Points
+
+    def __add__(self, other: Self) -> Survey:
+        """The survey of both."""
+        schema = self.schema + other.schema
+        if self.totals.weighted != other.totals.weighted:
+            raise DataError(
+                f"{schema.owner}: some blocks have weights and others have none; yield weights "
+                "with all blocks, or with none."
+            )
+        return Survey(
+            self.rows + other.rows,
+            self.size + other.size,
+            schema,
+            self.targets + other.targets,
+            self.totals + other.totals,
+            tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
+            self.head,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Surveyor:
+    """Surveys one block.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel, which says what the data may be.
+    owner : str
+        The estimator.
+    targets : Targets
+        How targets are read.
+    """
+
+    kernel: Kernel
+    owner: str
+    targets: Targets
+
+    def __call__(self, block: Block) -> Survey | None:
+        """The survey of a block; None if it has no rows."""
+        with located(self.owner, block):
+            data = _container(block, self.owner)
+            n = len_of(data)
+            if not n:
+                return None
+            schema = Schema.of(data, self.owner, block.start)
+            points = self.kernel.validate(guarded(data))
+            weights = checked_weights(block.weights, n, self.owner)
+            targets, values = self.targets.seen(block.targets, n, weights)
+        views = self.kernel.unresolved_views()
+        return Survey(
+            n,
+            _bytes_of(data),
+            schema,
+            targets,
+            Totals.of(values, weights),
+            tuple(Spread.of(points.matrix(view), weights) for view in views),
+            points[:1].detached(),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads a block as the survey of all says.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel, which says what the data may be.
+    owner : str
+        The estimator.
+    schema : Schema
+        What the blocks have in common.
+    targets : Targets
+        How targets are read.
+    """
+
+    kernel: Kernel
+    owner: str
+    schema: Schema
+    targets: Targets
+
+    def __call__(self, block: Block) -> Part | None:
+        """The rows of a block; None if it has none."""
+        with located(self.owner, block):
+            data = _container(block, self.owner)
+            n = len_of(data)
+            if not n:
+                return None
+            # A source that changes between passes is refused here.
+            _ = self.schema + Schema.of(data, self.owner, block.start)
+            points = self.kernel.validate(guarded(self.schema.conform(data)))
+            weights = checked_weights(block.weights, n, self.owner)
+            return Part(points, self.targets.read(block.targets, n), weights, block.start)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A sum over parts, as a sum over blocks: with the number of rows that it has seen.
+
+    Attributes
+    ----------
+    reader : Reader
+        Makes parts of blocks.
+    summand : callable
+        Makes what is added of parts.
+    """
+
+    reader: Reader
+    summand: Callable[[Part], Any]
+
+    def __call__(self, block: Block) -> Sums | None:
+        """The number of rows, and what the summand makes of them."""
+        part = self.reader(block)
+        return None if part is None else Sums((len(part), self.summand(part)))
+
+
+def _container(block: Block, owner: str) -> Any:
+    frame = None if isinstance(block.data, np.ndarray | list) else as_frame(block.data)
+    data = ingest(block.data, owner) if frame is None else frame
+    if isinstance(data, nw.DataFrame) or not isinstance(data, np.ndarray):
+        return data
+    return data.astype(np.float32) if data.dtype == np.float16 else data
+
+
+@contextmanager
+def located(owner: str, block: Block) -> Iterator[None]:
+    """Say in which block something is wrong.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator.
+    block : Block
+        The block that is read meanwhile.
+    """
+    try:
+        with rows_from(block.start):
+            yield
+    except DataError as error:
+        complaint = str(error).removeprefix(f"{owner}: ")
+        raise type(error)(
+            f"{owner}: in the block that begins with row {block.start}: {complaint}"
+        ) from error
+
+
+def _bytes_of(data: Any) -> int:
+    """What a block takes in memory, about."""
+    if isinstance(data, nw.DataFrame):
+        return int(data.estimated_size())
+    if isinstance(data, np.ndarray):
+        return data.nbytes
+    if sp.issparse(data):
+        return int(data.data.nbytes + data.indices.nbytes + data.indptr.nbytes)
+    return _OBJECT_BYTES * len(data)

@@ -1,0 +1,147 @@
+"""Ridge on random features: whose kernel they are of, how near they come, in which precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.kernel_approximation import RBFSampler
+
+import mercer as mc
+from mercer.exceptions import NoFeatureMapError, ParameterError
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def model(kernel: Any, map_kernel: Any, **settings: Any) -> mc.KernelRidge:
+    fourier = mc.RandomFourier(map_kernel, n_components=300, random_state=0)
+    return mc.KernelRidge(kernel, 0.1, solver=S.RandomFeatures(fourier), **settings)
+
+
+@pytest.mark.parametrize("other", [mc.RBF(0.5), mc.Matern(2.0), 2 * mc.RBF(2.0), mc.RBF("median")])
+def test_a_map_of_another_kernel_is_refused(other: Any) -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: the map of RandomFeatures has kernel"):
+        model(mc.RBF(2.0), other).fit(X, Y)
+    with pytest.raises(ParameterError, match="leave the kernel of the map out"):
+        model(mc.RBF(2.0), other).path(X, Y, [0.1, 1.0])
+
+
+def test_a_map_without_a_kernel_takes_the_models() -> None:
+    given = model(mc.Matern(2.0), mc.Matern(2.0)).fit(X, Y)
+    left_out = model(mc.Matern(2.0), None).fit(X, Y)
+    assert left_out.feature_map_.kernel_ == mc.Matern(2.0)
+    assert_allclose(left_out.predict(X), given.predict(X))
+    # The model's kernel is found by heuristics before the map is made.
+    assert model(None, None).fit(X, Y).feature_map_.kernel_ == mc.KernelRidge().fit(X, Y).kernel_
+    with pytest.raises(NoFeatureMapError):
+        model(mc.Linear(), None).fit(X, Y)
+
+
+def test_equal_kernels_may_be_written_in_different_ways() -> None:
+    exact = model(mc.RBF(2.0), mc.RBF(2.0)).fit(X, Y).predict(X)
+    assert_allclose(model(mc.RBF(mc.Fixed(2.0)), mc.RBF(2.0)).fit(X, Y).predict(X), exact)
+    assert_allclose(model(mc.RBF(2.0), mc.Fixed(1.0) * mc.RBF(2.0)).fit(X, Y).predict(X), exact)
+    assert model(mc.RBF("scale"), mc.RBF("scale")).fit(X, Y).n_features_in_ == 2
+
+
+def test_length_scales_are_searched_with_features_of_each() -> None:
+    found = model(mc.RBF(1.0), None, length_scales=[0.01, 1.0, 100.0]).fit(X, Y)
+    assert found.kernel_ == found.feature_map_.kernel_ == mc.RBF(1.0)
+    assert len(set(found.search_errors_.min(axis=1).tolist())) == 3
+    with pytest.raises(ParameterError, match="leave the kernel of the map out"):
+        model(mc.RBF(1.0), mc.RBF(1.0), length_scales=[0.01, 1.0]).fit(X, Y)
+
+
+def test_the_error_of_the_kernel_is_that_on_pairs_of_rows() -> None:
+    found = model(mc.RBF(1.0), None).fit(X, Y)
+    phi, kernel = found.feature_map_.transform(X), mc.RBF(1.0)(X)
+    expected = np.linalg.norm(phi @ phi.T - kernel) / np.linalg.norm(kernel)
+    assert found.kernel_error_ == pytest.approx(expected, rel=1e-10)  # 200 rows are no sample
+
+
+def test_the_error_falls_as_the_features_grow_in_number() -> None:
+    # Draws are independent, so that the error has mean about c / sqrt(m): ratio 4 from m to 16 m.
+    # With 20 draws at each m, a ratio outside 3 to 5 is 5 standard errors away: below 1e-5.
+    def error(m: int) -> float:
+        maps = [mc.RandomFourier(None, m, method="iid", random_state=s) for s in range(20)]
+        fits = [mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(f)).fit(X, Y) for f in maps]
+        return float(np.mean([fit.kernel_error_ for fit in fits]))
+
+    assert 3 < error(20) / error(320) < 5
+
+
+def test_a_map_of_another_library_is_judged_by_its_error() -> None:
+    right, wrong = (RBFSampler(gamma=g, n_components=2000, random_state=0) for g in (0.5, 50.0))
+    fits = [
+        mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(m)).fit(X, Y) for m in (right, wrong)
+    ]
+    assert fits[0].kernel_error_ < 0.1 < 0.5 < fits[1].kernel_error_
+
+
+@pytest.mark.parametrize("alpha", [0.1, "loo"])
+@pytest.mark.parametrize("y", [Y, np.column_stack([Y, -Y])], ids=["one", "two"])
+def test_single_precision_in_single_precision_out(alpha: Any, y: Any) -> None:
+    single = X.astype(np.float32)
+    for kernel, solver in (
+        (mc.RBF(1.0), S.RandomFeatures(mc.RandomFourier(n_components=100, random_state=0))),
+        (mc.Polynomial(2), S.Primal()),
+        (mc.RBF(1.0), S.Nystrom(30, random_state=0)),
+    ):
+        ridge = mc.KernelRidge(kernel, alpha, alphas=[0.1, 1.0], solver=solver)
+        found = ridge.fit(single, y).predict(single)
+        assert found.dtype == np.float32
+        assert_allclose(found, ridge.fit(X, y).predict(X), atol=2e-3)
+        assert ridge.path(single, y, [0.1, 1.0]).predict(single).dtype == np.float32
+
+
+def test_rows_are_those_of_the_user() -> None:
+    for solver in (S.Nystrom(30, random_state=0), S.Falkon(30, random_state=0)):
+        found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=solver).fit(X, Y)
+        np.testing.assert_array_equal(X[found.rows_], found.points_.data)
+        terms = found.contributions(X[:4])
+        for row in range(4):
+            np.testing.assert_array_equal(X[terms.rows[row]], terms.points(row))
+    blocks = mc.Blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
+    for kernel, solver in ((mc.RBF(1.0), S.Nystrom(30, random_state=0)), (mc.Linear(), S.Primal())):
+        found = mc.KernelRidge(kernel, 0.1, solver=solver).fit(blocks)
+        np.testing.assert_array_equal(X[found.rows_], found.points_.data)
+    # Points that are given are no rows of X, and all rows need no numbers.
+    given = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(landmarks=X[:3] + 1)).fit(X, Y)
+    assert not hasattr(given, "rows_")
+    assert not hasattr(given.set_params(solver=S.Cholesky()).fit(X, Y), "rows_")
+
+
+def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X)
+    names = {type(cost.solver).__name__ for cost in table.costs}
+    assert names == {
+        "Cholesky", "ConjugateGradient", "Falkon", "Nystrom", "Primal", "RandomFeatures", "Spectral"
+    }  # fmt: skip
+    assert "  Primal                          -           -  no finite features" in str(table)
+    assert str(table).count("*") == 2
+    assert "no random frequencies" in str(mc.forecast(mc.KernelRidge(mc.Linear()), X))
+    # Strings: as many features as occur in all of them, not in the first.
+    words = ["".join(RNG.choice(list("abcdefgh"), size=8)) for _ in range(40)]
+    table = mc.forecast(mc.KernelRidge(mc.Spectrum(3)), words)
+    assert type(table.chosen).__name__ == "Cholesky"
+    monkeypatch.setattr("mercer.memory.available", lambda: 1000)
+    hinge = mc.forecast(mc.KernelMachineClassifier(loss="hinge"), X, Y > 0)
+    assert not hinge.is_possible
+    assert "*" not in str(hinge)
+    assert "none: the loss has kinks, and the whole matrix does not fit" in str(hinge)
+
+
+@pytest.mark.parametrize("kernel", [mc.Linear(), mc.Polynomial(2)], ids=["linear", "polynomial"])
+def test_features_are_taken_where_they_are_cheaper(kernel: Any) -> None:
+    auto = mc.KernelRidge(kernel, 0.1).fit(X, Y)
+    exact = mc.KernelRidge(kernel, 0.1, solver=S.Cholesky()).fit(X, Y)
+    assert isinstance(auto.solver_, S.Primal)
+    assert_allclose(auto.predict(X), exact.predict(X), rtol=1e-10)
+    assert_allclose(auto.dual_coef_, exact.dual_coef_, atol=1e-9)
+    assert_allclose(auto.loo_residuals_, exact.loo_residuals_, atol=1e-9)
+    assert auto.effective_dof_ == pytest.approx(exact.effective_dof_)

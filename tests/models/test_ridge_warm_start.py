@@ -1,0 +1,128 @@
+"""Conjugate gradients that go on from where they stopped."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import mercer as mc
+from mercer.exceptions import NumericalWarning, ParameterError
+from mercer.models.iterative import IterativeEstimator
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3))
+Y = np.column_stack([np.sin(2 * X[:, 0]) + X[:, 1], X[:, 2] ** 2])
+WEIGHTS = RNG.uniform(0.5, 2.0, size=300)
+KERNEL = mc.RBF(1.0)
+
+
+def model(max_iter: int, *, warm_start: bool = True, **settings: Any) -> mc.KernelRidge:
+    settings = {"preconditioner": "rpcholesky", "rank": 20, "tol": 1e-10} | settings
+    solver = S.ConjugateGradient(max_iter=max_iter, **settings)
+    return mc.KernelRidge(KERNEL, 1e-2, solver=solver, warm_start=warm_start)
+
+
+def fitted_short(estimator: mc.KernelRidge, y: Any = Y) -> mc.KernelRidge:
+    with pytest.warns(NumericalWarning, match="stopped after"):
+        return estimator.fit(X, y, WEIGHTS)
+
+
+@pytest.mark.parametrize("preconditioner", ["rpcholesky", "pivoted", "nystrom", None])
+def test_to_continue_is_not_to_have_stopped(preconditioner: Any) -> None:
+    # Without a random state: the preconditioner is kept by its seed.
+    stopped = fitted_short(model(7, preconditioner=preconditioner))
+    assert (stopped.n_iter_, stopped.converged_) == (7, False)
+    state = stopped._state
+    fitted_short(stopped)
+    assert stopped.n_iter_ == 14
+    stopped.set_params(solver__max_iter=1000).fit(X, Y, WEIGHTS)
+    whole = model(1000, preconditioner=preconditioner)
+    whole._state = type(state)(state.settings, state.seed)  # the same preconditioner, from zero
+    whole.fit(X, Y, WEIGHTS)
+    assert stopped.converged_
+    assert stopped.n_iter_ == whole.n_iter_
+    assert_array_equal(stopped.dual_coef_, whole.dual_coef_)
+    assert_array_equal(stopped.residual_history_, whole.residual_history_)
+
+
+def test_a_cold_start_forgets() -> None:
+    cold = fitted_short(model(5, warm_start=False, random_state=0))
+    assert cold._state is None
+    fitted_short(cold)
+    assert cold.n_iter_ == 5
+
+
+def test_other_data_begin_at_the_last_solution() -> None:
+    stopped = model(1000).fit(X, Y, WEIGHTS)
+    iterations = stopped.n_iter_
+    near = Y + 1e-6 * RNG.normal(size=Y.shape)
+    stopped.fit(X, near, WEIGHTS)
+    assert 0 < stopped.n_iter_ < iterations
+    exact = mc.KernelRidge(KERNEL, 1e-2, solver=S.Cholesky()).fit(X, near, WEIGHTS)
+    assert_allclose(stopped.predict(X), exact.predict(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1.0, 1e200])
+def test_quite_other_data_are_fitted_as_well(scale: float) -> None:
+    stopped = model(1000).fit(X, Y, WEIGHTS)
+    stopped.fit(X[:200], scale * Y[:200, :1])
+    exact = mc.KernelRidge(KERNEL, 1e-2, solver=S.Cholesky()).fit(X[:200], scale * Y[:200, :1])
+    assert_allclose(stopped.predict(X) / scale, exact.predict(X) / scale, atol=1e-6)
+    stopped.fit(X[::-1], -3 * scale * Y)
+    exact.fit(X[::-1], -3 * scale * Y)
+    assert_allclose(stopped.predict(X) / scale, exact.predict(X) / scale, atol=1e-6)
+
+
+def test_another_preconditioner_or_solver_begins_anew() -> None:
+    stopped = fitted_short(model(7))
+    stopped.set_params(solver__rank=30, solver__max_iter=1000).fit(X, Y, WEIGHTS)
+    assert stopped.converged_
+    nystrom = stopped.set_params(solver=S.Nystrom(20, random_state=0)).fit(X, Y)
+    assert nystrom._state is None
+    assert stopped.set_params(solver=S.Cholesky()).fit(X, Y)._state is None
+
+
+def test_an_interrupted_fit_is_taken_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = model(1000, random_state=0).fit(X, Y)
+    plain = IterativeEstimator._iterations
+    reports = []
+
+    def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from contextlib import contextmanager
+
+        @contextmanager
+        def context() -> Any:
+            with plain(self, *args, **kwargs) as report:
+
+                def stop_at_nine(fitted: Any) -> bool:
+                    reports.append(report(fitted))
+                    if len(reports) == 9:
+                        raise KeyboardInterrupt
+                    return reports[-1]
+
+                yield stop_at_nine
+
+        return context()
+
+    stopped = model(1000, random_state=0)
+    monkeypatch.setattr(IterativeEstimator, "_iterations", counted)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.fit(X, Y)
+    assert (stopped.n_iter_, stopped.converged_) == (9, False)
+    stopped = pickle.loads(pickle.dumps(stopped))
+    stopped.fit(X, Y)
+    assert stopped.n_iter_ == whole.n_iter_
+    assert_array_equal(stopped.dual_coef_, whole.dual_coef_)
+
+
+def test_a_clone_begins_anew() -> None:
+    stopped = fitted_short(model(5))
+    assert not hasattr(clone(stopped), "_state")
+    with pytest.raises(ParameterError, match="warm_start = 1 is neither True nor False"):
+        mc.KernelRidge(warm_start=1).fit(X, Y)  # type: ignore[arg-type]

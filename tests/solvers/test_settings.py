@@ -1,0 +1,113 @@
+"""Parameters of solvers, as scikit-learn sees them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import mercer as mc
+from mercer.exceptions import ParameterError
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(90, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
+LABELS = np.where(Y > 0, "high", "low")
+
+
+def test_parameters_of_the_solver_are_nested_and_setting_them_makes_a_new_one() -> None:
+    solver = S.Nystrom(n_landmarks=10, random_state=0)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=solver)
+    assert model.get_params()["solver__n_landmarks"] == 10
+    assert "solver__n_landmarks" not in model.get_params(deep=False)
+    assert model.set_params(solver__n_landmarks=20, alpha=2.0) is model
+    assert (model.solver, model.alpha) == (S.Nystrom(n_landmarks=20, random_state=0), 2.0)
+    assert solver.n_landmarks == 10
+    model.set_params(solver=S.Falkon(5), solver__tol=1e-3, kernel__length_scale=3.0)
+    assert (model.solver, model.kernel) == (S.Falkon(5, tol=1e-3), mc.RBF(3.0))
+
+
+def test_a_bad_name_or_nothing_to_set_changes_nothing() -> None:
+    model = mc.KernelRidge(alpha=1.0, solver=S.Nystrom(10))
+    with pytest.raises(ParameterError, match=r"Nystrom: n_landmark is not.*mean n_landmarks"):
+        model.set_params(alpha=5.0, solver__n_landmark=3)
+    with pytest.raises(ParameterError, match=r"Cholesky: rank is not a parameter.*are none"):
+        mc.KernelRidge(solver=S.Cholesky()).set_params(solver__rank=3)
+    assert (model.alpha, model.solver) == (1.0, S.Nystrom(10))
+    with pytest.raises(ParameterError, match=r"KernelRidge: solver = 'auto' has no parameters"):
+        mc.KernelRidge().set_params(solver__n_landmarks=3)
+    with pytest.raises(AttributeError, match="immutable"):
+        S.Nystrom(10).set_params(n_landmarks=3)
+
+
+def test_parameters_of_a_map_are_nested_too() -> None:
+    solver = S.RandomFeatures(mc.RandomFourier(n_components=10, random_state=0))
+    model = mc.KernelRidge(mc.RBF(1.0), solver=solver)
+    assert model.get_params()["solver__map__n_components"] == 10
+    model.set_params(solver__map__n_components=30, solver__map__method="iid")
+    assert model.solver.map.get_params()["method"] == "iid"
+    assert model.fit(X, Y).feature_map_.n_components == 30
+    assert solver.map.n_components == 10
+    other = solver.replace(map=mc.Fastfood(n_components=8), map__random_state=1)
+    assert repr(other.map) == "Fastfood(n_components=8, random_state=1)"
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "grid"),
+    [
+        (mc.KernelRidge(solver=S.Nystrom(5, random_state=0)), Y, {"n_landmarks": [2, 40]}),
+        (
+            mc.KernelRidge(
+                solver=S.RandomFeatures(mc.RandomFourier(n_components=2, random_state=0))
+            ),
+            Y,
+            {"map__n_components": [2, 100]},
+        ),
+        (
+            mc.KernelLogisticRegression(alpha=0.01, solver=S.Nystrom(5, random_state=0)),
+            LABELS,
+            {"n_landmarks": [1, 40]},
+        ),
+        (
+            mc.GaussianProcessRegressor(
+                mc.RBF(mc.Fixed(1.0)), noise=0.1, solver=S.Nystrom(5, random_state=0)
+            ),
+            Y,
+            {"n_landmarks": [2, 40]},
+        ),
+    ],
+    ids=["ridge", "features", "machine", "process"],
+)
+def test_a_grid_search_over_a_parameter_of_the_solver(model: Any, y: Any, grid: Any) -> None:
+    paths = {f"solver__{path}": values for path, values in grid.items()}
+    search = GridSearchCV(model, paths, cv=3).fit(X, y)
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] < scores[1]
+    (path,) = paths
+    assert search.best_params_ == {path: paths[path][1]}
+    assert search.best_estimator_.get_params()[path] == paths[path][1]
+    assert model.get_params()[path] != paths[path][1]
+
+
+def test_in_a_pipeline() -> None:
+    pipe = make_pipeline(StandardScaler(), mc.KernelRidge(solver=S.Falkon(5, random_state=0)))
+    pipe.set_params(kernelridge__solver__n_landmarks=7).fit(X, Y)
+    assert len(pipe[-1].points_) == 7
+
+
+def test_a_clone_shares_no_state() -> None:
+    drawn = np.random.RandomState(0)
+    solver = S.ConjugateGradient(random_state=drawn)
+    copy = clone(mc.KernelRidge(solver=solver)).solver
+    assert copy.random_state is not drawn
+    assert copy.random_state.randint(1000) == drawn.randint(1000)
+    assert clone(solver.replace(random_state=3)) == solver.replace(random_state=3)
+    assert pickle.loads(pickle.dumps(S.Nystrom(3))) == S.Nystrom(3)
+    assert clone(S.RandomFeatures(mc.RandomFourier())).map is not None
