@@ -19,6 +19,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
+from mercer.solvers import smo
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -426,6 +427,26 @@ def test_numbers_that_are_none(bad: float) -> None:
     for machine in (mc.SVC, mc.SVR, mc.OneClassSVM):
         with pytest.raises(DataError):
             machine().fit(broken, Y)
+
+
+def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = smo._core.smo
+
+    def interrupted(*arguments: Any) -> Any:
+        exchange(*arguments[:-1], 7)
+        raise KeyboardInterrupt
+
+    whole = mc.SVC(RBF, C=10.0).fit(X, Y)
+    monkeypatch.setattr(smo._core, "smo", interrupted)
+    model = mc.SVC(RBF, C=10.0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not model.converged_
+    assert 2 <= len(model.support_) <= 14
+    assert model.objective_[0] > whole.objective_[0]
+    a = model.dual_coef_[0]
+    part = K[np.ix_(model.support_, model.support_)]
+    assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
 
 
 # Published figures --------------------------------------------------------------------------------
