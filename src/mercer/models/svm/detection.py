@@ -31,7 +31,32 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         A kernel, or one by scikit-learn's name.
     """
 
-    nu: float
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.nu = nu
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.psd = psd
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -208,33 +233,6 @@ class OneClassSVM(SupportVectorDetector):
     array([ 1, -1])
     """
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        nu: float = 0.5,
-        *,
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        shrinking: bool = True,
-        cache_size: float | None = None,
-        max_iter: int = -1,
-        verbose: bool = False,
-        psd: Similarity | None = None,
-    ) -> None:
-        super().__init__(kernel)
-        self.nu = nu
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
-
     def _dual(self, data: Training) -> Dual:
         return Half(data.rows, data.weights, float(self.nu))
 
@@ -293,33 +291,6 @@ class SVDD(SupportVectorDetector):
     >>> round(model.radius_, 3), model.predict([[0.5], [1.5]])
     (1.0, array([ 1, -1]))
     """
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        nu: float = 0.5,
-        *,
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        shrinking: bool = True,
-        cache_size: float | None = None,
-        max_iter: int = -1,
-        verbose: bool = False,
-        psd: Similarity | None = None,
-    ) -> None:
-        super().__init__(kernel)
-        self.nu = nu
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
 
     def _check_shared(self) -> None:
         super()._check_shared()
