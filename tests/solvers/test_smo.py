@@ -300,7 +300,7 @@ def test_scales_of_the_kernel(scale: float) -> None:
     plain = solve(classification(signs, 1.0), StoredMatrix(K), tol=1e-6)
     scaled = solve(problem, StoredMatrix(scale * K), tol=1e-6)
     assert scaled.coefficients * scale == pytest.approx(plain.coefficients, abs=1e-5)
-    lazy = kernel_matrix(None, mc.Fixed(scale) * mc.RBF.from_gamma(0.3), mc.RBF().prepare(x))
+    lazy = kernel_matrix(mc.Fixed(scale) * mc.RBF.from_gamma(0.3), mc.RBF().prepare(x))
     assert solve(problem, lazy, tol=1e-6).objective * scale == pytest.approx(
         plain.objective, rel=1e-6
     )

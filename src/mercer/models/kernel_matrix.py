@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,108 @@ class LazyMatrix:
         return StoredMatrix(gram.toarray()) if small else LazyMatrix(gram), positions
 
 
+class CachedMatrix:
+    """The matrix of a kernel that Python evaluates: rows that were used lately are kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    room : float
+        Bytes for rows that are kept; two at least.
+    """
+
+    has_single = False
+
+    def __init__(self, kernel: Kernel, points: Points, room: float) -> None:
+        self._kernel, self._points = kernel, points
+        self._most = max(2, int(room / (8 * len(points))))
+        self._kept: OrderedDict[int, Array] = OrderedDict()  # the last is the one used last
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._points)
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The values of the pairs of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+        precise : bool
+            Makes no difference.
+
+        Returns
+        -------
+        values : ndarray
+            A square matrix.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        distinct, positions = np.unique(rows, return_inverse=True)
+        if len(distinct) > self._most:
+            return self._kernel(self._points[distinct]), positions
+        return self._rows(distinct)[:, distinct], positions
+
+    def times(
+        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        factors : ndarray of float64
+            A factor for each.
+        precise : bool
+            Makes no difference.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In float64.
+        """
+        total = np.zeros(self.size)
+        for start in range(0, len(rows), self._most):
+            part = slice(start, start + self._most)
+            total += factors[part] @ self._rows(rows[part])
+        return total
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix itself, whose rows serve all problems.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+
+        Returns
+        -------
+        matrix : CachedMatrix
+            The same.
+        rows : ndarray of int
+            The same.
+        """
+        return self, rows
+
+    def _rows(self, rows: Positions) -> Array:
+        """Some rows, no more than are kept."""
+        missing = np.array([row for row in rows.tolist() if row not in self._kept], dtype=np.intp)
+        if len(missing):
+            values = self._kernel(self._points[missing], self._points)
+            self._kept.update(zip(missing.tolist(), values, strict=True))
+        for row in rows.tolist():
+            self._kept.move_to_end(row)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return np.stack([self._kept[row] for row in rows.tolist()])
+
+
 def is_costly(kernel: Kernel) -> bool:
     """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
 
@@ -130,17 +233,22 @@ def is_costly(kernel: Kernel) -> bool:
     return bool(reads(kernel.expression).sources)
 
 
-def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMatrix:
-    """The matrix of a kernel: stored if it is small or costly, else computed when it is used.
+def kernel_matrix(
+    kernel: Kernel, points: Points, cache_bytes: float | None = None
+) -> SymmetricMatrix:
+    """The matrix of a kernel, in the form that is quickest.
+
+    The values of a compiled kernel are computed when they are used, unless there are few. Those
+    that Python computes are stored, or as many rows of them as there is room for.
 
     Parameters
     ----------
-    owner : object
-        The estimator that needs it.
     kernel : Kernel
         The kernel.
     points : Points
         The training points.
+    cache_bytes : float, optional
+        Room for values that are kept; by default half of the memory that is free.
 
     Returns
     -------
@@ -151,14 +259,12 @@ def kernel_matrix(owner: object, kernel: Kernel, points: Points) -> SymmetricMat
     if given is not None:
         return StoredMatrix(given)
     gram = kernel.gram(points)
-    n = len(points)
-    if n > _SMALL and not is_costly(kernel):
+    n, costly = len(points), is_costly(kernel)
+    if n > _SMALL and not costly:
         return LazyMatrix(gram)
-    memory.require(
-        n * n * gram.dtype.itemsize,
-        f"{type(owner).__name__} on {n} rows",
-        "fit on fewer rows",
-    )
+    room = memory.available() / 2 if cache_bytes is None else cache_bytes
+    if costly and n * n * gram.dtype.itemsize > room:
+        return CachedMatrix(kernel, points, room)
     return StoredMatrix(gram.toarray())
 
 

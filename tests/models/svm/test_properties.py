@@ -348,6 +348,25 @@ def test_strings() -> None:
     assert [words[i] for i in model.support_] == list(model.support_vectors_)
 
 
+def test_rows_of_costly_kernels_are_kept_as_far_as_there_is_room() -> None:
+    calls: list[int] = []
+
+    def gaussian(A: Array, B: Array) -> Array:
+        calls.append(len(A) * len(B))
+        return np.exp(-2 * ((A[:, None] - B) ** 2).sum(axis=2))
+
+    whole = mc.SVC(kernel=gaussian, C=5.0, tol=1e-6).fit(X, Y)
+    for megabytes in (0.15, 0.02, 1e-9):  # 123, 16 and 2 of 160 rows
+        calls.clear()
+        model = mc.SVC(kernel=gaussian, C=5.0, tol=1e-6, cache_size=megabytes).fit(X, Y)
+        np.testing.assert_allclose(model.dual_coef_, whole.dual_coef_, atol=1e-4)
+        assert max(calls) <= len(X) ** 2
+    numbers = mc.SVR(kernel=gaussian, cache_size=0.05, tol=1e-6).fit(X, NUMBERS)
+    np.testing.assert_allclose(
+        numbers.predict(Z), mc.SVR(RBF, tol=1e-6).fit(X, NUMBERS).predict(Z), atol=1e-4
+    )
+
+
 def test_contributions_add_up() -> None:
     data, y = load_iris(return_X_y=True)
     for model in (mc.SVC().fit(data, y), mc.SVC().fit(data, y == 1)):

@@ -150,13 +150,17 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """Where kernel values come from, and how they were mended."""
         kernel, method = self.kernel_, self._similarity
         if kernel.is_psd is True or method == "ignore":
-            return kernel_matrix(self, kernel, points), None
+            return kernel_matrix(kernel, points, self._cache_bytes), None
         gram = gram_matrix(self, kernel, points, 1.0, method)
         if method == "raise":
             require_positive(self, kernel, gram, _ADVICE)
             return StoredMatrix(gram), None
         repair = validity.repair(gram, method)
         return StoredMatrix(repair.matrix), repair
+
+    @property
+    def _cache_bytes(self) -> float | None:
+        return None if self.cache_size is None else 2.0**20 * float(self.cache_size)
 
     @property
     def _similarity(self) -> Similarity:

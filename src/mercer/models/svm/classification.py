@@ -55,7 +55,8 @@ class SVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for rows of the kernel matrix; by default what the memory allows.
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
     class_weight : dict or "balanced", optional
         What C is multiplied by for each class.
     max_iter : int, default=-1
@@ -301,7 +302,8 @@ class NuSVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for rows of the kernel matrix; by default what the memory allows.
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
     class_weight : dict or "balanced", optional
         What the weights of the rows of each class are multiplied by.
     max_iter : int, default=-1

@@ -129,7 +129,8 @@ class SVR(SupportVectorRegressor):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for rows of the kernel matrix; by default what the memory allows.
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
@@ -250,7 +251,8 @@ class NuSVR(SupportVectorRegressor):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for rows of the kernel matrix; by default what the memory allows.
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
