@@ -20,8 +20,9 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
@@ -146,6 +147,10 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The scorer.
     classes_ : ndarray
         The classes.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
 
     See Also
     --------
@@ -198,7 +203,11 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The search, with its results.
         """
         model = self._model()
+        y = column_or_1d(y, warn=True)
         data, _ = model._prepared(X, y, sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
         grid = self._costs()
         self.scorer_ = check_scoring(model, self.scoring)
         folds = self._folds(model, data, X, y)
@@ -213,6 +222,12 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             best = clone(model).set_params(**self.best_params_)
             self.best_estimator_ = best.fit(X, y, sample_weight)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        model = SVC() if self.estimator is None else self.estimator
+        tags.input_tags = get_tags(model).input_tags
+        return tags
 
     # Candidates and folds -------------------------------------------------------------------------
 
