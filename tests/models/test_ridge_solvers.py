@@ -470,3 +470,13 @@ def test_nearly_dependent_landmarks_give_least_squares_in_their_span(
     wanted = kernel(fresh, rows[landmarks]) @ turn @ best[:-1] + best[-1]
     tol = 1e-8 if solver is S.Nystrom else 1e-6
     assert np.abs(found - wanted).max() <= tol * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("start", [0.0, 1.0, 1e-200])
+def test_auto_takes_no_features_without_alpha(start: float) -> None:
+    # Coefficients of rows do not follow from those of features there, wherever the first row lies.
+    data, y = start + np.arange(6.0)[:, None], np.arange(6.0)
+    model = mc.KernelRidge(mc.Linear(), alpha=0.0).fit(data, y)
+    np.testing.assert_allclose(model.predict(data), y, atol=1e-9)
+    path = mc.KernelRidge(mc.Linear()).path(data, y, alphas=[0.0, 1.0])
+    np.testing.assert_allclose(path.predict(data)[0], y, atol=1e-9)

@@ -247,9 +247,15 @@ def _no_primal(task: RidgeTask, width: int | None) -> str:
         return "which features there are depends on the rows"
     if 3 * width**2 >= task.n**2:
         return "as many features as rows"
-    if not task.alphas.min() >= _LEAST_ALPHA * float(task.kernel.diag(task.rows.head)[0]):
+    if not task.alphas.min() > _LEAST_ALPHA * _largest(task):
         return "alpha is too small"
     return _not_positive(task)
+
+
+def _largest(task: RidgeTask) -> float:
+    """The largest k(x, x); of rows that are elsewhere, that of the first."""
+    points = task.rows.part.points if isinstance(task.rows, InMemory) else task.rows.head
+    return float(np.max(task.kernel.diag(points)))
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
