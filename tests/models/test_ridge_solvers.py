@@ -444,6 +444,21 @@ def test_close_landmarks_in_single_precision(alpha: Any) -> None:
     assert errors[0] < 2 * errors[1] + 1e-3
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1e-2, 0.1, 1.0])
+@pytest.mark.parametrize("length_scale", [1.1, 1.5652, 2.2])
+def test_single_precision_predicts_as_double_does(alpha: float, length_scale: float) -> None:
+    rng = np.random.default_rng(0)
+    rows, fresh = rng.normal(size=(3000, 5)), rng.normal(size=(1000, 5))
+    y, truth = np.sin(rows).sum(axis=1) + 0.1 * rng.normal(size=3000), np.sin(fresh).sum(axis=1)
+    errors = []
+    for dtype in (np.float32, np.float64):
+        solver = S.Nystrom(landmarks=np.arange(300))
+        model = mc.KernelRidge(mc.RBF(length_scale), alpha, solver=solver)
+        model.fit(rows.astype(dtype), y.astype(dtype))
+        errors.append(float(np.sqrt(np.mean((model.predict(fresh.astype(dtype)) - truth) ** 2))))
+    assert errors[0] < 1.01 * errors[1]
+
+
 @pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon], ids=lambda s: s.__name__)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nearly_dependent_landmarks_give_least_squares_in_their_span(

@@ -126,3 +126,15 @@ def test_a_clone_begins_anew() -> None:
     assert not hasattr(clone(stopped), "_state")
     with pytest.raises(ParameterError, match="warm_start = 1 is neither True nor False"):
         mc.KernelRidge(warm_start=1).fit(X, Y)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("constant", [0.0, 7.0])
+def test_constant_targets_after_others(constant: float) -> None:
+    again = model(1000).fit(X, Y[:, 0])
+    again.fit(X, np.full(len(X), constant))
+    np.testing.assert_allclose(again.predict(X), constant, atol=1e-12)
+    both = model(1000).fit(X, Y)
+    both.fit(X, np.column_stack([Y[:, 0], np.full(len(X), constant)]))
+    np.testing.assert_allclose(both.predict(X)[:, 1], constant, atol=1e-12)
+    fresh = model(1000).fit(X, Y[:, 0])
+    np.testing.assert_allclose(both.predict(X)[:, 0], fresh.predict(X), atol=1e-5)

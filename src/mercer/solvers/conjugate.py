@@ -223,7 +223,9 @@ class _Run:
 
     def _take_up(self, state: State, tol: float) -> None:
         drift = self._relative(self._true_residual(state.solution) - state.residual)
-        if not (drift <= _SAME * tol).all():
+        # Of a right-hand side of zeros nothing is relative, and the solution is zero.
+        other = state.solution[:, self.norms == 0].any()
+        if other or not (drift <= _SAME * tol).all():
             self._guess(state.solution)
             return
         self.solution, self.residual = state.solution.copy(), state.residual.copy()

@@ -24,13 +24,14 @@ from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 
-# Passes that win back digits, and the relative residual that is enough, by the type of the kernel.
+# Passes that win back digits at the most.
 _PASSES = 3
-_ENOUGH = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-9}
-# What one more may change at the most, in double precision, relative to the norm of the function.
-_SMALL_CHANGE = 5e-9
-# A relative residual after these passes that shows, in single precision, that they could not.
-_LOST = 1e-3
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+# By the type of the kernel: what one more may change, relative to the norm of the function, if it
+# is left out, and beyond which whitening rows first is better; and the residual that is enough.
+_SMALL_CHANGE = {_SINGLE: 1e-3, _DOUBLE: 5e-9}
+_LOST = {_SINGLE: 1e-2, _DOUBLE: 5e-9}
+_ENOUGH = {_SINGLE: np.inf, _DOUBLE: 1e-9}
 
 
 def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
@@ -144,12 +145,11 @@ class LandmarkEquations:
         residuals : ndarray of shape (a,)
             What they leave of the right-hand side, relative to it.
         lost : ndarray of bool of shape (a,)
-            Whether digits are lost that whitening rows first would keep. In double precision that
-            is said by the last step, in the norm of functions, since a residual hides the
-            directions in which landmarks are nearly dependent.
+            Whether digits are lost that whitening rows first would keep. That is said by the last
+            step, in the norm of functions, since a residual hides the directions in which
+            landmarks are nearly dependent.
         """
         sums, dtype = problem.moments, self.task.type_with(self.points)
-        single = dtype == np.float32
         shape = (len(alphas), *sums.products.shape)
         scale = float(np.linalg.norm(sums.products)) or 1.0
         found, best = np.zeros(shape), np.zeros(shape)
@@ -163,14 +163,13 @@ class LandmarkEquations:
             steps = _applied(problem, left, alphas)
             lengths = self._lengths(found)
             changes = self._lengths(steps) / np.where(lengths > 0, lengths, 1.0)
-            wrong = sizes if single else changes
-            better = wrong < least
+            better = changes < least
             best[better], residuals[better] = found[better], sizes[better]
-            least = np.where(better, wrong, least)
-            enough = (residuals <= _ENOUGH[dtype]) & (single | (least <= _SMALL_CHANGE))
+            least = np.where(better, changes, least)
+            enough = (residuals <= _ENOUGH[dtype]) & (least <= _SMALL_CHANGE[dtype])
             if enough.all() or not better.any():
                 break
-        return best, residuals, ~(least <= (_LOST if single else _SMALL_CHANGE))
+        return best, residuals, ~(least <= _LOST[dtype])
 
     def _lengths(self, coefficients: Array) -> Array:
         """Norms of functions: those of T' M c, the coordinates in which M is the identity."""
