@@ -19,6 +19,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
+from mercer.models.svm import solving
 from mercer.solvers import smo
 from references import matrix, rbf
 
@@ -466,6 +467,32 @@ def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) 
     a = model.dual_coef_[0]
     part = K[np.ix_(model.support_, model.support_)]
     assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_keeps_the_pairs_that_are_solved(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    data, y = load_iris(return_X_y=True)
+    solve, calls = solving.solve, []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        calls.append(len(arguments[0].rows))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*arguments, **options)
+
+    whole = mc.SVC().fit(data, y)
+    monkeypatch.setattr(solving, "solve", interrupted)
+    model = mc.SVC()
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    values, want = (m.set_params(decision_function_shape="ovo") for m in (model, whole))
+    difference = values.decision_function(data) - want.decision_function(data)
+    same = np.abs(difference).max(axis=0) < 1e-9
+    assert same.tolist() == [True, True, False]
+    assert set(model.predict(data)) <= set(y)
 
 
 # Published figures --------------------------------------------------------------------------------

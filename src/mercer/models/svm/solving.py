@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 #: Called after a step with a function that returns the machines so far; True stops.
 Report = Callable[[Callable[[], list[Machine]]], bool]
 
+# How long it takes at least from one report of several problems to the next.
+_SECONDS = 0.05
 # How often a solution is refined; the unit changes little after the first time.
 _REFINEMENTS = 3
 
@@ -77,7 +80,12 @@ def solved(
     if threads == 1:
         return jobs.collected(map(jobs.solve, range(len(duals))), report)
     with ThreadPoolExecutor(threads) as pool:
-        return jobs.collected(pool.map(jobs.solve_alone, range(len(duals))), report)
+        waiting = [pool.submit(jobs.solve_alone, number) for number in range(len(duals))]
+        try:
+            return jobs.collected((job.result() for job in waiting), report)
+        finally:  # after Ctrl-C those that have not begun are not waited for
+            for job in waiting:
+                job.cancel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,11 +153,29 @@ class _Jobs:
         with one_thread():
             return self.solve(number)
 
-    def collected(self, found: Any, report: Report | None) -> list[Machine]:
-        """The machines one after another; a model needs all of them to be of use."""
+    def collected(self, found: Iterable[Machine], report: Report | None) -> list[Machine]:
+        """The machines one after another; those that are not reached stay at their start."""
         machines: list[Machine] = []
-        for machine in found:
-            machines.append(machine)
-            if report is not None and len(machines) == len(self.duals):
-                report(lambda: machines)
-        return machines
+        last = time.monotonic()
+        try:
+            for machine in found:
+                machines.append(machine)
+                if report is not None and time.monotonic() - last > _SECONDS:
+                    last = time.monotonic()
+                    if report(lambda: self._completed(machines)):
+                        break
+        finally:
+            if report is not None and machines:
+                report(lambda: self._completed(machines))
+        return self._completed(machines)
+
+    def _completed(self, machines: list[Machine]) -> list[Machine]:
+        return machines + [self._unsolved(dual) for dual in self.duals[len(machines) :]]
+
+    def _unsolved(self, dual: Dual) -> Machine:
+        programme = dual.programme()
+        levels = (0.0,) * len(programme.groups)
+        start = BoxSolution(
+            programme.start, np.zeros(self.matrix.size), levels, np.nan, np.inf, np.inf, 0, False
+        )
+        return dual.machine(programme, start)
