@@ -273,5 +273,6 @@ def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
     if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
         return None
     data = points.data if points.origin is points else None
-    is_plain = isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)
-    return data if is_plain else None
+    if not (isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)):
+        return None
+    return data if data.shape[0] == data.shape[1] else None

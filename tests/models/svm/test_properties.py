@@ -14,7 +14,8 @@ from scipy.special import expit
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
@@ -304,13 +305,50 @@ def test_other_scores_and_folds() -> None:
     assert not hasattr(search, "predict")
 
 
+def test_named_kernels_are_searched_as_they_are() -> None:
+    for arguments in ({"gamma": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "gamma": 0.5}):
+        search = mc.SVC(tol=1e-6, **arguments).path(X, Y, [1.0, 10.0])
+        grid = GridSearchCV(svm.SVC(tol=1e-6, **arguments), {"C": [1.0, 10.0]}).fit(X, Y)
+        np.testing.assert_allclose(
+            search.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"], atol=1e-12
+        )
+    train = mc.RBF(length_scale=0.5)(X)
+    given = mc.SVC(kernel="precomputed").path(train, Y, [1.0])
+    assert given.best_score_ == pytest.approx(mc.SVC(RBF).path(X, Y, [1.0]).best_score_)
+
+
+def test_scores_and_probabilities_of_the_best() -> None:
+    labels = (Y == 1) & (X[:, 0] > 0.5)
+    search = mc.SVCSearch(mc.SVC(RBF, probability=True), [1.0], None, scoring="f1").fit(X, labels)
+    grid = GridSearchCV(svm.SVC(gamma=2.0), {"C": [1.0]}, scoring="f1").fit(X, labels)
+    assert search.score(X, labels) == pytest.approx(grid.score(X, labels), abs=0.02)
+    assert search.predict_proba(X).shape == (len(X), 2)
+    assert search.refit_time_ > 0
+    with pytest.raises(ParameterError, match="scoring needs probabilities"):
+        mc.SVCSearch(mc.SVC(RBF, probability=True), [1.0], None, scoring="neg_log_loss").fit(X, Y)
+
+
+def test_groups_stay_together() -> None:
+    groups = np.arange(len(X)) // 10
+    search = mc.SVCSearch(mc.SVC(RBF), [1.0], None, cv=GroupKFold(4)).fit(X, Y, groups=groups)
+    want = GridSearchCV(svm.SVC(gamma=2.0), {"C": [1.0]}, cv=GroupKFold(4))
+    want.fit(X, Y, groups=groups)
+    assert search.best_score_ == pytest.approx(want.best_score_, abs=0.01)
+
+
+def test_folds_that_stop_short_are_told_of() -> None:
+    with pytest.warns(ConvergenceWarning, match="SVCSearch: 5 of the machines"):
+        mc.SVCSearch(mc.SVC(RBF, max_iter=1), [1.0], None, refit=False).fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("search", "message"),
     [
         (mc.SVCSearch(Cs=[]), r"Cs = \[\]"),
         (mc.SVCSearch(Cs=[-1.0]), r"Cs = \[-1\.0\]"),
         (mc.SVCSearch(mc.NuSVC()), "is not an SVC"),
-        (mc.SVCSearch(mc.SVC(mc.Linear()), length_scales=[1.0]), "length_scale"),
+        (mc.SVCSearch(mc.SVC(mc.Linear()), length_scales=[1.0]), "SVCSearch: length_scales"),
+        (mc.SVCSearch(mc.SVC(solver=mc.solvers.Nystrom(5))), "has landmarks"),
     ],
 )
 def test_bad_searches(search: Any, message: str) -> None:
@@ -411,6 +449,36 @@ def test_a_grid_of_kernels() -> None:
     grid = {"kernel__length_scale": [0.01, 1.0, 100.0]}
     search = GridSearchCV(mc.SVC(mc.RBF(length_scale=1.0)), grid, cv=3).fit(X, Y)
     assert len(set(search.cv_results_["mean_test_score"])) > 1
+
+
+@pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
+@pytest.mark.parametrize("scale", [0.0, 1e-4])
+def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
+    model = machine().fit(X, 3.0 + scale * NUMBERS)
+    np.testing.assert_allclose(model.predict(Z), 3.0, atol=0.01)
+    assert len(model.contributions(Z[:2])) == 2
+    assert len(model.support_) == model.dual_coef_.shape[1] == len(model.support_vectors_)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_balls_of_any_size(scale: float) -> None:
+    want = mc.SVDD(mc.Linear(), nu=0.1, tol=1e-6).fit(X)
+    found = mc.SVDD(mc.Linear(), nu=0.1, tol=1e-4).fit(scale * X)
+    assert found.radius_ / scale == pytest.approx(want.radius_, rel=1e-2)
+    assert (found.predict(scale * X) < 0).mean() <= 0.15
+
+
+def test_an_interrupt_in_the_folds_keeps_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mc.SVC, "_calibrate", interrupted)
+    model = mc.SVC(RBF, probability=True)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), mc.SVC(RBF).fit(X, Y).predict(X))
+    with pytest.raises(NotFittedError, match="probabilities were not learned"):
+        model.predict_proba(X)
 
 
 # Hard cases ---------------------------------------------------------------------------------------

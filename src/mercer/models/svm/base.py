@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.exceptions import ParameterError, ShortFitWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
@@ -181,16 +181,21 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
         support = np.flatnonzero(np.any(coefficients != 0, axis=1))
         support = support[self._order_of_support(support)]
-        expansion, carriers = coefficients[support], support
+        # A function without support vectors is a constant, which one point carries.
+        carriers = support if len(support) else np.arange(1)
+        expansion = coefficients[carriers]
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion = repair.transform(coefficients.T).T.astype(np.float64)
             carriers = np.arange(n)
         return {
             "support_": data.numbers[support].astype(np.int32),
+            "support_vectors_": self._rows_as_given(data.points[support]),
             "points_": data.points[carriers].detached(),
             "rows_": data.numbers[carriers],
             "converged_": all(machine.converged for machine in machines),
+            "fit_status_": int(not all(machine.converged for machine in machines)),
+            "shape_fit_": data.points.shape,
             "_expansion": expansion,
         } | self._meaning(support, coefficients[support], machines)
 
@@ -210,7 +215,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             f"{type(self).__name__} stopped after {steps} steps with a duality gap of {gap:.3g}, "
             f"before every row was within tol = {self.tol:g}; raise max_iter ({self.max_iter}), "
             "scale the data, or lower C.",
-            NumericalWarning,
+            ShortFitWarning,
         )
 
     n_iter_: Any
@@ -235,12 +240,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _n_functions(self) -> int:
         return 1
 
-    @property
-    def support_vectors_(self) -> Any:
-        """The rows of X that carry coefficients, as they were given; none of a matrix."""
-        if self.kernel_.input_tags()["pairwise"]:
-            return np.empty((0, 0))
-        return self.points_.data if len(self.rows_) == len(self.support_) else None
+    def _rows_as_given(self, points: Points) -> Any:
+        """Rows in the user's own type; none of a matrix."""
+        return np.empty((0, 0)) if self.kernel_.input_tags()["pairwise"] else points.detached().data
 
     @property
     def coef_(self) -> Array:
@@ -263,7 +265,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_shared(self) -> None:
-        self._require_flags("shrinking", "verbose")
+        self._require_flags("shrinking")
         self._require_number("tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             self._require_number("cache_size", low=0.0, example="200")

@@ -223,6 +223,11 @@ class SVC(SupportVectorClassifier):
         if isinstance(self.solver, str):
             super()._learn(X, y, data, codes)
             return
+        if self.kernel_.input_tags()["pairwise"]:
+            raise ParameterError(
+                f"{type(self).__name__}: X is a matrix, whose rows are no landmarks; pass "
+                'solver="auto", or Precomputed(K) with row numbers as X.'
+            )
         weights = np.zeros(len(data.points))
         # The machine's loss has a half, and its penalty the weight 1.
         weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
 
@@ -22,7 +23,7 @@ from mercer.models.svm.base import SupportVectorMachine, Training
 from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
-from mercer.models.svm.solving import solved
+from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
@@ -79,8 +80,13 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         duals = self._duals(data, codes, np.arange(len(codes)))
         matrix, machines = self._fit_duals(X, y, data, duals)
         del self._codes
-        if self.probability:
+        if not self.probability:
+            return
+        try:
             self._calibrate(matrix, data, codes, machines)
+        except KeyboardInterrupt:
+            self.converged_ = False  # the machine is kept, without probabilities
+            raise
 
     classes_: NDArray[Any]
     class_weight_: Array
@@ -210,13 +216,15 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     ) -> None:
         """Learn the slope of probabilities from machines that have not seen the rows."""
         near = [machine.coefficients(matrix.size) for machine in machines]
-        values = np.empty((len(codes), len(machines)))
+        values, short = np.empty((len(codes), len(machines))), 0
         for train, held in self._folds(codes):
             fitted = solved(
                 matrix, self._duals(data, codes, train), self._options, near=near, everywhere=True
             )
             for column, machine in enumerate(fitted):
                 values[held, column] = machine.values(data.rows[held])
+            short += sum(not machine.converged for machine in fitted)
+        warn_of_folds(type(self).__name__, short)
         found = Calibration.of(self._scheme.scores(values), codes, data.weights)
         self._calibration, self.calibration_error_ = found, found.error
 
@@ -263,6 +271,11 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             0 or less.
         """
         scores = self._class_scores(X)
+        if not hasattr(self, "_calibration"):
+            raise NotFittedError(
+                f"{type(self).__name__}: probabilities were not learned; call fit with "
+                "probability=True, and let it end."
+            )
         return np.asarray(self._calibration.log_probabilities(scores), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------

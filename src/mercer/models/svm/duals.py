@@ -155,7 +155,8 @@ class NuClasses(Dual):
         """The first rows of each class, up to the sum that each must have."""
         order = np.argsort(-self.signs, kind="stable")
         n_first = int((self.signs > 0).sum())
-        rows, weights = self.rows[order], self.weights[order]
+        # The margin is the unit in the end, so that weights may have any.
+        rows, weights = self.rows[order], self.weights[order] / self.weights.max()
         wanted = self.nu * weights.sum() / 2
         above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
         return BoxProgramme(
@@ -293,6 +294,10 @@ class Half(Dual):
         start = filled(self.weights, self.nu * self.weights.sum())
         return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
 
+    def unit(self, found: BoxSolution) -> float:
+        """The distance of the plane, if that is less than 1."""
+        return min(1.0, abs(found.levels[0])) or 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class Ball(Dual):
@@ -324,6 +329,12 @@ class Ball(Dual):
         return BoxProgramme(
             self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
+
+    def unit(self, found: BoxSolution) -> float:
+        """The squared radius, if that is less than 1."""
+        linear = float(-self.diagonal / 2 @ found.coefficients)
+        squared = 2 * (found.objective - linear) + 2 * found.levels[0]
+        return min(1.0, squared) if squared > 0 else 1.0
 
 
 def filled(upper: Array, total: float) -> Array:

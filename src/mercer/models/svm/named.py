@@ -58,9 +58,13 @@ def outline(kernel: Any) -> Kernel:
     """
     if not isinstance(kernel, str):
         return FunctionKernel(kernel)
-    if kernel == "precomputed":
-        return Precomputed()
-    return Linear()
+    kinds: dict[str, type[Kernel]] = {
+        "precomputed": Precomputed,
+        "rbf": RBF,
+        "poly": Polynomial,
+        "sigmoid": Sigmoid,
+    }
+    return kinds.get(kernel, Linear)()
 
 
 def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0: Any) -> Kernel:
@@ -124,7 +128,7 @@ def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None
     """
     for name, value in given.items():
         default = DEFAULTS[name]
-        if type(value) is not type(default) or value != default:
+        if isinstance(value, str) != isinstance(default, str) or value != default:
             raise ParameterError(
                 f"{owner}: {name} = {value!r} belongs to kernels that are named, such as "
                 f'kernel="rbf", and kernel = {kernel!r} has parameters of its own; set those, or '
@@ -140,12 +144,13 @@ def _gamma(owner: str, gamma: Any, X: Any) -> float:
         if gamma == "auto":
             return 1.0 / float(width)
         # A variance that is too small to be a number belongs to data without any.
-        variance = Spread.of(matrix, None).deviation ** 2
+        deviation = Spread.of(matrix, None).deviation
+        variance = deviation * deviation
         found = float(1.0 / (width * variance)) if variance > 0 else 1.0
-        if not np.isfinite(found):
+        if not 0 < found < np.inf:
             raise DataError(
-                f"{owner}: gamma = {gamma!r} exceeds the range of numbers, as the data hardly "
-                "vary; scale them."
+                f"{owner}: gamma = {gamma!r} leaves the range of numbers, as the data vary by "
+                f"{deviation:.3g}; scale them."
             )
         return found
     number = isinstance(gamma, Real) and not isinstance(gamma, bool)

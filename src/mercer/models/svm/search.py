@@ -26,13 +26,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.stationary import RBF
 from mercer.models.base import require_two_classes
 from mercer.models.ridge_search import candidates
+from mercer.models.svm import named
 from mercer.models.svm.base import Training
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.schemes import Codes, scheme_of
-from mercer.models.svm.solving import solved
+from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.boxes import SymmetricMatrix
 
@@ -65,9 +65,9 @@ class _Fold:
 
     def path(
         self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any
-    ) -> list[tuple[float, float, float]]:
-        """For each C the score of the rows left out, the time to fit and the time to score."""
-        found: dict[float, tuple[float, float, float]] = {}
+    ) -> list[tuple[float, float, float, int]]:
+        """For each C: score of the rows left out, times to fit and to score, machines too short."""
+        found: dict[float, tuple[float, float, float, int]] = {}
         model, near, before = copy(self.model), None, 1.0
         everything = np.arange(len(self.codes))
         for cost in sorted(set(costs)):
@@ -80,8 +80,9 @@ class _Fold:
             near, before = [machine.coefficients(matrix.size) for machine in machines], cost
             fitted = time.perf_counter()
             values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = float(scorer(_HeldOut(model, values), None, self.labels))
-            found[cost] = score, fitted - started, time.perf_counter() - fitted
+            score = _scored(scorer, _HeldOut(model, values), self.labels)
+            short = sum(not machine.converged for machine in machines)
+            found[cost] = score, fitted - started, time.perf_counter() - fitted, short
         return [found[cost] for cost in costs]
 
 
@@ -101,9 +102,23 @@ class _HeldOut(ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[self.model._winners(self.values)])
 
 
+def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
+    try:
+        return float(scorer(held, None, labels))
+    except AttributeError as error:
+        raise ParameterError(
+            "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
+            'pass a scorer of predict or decision_function, such as "accuracy".'
+        ) from error
+
+
 def _has_best(search: SVCSearch) -> bool:
     check_is_fitted(search, "cv_results_")
     return hasattr(search, "best_estimator_")
+
+
+def _has_probabilities(search: SVCSearch) -> bool:
+    return _has_best(search) and hasattr(search.best_estimator_, "predict_proba")
 
 
 class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -141,6 +156,8 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Its parameters, for ``set_params``.
     best_estimator_ : SVC
         The best machine, fitted on all rows. Only with ``refit``.
+    refit_time_ : float
+        Seconds that this fit took. Only with ``refit``.
     n_splits_ : int
         The number of folds.
     scorer_ : callable
@@ -185,7 +202,14 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.scoring = scoring
         self.refit = refit
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Compare all candidates, and fit the best.
 
         Parameters
@@ -196,31 +220,36 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Labels.
         sample_weight : array-like of shape (n,), optional
             Weights, for learning and not for the scores.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
 
         Returns
         -------
         self
             The search, with its results.
         """
-        model = self._model()
         y = column_or_1d(y, warn=True)
+        model = self._model(X)
         data, _ = model._prepared(X, y, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
         grid = self._costs()
         self.scorer_ = check_scoring(model, self.scoring)
-        folds = self._folds(model, data, X, y)
+        folds = self._folds(model, data, X, y, groups)
         self.n_splits_, self.classes_ = len(folds), model.classes_
         kernels = [
             kernel.resolve(data.points)
-            for kernel in candidates(model.kernel, self.length_scales, model.kernel_)
+            for kernel in candidates(model.kernel, self.length_scales, model.kernel_, "SVCSearch")
         ]
         tables = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
         self._tabulate(kernels, grid, tables)
+        warn_of_folds("SVCSearch", int(sum(table[..., 3].sum() for table in tables)))
         if self.refit:
+            started = time.perf_counter()
             best = clone(model).set_params(**self.best_params_)
             self.best_estimator_ = best.fit(X, y, sample_weight)
+            self.refit_time_ = time.perf_counter() - started
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -231,18 +260,22 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # Candidates and folds -------------------------------------------------------------------------
 
-    def _model(self) -> SVC:
-        """The machine with a kernel whose length-scale can be set."""
+    def _model(self, X: Any) -> SVC:
+        """The machine with a kernel whose length-scale can be set, if it has one."""
         model = SVC() if self.estimator is None else clone(self.estimator)
         if not isinstance(model, SVC):
             raise ParameterError(
                 f"SVCSearch: estimator = {model!r} is not an SVC; use "
                 "sklearn.model_selection.GridSearchCV, which takes any estimator."
             )
-        if isinstance(model.kernel, str) and model.kernel == "rbf":
-            model.set_params(kernel=RBF(length_scale="scale"), gamma="scale")
         model._check_parameters()
-        return model
+        if not isinstance(model.solver, str):
+            raise ParameterError(
+                f"SVCSearch: solver = {model.solver!r} has landmarks, which share nothing between "
+                "folds; use sklearn.model_selection.GridSearchCV."
+            )
+        kernel, _ = model._read_points(X)
+        return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
 
     def _costs(self) -> list[float]:
         try:
@@ -256,11 +289,13 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return costs
 
-    def _folds(self, model: SVC, data: Training, X: Any, y: ArrayLike) -> list[_Fold]:
+    def _folds(
+        self, model: SVC, data: Training, X: Any, y: ArrayLike, groups: ArrayLike | None
+    ) -> list[_Fold]:
         labels = np.asarray(y)
         weights = np.zeros(len(labels))
         weights[data.rows] = data.weights
-        splits = check_cv(self.cv, labels, classifier=True).split(X, labels)
+        splits = check_cv(self.cv, labels, classifier=True).split(X, labels, groups)
         return [self._fold(model, data, labels, weights, *split) for split in splits]
 
     @staticmethod
@@ -279,11 +314,11 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _compared(
         self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]
     ) -> Array:
-        """Scores and times of one kernel, of shape (n_folds, n_costs, 3)."""
+        """Scores, times and short fits of one kernel, of shape (n_folds, n_costs, 4)."""
         model.kernel_ = kernel
         matrix, _ = model._matrix(data.points)
 
-        def alone(fold: _Fold) -> list[tuple[float, float, float]]:
+        def alone(fold: _Fold) -> list[tuple[float, float, float, int]]:
             with one_thread():
                 return fold.path(matrix, costs, self.scorer_)
 
@@ -296,7 +331,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
         params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
         # Of shape (n_candidates, n_folds).
-        scores, fit_times, score_times = np.moveaxis(
+        scores, fit_times, score_times, _ = np.moveaxis(
             np.concatenate([table.swapaxes(0, 1) for table in tables]), 2, 0
         )
         results: dict[str, Any] = {"params": params}
@@ -321,6 +356,40 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_params_ = params[self.best_index_]
 
     # The best -------------------------------------------------------------------------------------
+
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """The score of the best machine, by the scorer of the search.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+        y : array-like of shape (m,)
+            Labels.
+
+        Returns
+        -------
+        float
+            Of ``scorer_``.
+        """
+        return float(self.scorer_(self.best_estimator_, X, y))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            As of `SVC`.
+        """
+        return np.asarray(self.best_estimator_.predict_proba(X))
 
     @available_if(_has_best)  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:

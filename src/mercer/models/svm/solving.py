@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import ShortFitWarning, warn
 from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
 from mercer.solvers.boxes import BoxProgramme, BoxSolution, SymmetricMatrix
@@ -24,6 +25,24 @@ Report = Callable[[Callable[[], list[Machine]]], bool]
 _SECONDS = 0.05
 # How often a solution is refined; the unit changes little after the first time.
 _REFINEMENTS = 3
+
+
+def warn_of_folds(owner: str, short: int) -> None:
+    """Tell that machines of which only scores are kept are not as exact as asked.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model.
+    short : int
+        How many they are.
+    """
+    if short:
+        warn(
+            f"{owner}: {short} of the machines that were fitted without some of the rows stopped "
+            "before every row was within tol; raise max_iter, scale the data, or lower C.",
+            ShortFitWarning,
+        )
 
 
 @dataclass(frozen=True)
