@@ -20,6 +20,9 @@ Positions = NDArray[np.int64]
 
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
+# How far float32 may be from float64, relative to the largest value: sixty-four units in the last
+# place. Sums over columns of the data and transcendental functions stay below four.
+_ROUNDING = 64 * float(np.finfo(np.float32).eps)
 # A matrix of fewer rows than this share is worth making.
 _MOST_OF = 0.75
 
@@ -35,10 +38,10 @@ class LazyMatrix:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        self._narrow = gram.narrowed()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
         self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
+        self.rounding = _ROUNDING * largest if self.has_single else 0.0
 
     @property
     def size(self) -> int:
@@ -68,7 +71,12 @@ class LazyMatrix:
         return (gram if precise else gram.narrowed()).toarray(), positions
 
     def times(
-        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
     ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor.
 
@@ -80,16 +88,21 @@ class LazyMatrix:
             A factor for each.
         precise : bool
             Whether in float64.
+        at : ndarray of int, optional
+            The columns; all by default.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or of `at`
             In float64.
         """
-        if not len(rows):
-            return np.zeros(self.size)
-        gram = self._gram if precise else self._narrow
-        return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
+        count = self.size if at is None else len(at)
+        if not len(rows) or not count:
+            return np.zeros(count)
+        points = self._gram.pairs.cols
+        gram = self._gram.kernel.gram(points if at is None else points[at], points[rows])
+        values = (gram if precise else gram.narrowed()) @ factors
+        return np.asarray(values, dtype=np.float64)
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix of some rows alone, if they are not most of them.

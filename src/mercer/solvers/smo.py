@@ -13,7 +13,9 @@ Working sets grow with the number of variables between bounds: larger ones cost 
 exchange, smaller ones need many more rounds.
 
 Kernel values are of float32 at first, where they serve. At the end the gradient is computed once
-more in float64, and where this shows violations the rounds go on in float64.
+more in float64, for all variables but those at zero that are further from an exchange than rounding
+can have moved them: what these say about the gap and the violation is nothing, whatever their exact
+gradient. Where the gradient then shows violations the rounds go on in float64.
 
 .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
    information for training support vector machines. Journal of Machine Learning Research 6.
@@ -46,6 +48,8 @@ _CLOSE = 0.5
 _NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
+# The largest error that was seen counts as this many of itself.
+_WARY = 16.0
 # What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
 # without one after which it has given what it can.
 _VISIBLE = {False: 1e-8, True: 1e-14}
@@ -101,7 +105,7 @@ def solve(
     precise = not matrix.has_single
     ascent.climb(precise=precise, report=report)
     if not precise:
-        ascent.refresh()
+        ascent.certify()
         ascent.climb(precise=True, report=report)
     return ascent.solution()
 
@@ -125,8 +129,12 @@ class _Ascent:
         self._up, self._down = programme.upper - start, start - programme.lower
         self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
+        # Rows at which the product is still that of float32, although it has been looked at.
+        self._rounded: Positions = np.empty(0, np.int64)
         self._stopped = False
-        self.refresh(precise=not matrix.has_single)
+        weights, rows = self._weights()
+        if len(rows):
+            self._product = matrix.times(rows, weights, precise=not matrix.has_single)
 
     # The state
     # -----------------------------------------------------------------------------------------
@@ -137,15 +145,45 @@ class _Ascent:
         between = np.where(upper == 0, -self._up, lower + self._down)
         return np.where(self._up == 0, upper, np.where(self._down == 0, lower, between))
 
-    def refresh(self, *, precise: bool = True) -> None:
-        """Compute the product from nothing."""
+    def certify(self) -> None:
+        """Compute the product from nothing in float64, where the gap and the violation need it."""
+        if not self._matrix.rounding:
+            return
+        weights, rows = self._weights()
+        exact = np.zeros(self._matrix.size, bool)
+        exact[self._programme.rows[self.coefficients() != 0]] = True
+        carriers = np.flatnonzero(exact)
+        before = self._product[carriers]
+        self._product[carriers] = self._matrix.times(rows, weights, precise=True, at=carriers)
+        seen = float(np.abs(self._product[carriers] - before).max(initial=0.0))
+        margin = self._matrix.rounding * float(np.abs(weights).sum()) + _WARY * seen
+        doubtful = self._programme.rows[self._within(margin, exact[self._programme.rows])]
+        near = np.setdiff1d(doubtful, carriers)
+        self._product[near] = self._matrix.times(rows, weights, precise=True, at=near)
+        exact[near] = True
+        self._rounded = np.flatnonzero(~exact)
+
+    def _within(self, margin: float, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Variables that an exchange may move, if gradients that are not exact err by a margin."""
+        ascents = self._ascents()
+        _, _, extremes = self._extremes(ascents, exact)
+        near = np.zeros(len(ascents), bool)
+        for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
+            rises = (self._up[group] > 0) & (ascents[group] >= low - margin)
+            near[group] = rises | (self._down[group] > 0) & (ascents[group] <= high + margin)
+        return near
+
+    def _complete(self) -> None:
+        """Compute the product in float64 where it is not."""
+        weights, rows = self._weights()
+        at, self._rounded = self._rounded, self._rounded[:0]
+        self._product[at] = self._matrix.times(rows, weights, precise=True, at=at)
+
+    def _weights(self) -> tuple[Array, Positions]:
+        """The coefficients of rows that are not zero, and the rows."""
         weights = self._by_rows(self._programme.rows, self.coefficients())
         rows = np.flatnonzero(weights)
-        self._product = (
-            self._matrix.times(rows, weights[rows], precise=precise)
-            if len(rows)
-            else np.zeros(self._matrix.size)
-        )
+        return weights[rows], rows
 
     def _by_rows(self, rows: Positions, values: Array) -> Array:
         return np.bincount(rows, weights=values, minlength=self._matrix.size).astype(np.float64)
@@ -154,10 +192,12 @@ class _Ascent:
         """What the objective falls by for each variable, for a unit."""
         return -(self._product[self._programme.rows] + self._programme.linear)
 
-    def _extremes(self, ascents: Array) -> tuple[Array, Array, list[tuple[float, float]]]:
+    def _extremes(
+        self, ascents: Array, among: NDArray[np.bool_] | bool = True
+    ) -> tuple[Array, Array, list[tuple[float, float]]]:
         """The ascents of those that may rise and of those that may fall, and their extremes."""
-        rising = np.where(self._up > 0, ascents, -np.inf)
-        falling = np.where(self._down > 0, ascents, np.inf)
+        rising = np.where((self._up > 0) & among, ascents, -np.inf)
+        falling = np.where((self._down > 0) & among, ascents, np.inf)
         groups = self._programme.groups
         extremes = [
             (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
@@ -183,6 +223,9 @@ class _Ascent:
             violation = max(high - low for high, low in extremes)
             if violation <= self._target(ascents, precise=precise):
                 return
+            if len(self._rounded):
+                self._complete()
+                continue
             objective = self._objective(self.coefficients())
             shown = objective < best - _VISIBLE[precise] * abs(objective)
             patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
@@ -217,7 +260,15 @@ class _Ascent:
         steps = 0
         try:
             steps, _ = _core.smo(
-                values, positions, split, ascents[working], up, down, tolerance, self._left
+                values,
+                positions,
+                split,
+                ascents[working],
+                up,
+                down,
+                not precise,
+                tolerance,
+                self._left,
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)
