@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "engine.hpp"
@@ -82,7 +83,8 @@ class Smo {
         split_(std::lower_bound(variables.begin(), variables.end(), job.split) - variables.begin()),
         groups_{{0, pad(split_)}, {pad(split_), pad(split_) + pad(size_ - split_)}},
         width_(groups_[1].end),
-        block_(width_ * width_),
+        in_place_(lies_in_place()),
+        block_(in_place_ ? width_ : width_ * width_),
         diagonal_(width_),
         rising_(width_),
         falling_(width_),
@@ -178,10 +180,24 @@ class Smo {
     least_curvature_ = (largest > 0 ? largest : T(1)) * T(1e-12);
   }
 
+  // Whether the rows of the matrix can be used as they are: padding reads the beginning of the next
+  // row, where the ascents are infinite.
+  bool lies_in_place() const {
+    if (!std::is_same_v<S, T> || (split_ > 0 && split_ < size_) || job_.stride < size_)
+      return false;
+    for (std::int64_t k = 0; k < size_; ++k)
+      if (matrix_row(k) != k) return false;
+    return true;
+  }
+
   // The kernel values of a variable with all others. Many variables are never exchanged: theirs are
   // not read.
   const T* row(std::int64_t place) {
-    T* target = block_.data() + place * width_;
+    if constexpr (std::is_same_v<S, T>) {
+      // The last row has none after it, and is copied.
+      if (in_place_ && place + 1 < size_) return job_.values + place * job_.stride;
+    }
+    T* target = block_.data() + (in_place_ ? 0 : place * width_);
     if (known_[place] == 0) {
       const S* source = job_.values + job_.rows[variable(place)] * job_.stride;
       std::fill_n(target, width_, T(0));
@@ -245,11 +261,11 @@ class Smo {
   static MERCER_INLINE void kernel_difference(const T* first, const T* second,
                                               Vec<double> (&change)[N]) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      const Widened a = widen(load<T>(first)), b = widen(load<T>(second));
+      const Widened a = widen(load_unaligned<T>(first)), b = widen(load_unaligned<T>(second));
       change[0] = a.first - b.first;
       change[1] = a.second - b.second;
     } else {
-      change[0] = load<T>(first) - load<T>(second);
+      change[0] = load_unaligned<T>(first) - load_unaligned<T>(second);
     }
   }
 
@@ -263,8 +279,8 @@ class Smo {
     IVec<T> where = first_positions<T>(group.begin);
     for (std::int64_t k = group.begin; k < group.end; k += L) {
       const Vec<T> slope = narrowed_difference<T>(highest, &falling_[k]);
-      const Vec<T> curvature = vmax<T>(
-          own + load<T>(&diagonal_[k]) - (load<T>(values + k) + load<T>(values + k)), least);
+      const Vec<T> shared = load_unaligned<T>(values + k);
+      const Vec<T> curvature = vmax<T>(own + load<T>(&diagonal_[k]) - (shared + shared), least);
       const Vec<T> gain = slope * slope / curvature;
       // Slopes that are too small for T still count; those of variables that cannot fall do not.
       lanes.add(select<T>(slope >= Vec<T>{}, gain, broadcast<T>(T(-1))), where);
@@ -310,6 +326,7 @@ class Smo {
   std::int64_t size_, split_;
   Group groups_[2];
   std::int64_t width_;
+  bool in_place_;
   AlignedBuffer<T> block_, diagonal_;
   AlignedBuffer<double> rising_, falling_;
   AlignedBuffer<std::uint8_t> known_;    // whether a row of the block has been read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ Positions = NDArray[np.int64]
 
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
+_LINE = 64  # bytes of a cache line
 # How far float32 may be from float64, relative to the largest value: sixty-four units in the last
 # place. Sums over columns of the data and transcendental functions stay below four.
 _ROUNDING = 64 * float(np.finfo(np.float32).eps)
@@ -38,6 +40,7 @@ class LazyMatrix:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
+        self._scratch = threading.local()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
         self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
@@ -61,14 +64,26 @@ class LazyMatrix:
         Returns
         -------
         values : ndarray
-            A square matrix.
+            A square matrix, until the next block is asked for by the same thread.
         positions : ndarray of int
             Where each of the rows is in it.
         """
-        distinct, positions = np.unique(rows, return_inverse=True)
-        kernel, points = self._gram.kernel, self._gram.pairs.cols[distinct]
-        gram = kernel.gram(points)
-        return (gram if precise else gram.narrowed()).toarray(), positions
+        gram = self._gram.kernel.gram(self._gram.pairs.cols[rows])
+        if not precise:
+            gram = gram.narrowed()
+        return gram.toarray(self._room(len(rows), gram.dtype)), np.arange(len(rows))
+
+    def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """Memory for a block, the same for one after another; rows begin at cache lines."""
+        stride = -(-count * dtype.itemsize // _LINE) * _LINE
+        size = count * stride + _LINE
+        buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            memory.require_matrix((count, count), dtype.itemsize)
+            buffer = self._scratch.buffer = np.empty(size, np.uint8)
+        start = -buffer.__array_interface__["data"][0] % _LINE
+        rows = buffer[start : start + count * stride].view(dtype).reshape(count, -1)
+        return rows[:, :count]
 
     def times(
         self,

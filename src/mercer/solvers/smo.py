@@ -31,10 +31,12 @@ from numpy.typing import NDArray
 from mercer import _core
 from mercer.solvers.boxes import Array, BoxProgramme, BoxSolution, Positions, SymmetricMatrix
 
-# Variables of a working set: those of the first round, new ones of later rounds (also relative to
-# those between bounds), the least and the most of all.
+# Variables of a working set: those of the first round and new ones of later rounds (at least, and
+# relative to the rows of the matrix: a product with a changed row costs more, the more there are;
+# new ones also relative to those between bounds), the least and the most of all.
 _FIRST = 1536
 _NEW = 512
+_PART = 1 / 5
 _GROWTH = 1.0
 _LEAST = 512
 _MOST = 8192
@@ -287,7 +289,10 @@ class _Ascent:
         rank[self._working] = 1
         between = (self._up > 0) & (self._down > 0)
         rank[between] += 2
-        wanted = max(_NEW, int(_GROWTH * between.sum())) if len(self._working) else _FIRST
+        part = int(_PART * self._matrix.size)
+        wanted = max(_NEW, part, int(_GROWTH * between.sum()))
+        if not len(self._working):
+            wanted = max(_FIRST, part)
         # At most half of the set, so that the worst are in it whatever else is.
         count = min(wanted, _MOST // 2) // (2 * len(extremes))
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):

@@ -109,14 +109,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self.kernel = given
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
-        """The kernel, and the rows as it takes them."""
+        """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
         owner = type(self).__name__
         arguments = {name: getattr(self, name) for name in named.DEFAULTS}
         if not named.is_name(self.kernel):
             kernel = self._kernel_or_default(self.kernel)
             named.require_no_arguments(owner, kernel, arguments)
-            return kernel, self._validate_points(kernel, X, reset=True)
-        points = self._validate_points(named.outline(self.kernel), X, reset=True)
+            return kernel, self._validate_points(kernel, X, reset=True, copy=False)
+        points = self._validate_points(named.outline(self.kernel), X, reset=True, copy=False)
         return named.named_kernel(owner, self.kernel, points, **arguments), points
 
     # Fitting --------------------------------------------------------------------------------------
