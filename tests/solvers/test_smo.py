@@ -367,6 +367,6 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="there is no row 3"):
         _core.row_sum(np.ones((2, 2)), np.array([3]), one, np.ones(2), 1)
     with pytest.raises(ValueError, match="one value per variable"):
-        _core.smo(np.ones((2, 2)), rows, 1, np.ones(2), one.copy(), one.copy(), 1e-3, 10)
+        _core.smo(np.ones((2, 2)), rows, 1, np.ones(2), one.copy(), one.copy(), False, 1e-3, 10)
     with pytest.raises(ValueError, match="split"):
-        _core.smo(np.ones((2, 2)), rows, 2, one, one.copy(), one.copy(), 1e-3, 10)
+        _core.smo(np.ones((2, 2)), rows, 2, one, one.copy(), one.copy(), False, 1e-3, 10)

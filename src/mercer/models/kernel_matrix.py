@@ -74,8 +74,10 @@ class LazyMatrix:
         return gram.toarray(self._room(len(rows), gram.dtype)), np.arange(len(rows))
 
     def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """Memory for a block, the same for one after another; rows begin at cache lines."""
-        stride = -(-count * dtype.itemsize // _LINE) * _LINE
+        """Memory for a block, the same for one after another."""
+        # Rows begin at vectors, but not all at cache lines: then the engine would write past the
+        # caches, from which the block is read next.
+        stride = -(-count * dtype.itemsize // _LINE) * _LINE + _LINE // 2
         size = count * stride + _LINE
         buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
         if buffer is None or len(buffer) < size:
