@@ -180,11 +180,11 @@ class Smo {
     least_curvature_ = (largest > 0 ? largest : T(1)) * T(1e-12);
   }
 
-  // Whether the rows of the matrix can be used as they are: padding reads the beginning of the next
-  // row, where the ascents are infinite.
+  // Whether the rows of the matrix can be used as they are. The padding of a row is then the
+  // beginning of the next one, which has to be long enough; ascents are infinite there.
   bool lies_in_place() const {
-    if (!std::is_same_v<S, T> || (split_ > 0 && split_ < size_) || job_.stride < size_)
-      return false;
+    if (!std::is_same_v<S, T> || (split_ > 0 && split_ < size_)) return false;
+    if (width_ > 2 * size_ || job_.stride < size_) return false;
     for (std::int64_t k = 0; k < size_; ++k)
       if (matrix_row(k) != k) return false;
     return true;

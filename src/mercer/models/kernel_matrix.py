@@ -22,9 +22,11 @@ Positions = NDArray[np.int64]
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
 _LINE = 64  # bytes of a cache line
-# How far float32 may be from float64, relative to the largest value: sixty-four units in the last
-# place. Sums over columns of the data and transcendental functions stay below four.
-_ROUNDING = 64 * float(np.finfo(np.float32).eps)
+# How far float32 may be from float64: at least so much of the largest value, and so many times the
+# largest error among the pairs of some rows. Errors grow with the columns of the data and with the
+# degree of a polynomial.
+_LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
+_WARY, _SAMPLE = 16.0, 256
 # A matrix of fewer rows than this share is worth making.
 _MOST_OF = 0.75
 
@@ -44,7 +46,7 @@ class LazyMatrix:
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
         self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
-        self.rounding = _ROUNDING * largest if self.has_single else 0.0
+        self.rounding = _rounding(gram) * largest if self.has_single else 0.0
 
     @property
     def size(self) -> int:
@@ -142,6 +144,17 @@ class LazyMatrix:
         gram = self._gram.kernel.gram(self._gram.pairs.cols[distinct])
         small = len(distinct) <= _SMALL
         return StoredMatrix(gram.toarray()) if small else LazyMatrix(gram), positions
+
+
+def _rounding(gram: Gram) -> float:
+    """How far values in float32 may be from those in float64, relative to the largest."""
+    n = int(gram.shape[0])
+    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    part = gram.kernel.gram(gram.pairs.cols[some])
+    exact = part.toarray()
+    error = float(np.abs(part.narrowed().toarray() - exact).max())
+    largest = float(np.abs(exact.diagonal()).max())
+    return max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
 
 
 def is_costly(kernel: Kernel) -> bool:

@@ -31,9 +31,7 @@ _CACHE_LINE = 64
 _LARGE = 2**24
 
 
-def gram(
-    root: Expr, pairs: Pairs, *, narrow: bool = False, room: Array | None = None
-) -> Array:
+def gram(root: Expr, pairs: Pairs, *, narrow: bool = False, room: Array | None = None) -> Array:
     """The matrix of all pairs; in float32 if it is asked for, and in given room if that serves."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))

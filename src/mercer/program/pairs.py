@@ -125,7 +125,7 @@ class Pairs:
 
     @property
     def within(self) -> bool:
-        """Whether the columns are some of the rows: solvers ask for one such block after another."""
+        """Whether the columns are some of the rows: solvers take one such block after another."""
         return self.cols is not self.rows and self.cols.origin is self.rows
 
     def scale(self, slot: Slot, width: int) -> Array | None:

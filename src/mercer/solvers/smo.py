@@ -14,8 +14,9 @@ exchange, smaller ones need many more rounds.
 
 Kernel values are of float32 at first, where they serve. At the end the gradient is computed once
 more in float64, for all variables but those at zero that are further from an exchange than rounding
-can have moved them: what these say about the gap and the violation is nothing, whatever their exact
-gradient. Where the gradient then shows violations the rounds go on in float64.
+can have moved them (all errors of one sign, each the largest, with a margin): whatever their exact
+gradient is, they add nothing to the gap and the violation. Where the gradient then shows violations
+the rounds go on in float64.
 
 .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
    information for training support vector machines. Journal of Machine Learning Research 6.
@@ -106,8 +107,7 @@ def solve(
     ascent = _Ascent(programme, matrix, tol, limit, near)
     precise = not matrix.has_single
     ascent.climb(precise=precise, report=report)
-    if not precise:
-        ascent.certify()
+    if not precise and not ascent.certified():
         ascent.climb(precise=True, report=report)
     return ascent.solution()
 
@@ -133,6 +133,7 @@ class _Ascent:
         self._working: Positions = np.empty(0, np.int64)
         # Rows at which the product is still that of float32, although it has been looked at.
         self._rounded: Positions = np.empty(0, np.int64)
+        self._violation = np.inf
         self._stopped = False
         weights, rows = self._weights()
         if len(rows):
@@ -147,10 +148,13 @@ class _Ascent:
         between = np.where(upper == 0, -self._up, lower + self._down)
         return np.where(self._up == 0, upper, np.where(self._down == 0, lower, between))
 
-    def certify(self) -> None:
-        """Compute the product from nothing in float64, where the gap and the violation need it."""
+    def certified(self) -> bool:
+        """Whether the violation is known to be small; else the product is computed from nothing.
+
+        It is computed in float64 where the gap and the violation depend on it.
+        """
         if not self._matrix.rounding:
-            return
+            return self._violation <= self._tol
         weights, rows = self._weights()
         exact = np.zeros(self._matrix.size, bool)
         exact[self._programme.rows[self.coefficients() != 0]] = True
@@ -164,6 +168,7 @@ class _Ascent:
         self._product[near] = self._matrix.times(rows, weights, precise=True, at=near)
         exact[near] = True
         self._rounded = np.flatnonzero(~exact)
+        return False
 
     def _within(self, margin: float, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Variables that an exchange may move, if gradients that are not exact err by a margin."""
@@ -222,8 +227,8 @@ class _Ascent:
         while self._left > 0 and not self._stopped:
             ascents = self._ascents()
             rising, falling, extremes = self._extremes(ascents)
-            violation = max(high - low for high, low in extremes)
-            if violation <= self._target(ascents, precise=precise):
+            self._violation = max(high - low for high, low in extremes)
+            if self._violation <= self._target(ascents, precise=precise):
                 return
             if len(self._rounded):
                 self._complete()
@@ -235,7 +240,7 @@ class _Ascent:
                 return
             self._choose(rising, falling, extremes)
             try:
-                self._round(ascents, violation, precise=precise)
+                self._round(ascents, precise=precise)
             except KeyboardInterrupt:
                 if report is not None:
                     report(self.solution)
@@ -247,7 +252,7 @@ class _Ascent:
             return self._tol
         return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
 
-    def _round(self, ascents: Array, violation: float, *, precise: bool) -> None:
+    def _round(self, ascents: Array, *, precise: bool) -> None:
         working = self._working
         rows = self._programme.rows[working]
         values, positions = self._matrix.block(rows, precise=precise)
@@ -258,7 +263,7 @@ class _Ascent:
         if len(self._up) <= _AT_ONCE:
             tolerance = _NEARLY * self._tol
         else:
-            tolerance = max(_CLOSE * self._tol, _SHARE * violation)
+            tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
         steps = 0
         try:
             steps, _ = _core.smo(
