@@ -21,6 +21,25 @@ Positions = NDArray[np.int64]
 SMALLEST, LARGEST = 1e-15, 1e15
 
 
+def inner(a: Array, b: Array) -> float:
+    """The inner product of long vectors, without BLAS.
+
+    Threads that BLAS wakes for one keep a processor busy for some time afterwards, which the
+    engine's next product needs.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (m,)
+        The vectors.
+
+    Returns
+    -------
+    float
+        Their inner product.
+    """
+    return float((a * b).sum())
+
+
 class SymmetricMatrix(Protocol):
     """A symmetric matrix of which blocks and products can be had."""
 

@@ -30,7 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.solvers.boxes import Array, BoxProgramme, BoxSolution, Positions, SymmetricMatrix
+from mercer.solvers.boxes import (
+    Array,
+    BoxProgramme,
+    BoxSolution,
+    Positions,
+    SymmetricMatrix,
+    inner,
+)
 
 # Variables of a working set: those of the first round and new ones of later rounds (at least, and
 # relative to the rows of the matrix: a product with a changed row costs more, the more there are;
@@ -214,7 +221,7 @@ class _Ascent:
 
     def _objective(self, coefficients: Array) -> float:
         products = self._product[self._programme.rows]
-        return float(coefficients @ (products / 2 + self._programme.linear))
+        return inner(coefficients, products / 2 + self._programme.linear)
 
     # Rounds
     # ----------------------------------------------------------------------------------------
@@ -354,7 +361,7 @@ class _Ascent:
 
 def _gap(slopes: Array, up: Array, down: Array) -> float:
     """What every variable could gain on its own at this multiplier: the duality gap."""
-    return float(np.maximum(slopes, 0.0) @ up - np.minimum(slopes, 0.0) @ down)
+    return inner(np.maximum(slopes, 0.0), up) - inner(np.minimum(slopes, 0.0), down)
 
 
 def _smallest(values: Array, count: int) -> Positions:
