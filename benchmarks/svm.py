@@ -1,17 +1,23 @@
-"""Support vector machines against LIBSVM, which is what scikit-learn has."""
+"""Support vector machines against LIBSVM, which is what scikit-learn has.
+
+LIBSVM's own package, scikit-learn-intelex and ThunderSVM take part where they are installed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import sklearn.svm
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_classification, make_friedman1
+from sklearn.model_selection import GridSearchCV
 
 import mercer as mc
+from benchmarks.environment import installed
 from benchmarks.harness import Contestant, Outcome, Settings, Target, at_least, race, speedup
 
 Array = NDArray[Any]
@@ -20,9 +26,16 @@ N, D = 10_000, 30
 N_REGRESSION, D_REGRESSION = 5_000, 20
 N_THREADS = 20_000
 NEW_ROWS = 2_000
+N_GRID, COSTS, MULTIPLES = 2_000, (0.1, 1.0, 10.0, 100.0, 1000.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+
+# Other machines with scikit-learn's interface: their names, and the modules with an SVC.
+OTHERS = {"scikit-learn-intelex": "sklearnex.svm", "ThunderSVM": "thundersvm"}
+OFFICIAL = "libsvm-official"
 
 # How close the objectives have to be, relative to themselves.
 AGREEMENT = 1e-3
+# How far apart mean scores of the grid may be: machines within the tolerance are not the same.
+SCORES = 5e-3
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ def races(settings: Settings) -> Iterator[Outcome]:
     yield _fit("OneClassSVM.fit", _novelty(settings), settings, at_least(3.0), "nu=0.1")
     yield _fit("SVC.fit, precomputed", _given(settings), settings, at_least(1.5), "C=1")
     yield _digits(settings)
+    yield _grid(settings)
     yield _threads(settings)
 
 
@@ -60,6 +74,7 @@ def _classification(settings: Settings, C: float, target: Target) -> Iterator[Ou
         mc.SVC(C=C), sklearn.svm.SVC(C=C), (X, y), lambda model: _hinge_dual(model, X, y)
     )
     yield _fit("SVC.fit", machine, settings, target, f"C={C:g}")
+    yield from _others(settings, machine, C)
     new = _classes(settings.size(N) + settings.size(NEW_ROWS), D)[0][-settings.size(NEW_ROWS) :]
     mine, peer = machine.mine.fit(X, y), machine.peer.fit(X, y)
     contestants = [
@@ -69,6 +84,42 @@ def _classification(settings: Settings, C: float, target: Target) -> Iterator[Ou
     times = race(contestants, settings)
     parameters = f"RBF n={len(X)} d={D} C={C:g}, {len(new)} rows"
     yield speedup("SVC.predict", parameters, times, "SVC", at_least(10.0))
+
+
+def _others(settings: Settings, machine: Machine, C: float) -> Iterator[Outcome]:
+    """Machines that may not be installed."""
+    fits = {
+        name: import_module(module).SVC(C=C).fit
+        for name, module in OTHERS.items()
+        if installed(module.split(".")[0])
+    }
+    if installed("libsvm"):
+        fits[OFFICIAL] = _official(C)
+    X, y = machine.arguments
+    for name, fit in fits.items():
+        contestants = [
+            Contestant("mercer", lambda: _nothing(machine.mine.fit(X, y))),
+            Contestant(name, lambda fit=fit: _nothing(fit(X, y))),
+        ]
+        times = race(contestants, settings)
+        yield speedup("SVC.fit", f"n={len(X)} d={D} C={C:g}", times, name)
+
+
+def _official(C: float) -> Callable[[Array, Array], Any]:
+    train = import_module("libsvm.svmutil").svm_train
+
+    def fit(X: Array, y: Array) -> Any:
+        gamma = 1 / (X.shape[1] * X.var())
+        return train(y.astype(float), X, f"-q -c {C:g} -g {gamma:.17g} -e 1e-3 -m 200")
+
+    return fit
+
+
+def _absent() -> str:
+    """Those that cannot take part, by name."""
+    modules = {name: module.split(".")[0] for name, module in OTHERS.items()} | {OFFICIAL: "libsvm"}
+    names = [name for name, module in modules.items() if not installed(module)]
+    return f"; not installed: {', '.join(names)}" if names else ""
 
 
 def _regression(settings: Settings, C: float) -> Machine:
@@ -112,6 +163,38 @@ def _digits(settings: Settings) -> Outcome:
     return speedup("SVC.fit, digits", "10 classes, 45 pairs", times, "SVC", at_least(1.0))
 
 
+def _grid(settings: Settings) -> Outcome:
+    """All candidates on all folds, one thread each, without a machine of the best."""
+    X, y = _classes(settings.size(N_GRID), D)
+    lengths = [multiple * float(np.sqrt(D * X.var() / 2)) for multiple in MULTIPLES]
+    mine = mc.SVCSearch(Cs=COSTS, length_scales=lengths, cv=5, refit=False)
+    candidates = {"gamma": [1 / (2 * length**2) for length in lengths], "C": list(COSTS)}
+    peer = GridSearchCV(sklearn.svm.SVC(), candidates, cv=5, refit=False)
+    contestants = [
+        Contestant("mercer", lambda: _nothing(mine.fit(X, y))),
+        Contestant("GridSearchCV(SVC)", lambda: _nothing(peer.fit(X, y))),
+    ]
+    times = race(contestants, settings)
+    apart = _table(mine, "kernel__length_scale") - _table(peer, "gamma")
+    if np.abs(apart).max() > SCORES:
+        raise AssertionError(f"SVCSearch: mean scores differ by {np.abs(apart).max():.1e}")
+    parameters = f"n={len(X)} d={D}, {len(COSTS)} C x {len(lengths)} length-scales x 5 folds"
+    note = f"mean scores differ by {np.abs(apart).max():.0e} at most"
+    return speedup(
+        "SVCSearch.fit", parameters, times, "GridSearchCV(SVC)", at_least(8.0), note=note
+    )
+
+
+def _table(search: Any, width: str) -> Array:
+    """Mean scores, wider kernels later, then larger C."""
+    results = search.cv_results_
+    widths = np.asarray(results[f"param_{width}"], float)
+    order = np.lexsort([np.asarray(results["param_C"], float), widths])
+    if width == "gamma":
+        order = order.reshape(len(MULTIPLES), -1)[::-1].ravel()
+    return np.asarray(results["mean_test_score"])[order]
+
+
 def _threads(settings: Settings) -> Outcome:
     X, y = _classes(settings.size(N_THREADS), D)
     contestants = [
@@ -136,7 +219,9 @@ def _fit(
     if apart > AGREEMENT:
         raise AssertionError(f"{name}: the objective is {apart:.1e} of itself above LIBSVM's")
     n, d = machine.arguments[0].shape
-    note = f"the objective is {apart:+.0e} of LIBSVM's away from it"
+    note = f"objective {mine:.8g}, LIBSVM {peer:.8g} ({apart:+.0e})"
+    if name == "SVC.fit":
+        note += _absent()
     return speedup(name, f"n={n} d={d} {parameters}", times, "LIBSVM", target, note=note)
 
 

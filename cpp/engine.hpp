@@ -127,7 +127,8 @@ struct InverseJob {
 
 // Sequential minimal optimisation on a working set, see smo.hpp. The kernel value of variables k
 // and m is values[rows[k]][rows[m]]; the first `split` variables and the others keep sums of their
-// own.
+// own. The gap at the end is that of the variables that took part to the end: the caller looks at
+// all of them.
 template <class T>
 struct SmoJob {
   const T* values = nullptr;
@@ -137,6 +138,7 @@ struct SmoJob {
   const double* ascent = nullptr;
   double* up = nullptr;    // how far a coefficient may rise
   double* down = nullptr;  // and how far it may fall
+  bool narrow = false;     // whether kernel values are rounded to float32
   double tolerance = 0.0;
   std::int64_t limit = 0;
   Interrupt interrupt;

@@ -712,7 +712,7 @@ template <class T>
 std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_t> rows,
                                      std::int64_t split, Vector<double> ascent,
                                      WritableVector<double> up, WritableVector<double> down,
-                                     double tolerance, std::int64_t limit) {
+                                     bool narrow, double tolerance, std::int64_t limit) {
   SmoJob<T> job;
   std::tie(job.values, job.stride) = readable_rows<T>(values, "smo");
   job.size = static_cast<std::int64_t>(rows.shape(0));
@@ -727,6 +727,7 @@ std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_
   job.ascent = ascent.data();
   job.up = up.data();
   job.down = down.data();
+  job.narrow = narrow;
   job.tolerance = tolerance;
   job.limit = limit;
   job.interrupt = {signal_arrived, nullptr};
@@ -922,22 +923,25 @@ NB_MODULE(_core, m) {
   m.def(
       "smo",
       [](nb::handle values, Vector<std::int64_t> rows, std::int64_t split, Vector<double> ascent,
-         WritableVector<double> up, WritableVector<double> down, double tolerance,
+         WritableVector<double> up, WritableVector<double> down, bool narrow, double tolerance,
          std::int64_t limit) {
         return with_floats<Matrix>(
             values, "smo: the matrix must be one of float32 or float64.", [&](const auto& matrix) {
-              return smo(matrix, rows, split, ascent, up, down, tolerance, limit);
+              return smo(matrix, rows, split, ascent, up, down, narrow, tolerance, limit);
             });
       },
-      "values"_a, "rows"_a, "split"_a, "ascent"_a, "up"_a, "down"_a, "tolerance"_a, "limit"_a,
+      "values"_a, "rows"_a, "split"_a, "ascent"_a, "up"_a, "down"_a, "narrow"_a, "tolerance"_a,
+      "limit"_a,
       nb::sig("def smo(values: numpy.typing.NDArray[typing.Any], "
               "rows: numpy.typing.NDArray[numpy.int64], split: int, "
               "ascent: numpy.typing.NDArray[numpy.float64], "
               "up: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], "
-              "tolerance: float, limit: int) -> tuple[int, float]"),
+              "narrow: bool, tolerance: float, limit: int) -> tuple[int, float]"),
       "Exchanges between pairs of variables until none gains more than the tolerance per unit, or "
-      "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Returns "
-      "the number of exchanges and the largest gain that is left.");
+      "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Values "
+      "are rounded to float32 if `narrow`. Variables at bounds that are far from an exchange are "
+      "left out in time, and none looks at them again: the caller does. Returns the number of "
+      "exchanges and the largest gain that is left.");
   m.def(
       "row_sum",
       [](nb::handle values, Vector<std::int64_t> rows, Vector<double> factors,

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "engine.hpp"
 #include "memory.hpp"
@@ -68,33 +70,65 @@ MERCER_INLINE Vec<T> narrowed_difference(Vec<double> base, const double* values)
   }
 }
 
-template <class T>
+// Exchanges between some variables of a job, of which S is the type of the matrix and T that of the
+// values as they are used.
+template <class T, class S>
 class Smo {
  public:
-  explicit Smo(SmoJob<T>& job)
+  // The variables in order, and the ascent of each.
+  Smo(SmoJob<S>& job, const std::vector<std::int64_t>& variables, const std::vector<double>& ascent)
       : job_(job),
-        groups_{{0, pad(job.split)}, {pad(job.split), pad(job.split) + pad(job.size - job.split)}},
+        variables_(variables),
+        size_(static_cast<std::int64_t>(variables.size())),
+        split_(std::lower_bound(variables.begin(), variables.end(), job.split) - variables.begin()),
+        groups_{{0, pad(split_)}, {pad(split_), pad(split_) + pad(size_ - split_)}},
         width_(groups_[1].end),
-        block_(width_ * width_),
+        in_place_(lies_in_place()),
+        block_(in_place_ ? width_ : width_ * width_),
         diagonal_(width_),
         rising_(width_),
         falling_(width_),
-        stretch_(job.size) {}
-
-  void run(Worker& worker) {
-    read();
+        known_(width_),
+        stretch_(size_) {
+    read(ascent);
     for (int g = 0; g < 2; ++g) find_extremes(g);
-    for (job_.steps = 0;; ++job_.steps) {
+  }
+
+  // Exchanges until none is left to be done, or until many variables no longer take part: True
+  // then.
+  bool run(Worker& worker) {
+    const std::int64_t look = std::max<std::int64_t>(size_, kLeastSteps);
+    for (std::int64_t left = look;; ++job_.steps, --left) {
       job_.gap = std::max(gap(0), gap(1));
-      if (!(job_.gap > job_.tolerance) || job_.steps >= job_.limit) return;
-      if (!worker.keep_going(width_)) return;
+      if (!(job_.gap > job_.tolerance) || job_.steps >= job_.limit) return false;
+      if (!worker.keep_going(width_)) return false;
+      if (left == 0) {
+        if (contenders() <= kFew * static_cast<double>(size_)) return true;
+        left = look;
+      }
       exchange();
+    }
+  }
+
+  // The variables that may yet take part, and their ascents.
+  void leave(std::vector<std::int64_t>& variables, std::vector<double>& ascent) const {
+    variables.clear();
+    ascent.clear();
+    for (std::int64_t k = 0; k < size_; ++k) {
+      if (!contends(place(k))) continue;
+      const double rising = rising_[place(k)];
+      variables.push_back(variables_[static_cast<std::size_t>(k)]);
+      ascent.push_back(rising > -kNever ? rising : falling_[place(k)]);
     }
   }
 
  private:
   static constexpr std::int64_t L = kLanes<T>;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // How often variables that no longer take part are counted, and the share of those left for which
+  // it is worth to begin anew without them.
+  static constexpr std::int64_t kLeastSteps = 500;
+  static constexpr double kFew = 0.7;
 
   struct Group {
     std::int64_t begin, end;
@@ -103,59 +137,90 @@ class Smo {
   };
 
   static std::int64_t pad(std::int64_t count) { return round_up(count, kPanel<float>); }
-  // Where a variable of the job lies in the padded arrays.
+  // Where a variable lies in the padded arrays.
   std::int64_t place(std::int64_t k) const {
-    return k < job_.split ? k : groups_[1].begin + k - job_.split;
+    return k < split_ ? k : groups_[1].begin + k - split_;
   }
   std::int64_t variable(std::int64_t place) const {
-    return place < groups_[1].begin ? place : place - groups_[1].begin + job_.split;
+    const std::int64_t k = place < groups_[1].begin ? place : place - groups_[1].begin + split_;
+    return variables_[static_cast<std::size_t>(k)];
   }
-  const T* row(std::int64_t place) const { return block_.data() + place * width_; }
+  std::int64_t matrix_row(std::int64_t k) const {
+    return job_.rows[variables_[static_cast<std::size_t>(k)]];
+  }
   double gap(int g) const { return groups_[g].top.value - groups_[g].bottom; }
 
-  void read() {
+  // Whether an exchange with some other variable could gain: else nothing changes but its ascent.
+  bool contends(std::int64_t place) const {
+    const Group& group = groups_[place < groups_[1].begin ? 0 : 1];
+    return rising_[place] >= group.bottom || falling_[place] <= group.top.value;
+  }
+
+  double contenders() const {
+    double count = 0.0;
+    for (std::int64_t k = 0; k < size_; ++k) count += contends(place(k)) ? 1.0 : 0.0;
+    return count;
+  }
+
+  void read(const std::vector<double>& ascent) {
     rising_.fill(-kNever);
     falling_.fill(kNever);
     diagonal_.fill(T(0));
+    known_.fill(0);
     T largest = 0;
-    for (std::int64_t k = job_.size - 1; k >= 0; --k)
+    for (std::int64_t k = size_ - 1; k >= 0; --k)
       stretch_[k] =
-          k + 1 < job_.size && job_.rows[k + 1] == job_.rows[k] + 1 ? stretch_[k + 1] + 1 : 1;
-    for (std::int64_t k = 0; k < job_.size; ++k) {
-      const std::int64_t at = place(k);
-      read_row(k);
-      diagonal_[at] = row(at)[at];
-      largest = std::max(largest, std::abs(diagonal_[at]));
-      place_ascent(k, job_.ascent[k]);
+          k + 1 < size_ && matrix_row(k + 1) == matrix_row(k) + 1 ? stretch_[k + 1] + 1 : 1;
+    for (std::int64_t k = 0; k < size_; ++k) {
+      const std::int64_t at = matrix_row(k);
+      diagonal_[place(k)] = static_cast<T>(job_.values[at * job_.stride + at]);
+      largest = std::max(largest, std::abs(diagonal_[place(k)]));
+      place_ascent(place(k), ascent[static_cast<std::size_t>(k)]);
     }
     least_curvature_ = (largest > 0 ? largest : T(1)) * T(1e-12);
   }
 
-  void read_row(std::int64_t k) {
-    const T* source = job_.values + job_.rows[k] * job_.stride;
-    T* target = block_.data() + place(k) * width_;
-    std::fill_n(target, width_, T(0));
-    const std::int64_t shift = groups_[1].begin - job_.split;
-    gather(source, 0, job_.split, target);
-    gather(source, job_.split, job_.size, target + shift);
+  // Whether the rows of the matrix can be used as they are. The padding of a row is then the
+  // beginning of the next one, which has to be long enough; ascents are infinite there.
+  bool lies_in_place() const {
+    if (!std::is_same_v<S, T> || (split_ > 0 && split_ < size_)) return false;
+    if (width_ > 2 * size_ || job_.stride < size_) return false;
+    for (std::int64_t k = 0; k < size_; ++k)
+      if (matrix_row(k) != k) return false;
+    return true;
+  }
+
+  // The kernel values of a variable with all others. Many variables are never exchanged: theirs are
+  // not read.
+  const T* row(std::int64_t place) {
+    if constexpr (std::is_same_v<S, T>) {
+      // The last row has none after it, and is copied.
+      if (in_place_ && place + 1 < size_) return job_.values + place * job_.stride;
+    }
+    T* target = block_.data() + (in_place_ ? 0 : place * width_);
+    if (known_[place] == 0) {
+      const S* source = job_.values + job_.rows[variable(place)] * job_.stride;
+      std::fill_n(target, width_, T(0));
+      gather(source, 0, split_, target);
+      gather(source, split_, size_, target + groups_[1].begin - split_);
+      known_[place] = 1;
+    }
+    return target;
   }
 
   // Stretches of neighbouring rows are copied at once: classes often lie together.
-  void gather(const T* source, std::int64_t begin, std::int64_t end, T* target) const {
+  void gather(const S* source, std::int64_t begin, std::int64_t end, T* target) const {
     for (std::int64_t m = begin; m < end;) {
       const std::int64_t length = std::min(stretch_[m], end - m);
-      if (length == 1) {
-        target[m] = source[job_.rows[m]];
-      } else {
-        std::copy_n(source + job_.rows[m], length, target + m);
-      }
+      const S* values = source + matrix_row(m);
+      for (std::int64_t i = 0; i < length; ++i) target[m + i] = static_cast<T>(values[i]);
       m += length;
     }
   }
 
-  void place_ascent(std::int64_t k, double value) {
-    rising_[place(k)] = job_.up[k] > 0 ? value : -kNever;
-    falling_[place(k)] = job_.down[k] > 0 ? value : kNever;
+  void place_ascent(std::int64_t place, double value) {
+    rising_[place] = job_.up[variable(place)] > 0 ? value : -kNever;
+    falling_[place] = job_.down[variable(place)] > 0 ? value : kNever;
   }
 
   void find_extremes(int g) { update(g, nullptr, nullptr, 0.0); }
@@ -196,16 +261,16 @@ class Smo {
   static MERCER_INLINE void kernel_difference(const T* first, const T* second,
                                               Vec<double> (&change)[N]) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      const Widened a = widen(load<T>(first)), b = widen(load<T>(second));
+      const Widened a = widen(load_unaligned<T>(first)), b = widen(load_unaligned<T>(second));
       change[0] = a.first - b.first;
       change[1] = a.second - b.second;
     } else {
-      change[0] = load<T>(first) - load<T>(second);
+      change[0] = load_unaligned<T>(first) - load_unaligned<T>(second);
     }
   }
 
   // The variable to fall with the largest gain of an exchange with the top of a group.
-  Largest<T> partner(const Group& group) const {
+  Largest<T> partner(const Group& group) {
     const std::int64_t i = group.top.position;
     const T* values = row(i);
     const Vec<double> highest = broadcast<double>(group.top.value);
@@ -214,8 +279,8 @@ class Smo {
     IVec<T> where = first_positions<T>(group.begin);
     for (std::int64_t k = group.begin; k < group.end; k += L) {
       const Vec<T> slope = narrowed_difference<T>(highest, &falling_[k]);
-      const Vec<T> curvature = vmax<T>(
-          own + load<T>(&diagonal_[k]) - (load<T>(values + k) + load<T>(values + k)), least);
+      const Vec<T> shared = load_unaligned<T>(values + k);
+      const Vec<T> curvature = vmax<T>(own + load<T>(&diagonal_[k]) - (shared + shared), least);
       const Vec<T> gain = slope * slope / curvature;
       // Slopes that are too small for T still count; those of variables that cannot fall do not.
       lanes.add(select<T>(slope >= Vec<T>{}, gain, broadcast<T>(T(-1))), where);
@@ -251,25 +316,49 @@ class Smo {
     job_.up[variable(j)] += t;
     up -= t;
     down -= t;
-    place_ascent(variable(i), high);
-    place_ascent(variable(j), low);
+    place_ascent(i, high);
+    place_ascent(j, low);
     for (int g = 0; g < 2; ++g) update(g, first, second, t);
   }
 
-  SmoJob<T>& job_;
+  SmoJob<S>& job_;
+  const std::vector<std::int64_t>& variables_;
+  std::int64_t size_, split_;
   Group groups_[2];
   std::int64_t width_;
+  bool in_place_;
   AlignedBuffer<T> block_, diagonal_;
   AlignedBuffer<double> rising_, falling_;
+  AlignedBuffer<std::uint8_t> known_;    // whether a row of the block has been read
   AlignedBuffer<std::int64_t> stretch_;  // neighbouring rows from each variable on
   T least_curvature_ = 0;
 };
 
+// Variables at bounds that no exchange would move are left out as soon as there are many.
+template <class T, class S>
+void exchange_until_done(SmoJob<S>& job, Worker& worker) {
+  std::vector<std::int64_t> variables(static_cast<std::size_t>(job.size));
+  for (std::size_t k = 0; k < variables.size(); ++k) variables[k] = static_cast<std::int64_t>(k);
+  std::vector<double> ascent(job.ascent, job.ascent + job.size);
+  for (bool more = true; more;) {
+    const std::vector<std::int64_t> some = variables;
+    Smo<T, S> smo(job, some, ascent);
+    more = smo.run(worker);
+    if (more) smo.leave(variables, ascent);
+  }
+}
+
 template <class T>
 void run_smo(SmoJob<T>& job) {
   auto body = [&job](Worker& worker) {
-    if (worker.next_unit() >= 0) Smo<T>(job).run(worker);
+    if (worker.next_unit() < 0) return;
+    if (job.narrow) {
+      exchange_until_done<float>(job, worker);
+    } else {
+      exchange_until_done<T>(job, worker);
+    }
   };
+  job.steps = 0;
   run_workers(1, 1, job.interrupt, WorkerBody(body));
 }
 

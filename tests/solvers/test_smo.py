@@ -367,6 +367,98 @@ def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="there is no row 3"):
         _core.row_sum(np.ones((2, 2)), np.array([3]), one, np.ones(2), 1)
     with pytest.raises(ValueError, match="one value per variable"):
-        _core.smo(np.ones((2, 2)), rows, 1, np.ones(2), one.copy(), one.copy(), 1e-3, 10)
+        _core.smo(np.ones((2, 2)), rows, 1, np.ones(2), one.copy(), one.copy(), False, 1e-3, 10)
     with pytest.raises(ValueError, match="split"):
-        _core.smo(np.ones((2, 2)), rows, 2, one, one.copy(), one.copy(), 1e-3, 10)
+        _core.smo(np.ones((2, 2)), rows, 2, one, one.copy(), one.copy(), False, 1e-3, 10)
+
+
+# Products in float32
+# ------------------------------------------------------------------------------------------------
+
+
+def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxProgramme, Array]:
+    x, signs = points(seed, n)
+    kernel = mc.RBF.from_gamma(0.3)
+    return LazyMatrix(kernel.gram(x)), classification(signs, C), gaussian(x, 0.3)
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 300.0])
+def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smo, "_AT_ONCE", 0)
+    matrix, problem, K = rounded_problem(31, 700, C)
+    asked: list[int] = []
+    times = matrix.times
+
+    def counted(rows: Any, factors: Any, *, precise: bool, at: Any = None) -> Array:
+        if precise:
+            asked.append(matrix.size if at is None else len(at))
+        return times(rows, factors, precise=precise, at=at)
+
+    monkeypatch.setattr(matrix, "times", counted)
+    found = solve(problem, matrix, tol=1e-3)
+    b = found.coefficients
+    product = K @ b
+    slopes = -(product + problem.linear) - found.levels[0]
+    gap = np.maximum(slopes, 0) @ (problem.upper - b) + np.maximum(-slopes, 0) @ (b - problem.lower)
+    assert found.converged
+    assert found.dual_gap == pytest.approx(gap, rel=1e-8)
+    assert found.objective == pytest.approx(quadratic(K, b) + problem.linear @ b, rel=1e-12)
+    check_conditions(problem, K, found, found.violation + 1e-9)
+    scale = np.abs(b).sum()
+    assert found.product[b != 0] == pytest.approx(product[b != 0], abs=1e-13 * scale)
+    assert found.product == pytest.approx(product, abs=1e-6 * scale)
+    if C < 100:  # else rounding reaches all rows
+        assert sum(asked) < matrix.size
+
+
+def test_float64_goes_on_where_float32_does_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smo, "_AT_ONCE", 0)
+    matrix, problem, K = rounded_problem(32, 300, 10.0)
+    found = solve(problem, matrix, tol=1e-9)
+    assert found.converged
+    assert found.product == pytest.approx(K @ found.coefficients, abs=1e-11)
+    check_conditions(problem, K, found, 1.1e-9)
+
+
+@pytest.mark.parametrize("kernel", [mc.RBF(3.0), mc.Polynomial(degree=3), mc.Linear()])
+@pytest.mark.parametrize("d", [1, 40, 2000])
+def test_rounding_is_bounded(kernel: mc.Kernel, d: int) -> None:
+    x = np.random.default_rng(33).standard_t(3.0, size=(600, d)) / np.sqrt(d)
+    gram = kernel.gram(x)
+    error = np.abs(gram.toarray() - gram.narrowed().toarray()).max()
+    assert 0 < 4 * error < LazyMatrix(gram).rounding
+
+
+@pytest.mark.parametrize("precise", [False, True])
+@pytest.mark.parametrize("at", [None, [], [5], [7, 2, 2]])
+def test_products_at_some_rows(precise: bool, at: list[int] | None) -> None:
+    x, _ = points(34, 30)
+    K, rows, factors = gaussian(x, 0.3), np.array([4, 9, 11]), np.array([1.0, -2.0, 0.5])
+    expected = K[:, rows] @ factors
+    where = None if at is None else np.array(at, np.int64)
+    for matrix in (StoredMatrix(K), LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))):
+        found = matrix.times(rows, factors, precise=precise, at=where)
+        wanted = expected if where is None else expected[where]
+        assert found == pytest.approx(wanted, abs=1e-14 if precise else 1e-6)
+
+
+def test_stored_values_are_rounded_as_they_are_read() -> None:
+    x, signs = points(35, 300)
+    K, problem = gaussian(x, 0.3), classification(signs, 10.0)
+    up, down = problem.upper.copy(), -problem.lower.copy()
+    rows = np.arange(300)
+    _core.smo(K, rows, 300, signs, up, down, True, 1e-3, 10**6)
+    single = problem.upper.copy(), -problem.lower.copy()
+    _core.smo(K.astype(np.float32), rows, 300, signs, *single, False, 1e-3, 10**6)
+    assert np.array_equal(up, single[0])
+    assert np.array_equal(down, single[1])
+
+
+def test_blocks_share_their_memory_and_not_their_values() -> None:
+    x, _ = points(36, 50)
+    K, matrix = gaussian(x, 0.3), LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))
+    for rows in (np.arange(3, 40), np.array([5, 1, 5]), np.arange(17), np.array([2])):
+        for precise in (False, True):
+            values, positions = matrix.block(rows, precise=precise)
+            part = values[np.ix_(positions, positions)]
+            assert part == pytest.approx(K[np.ix_(rows, rows)], abs=1e-14 if precise else 1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -21,6 +22,12 @@ Positions = NDArray[np.int64]
 
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
+_LINE = 64  # bytes of a cache line
+# How far float32 may be from float64: at least so much of the largest value, and so many times the
+# largest error among the pairs of some rows. Errors grow with the columns of the data and with the
+# degree of a polynomial.
+_LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
+_WARY, _SAMPLE = 16.0, 256
 # A matrix of fewer rows than this share is worth making.
 _MOST_OF = 0.75
 
@@ -36,10 +43,11 @@ class LazyMatrix:
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
-        self._narrow = gram.narrowed()
+        self._scratch = threading.local()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
         self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
+        self.rounding = _rounding(gram) * largest if self.has_single else 0.0
 
     @property
     def size(self) -> int:
@@ -59,17 +67,36 @@ class LazyMatrix:
         Returns
         -------
         values : ndarray
-            A square matrix.
+            A square matrix, until the next block is asked for by the same thread.
         positions : ndarray of int
             Where each of the rows is in it.
         """
-        distinct, positions = np.unique(rows, return_inverse=True)
-        kernel, points = self._gram.kernel, self._gram.pairs.cols[distinct]
-        gram = kernel.gram(points)
-        return (gram if precise else gram.narrowed()).toarray(), positions
+        gram = self._gram.kernel.gram(self._gram.pairs.cols[rows])
+        if not precise:
+            gram = gram.narrowed()
+        return gram.toarray(self._room(len(rows), gram.dtype)), np.arange(len(rows))
+
+    def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """Memory for a block, the same for one after another."""
+        # Rows begin at vectors, but not all at cache lines: then the engine would write past the
+        # caches, from which the block is read next.
+        stride = -(-count * dtype.itemsize // _LINE) * _LINE + _LINE // 2
+        size = count * stride + _LINE
+        buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            memory.require_matrix((count, count), dtype.itemsize)
+            buffer = self._scratch.buffer = np.empty(size, np.uint8)
+        start = -buffer.__array_interface__["data"][0] % _LINE
+        rows = buffer[start : start + count * stride].view(dtype).reshape(count, -1)
+        return rows[:, :count]
 
     def times(
-        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
     ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor.
 
@@ -81,16 +108,21 @@ class LazyMatrix:
             A factor for each.
         precise : bool
             Whether in float64.
+        at : ndarray of int, optional
+            The columns; all by default.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or of `at`
             In float64.
         """
-        if not len(rows):
-            return np.zeros(self.size)
-        gram = self._gram if precise else self._narrow
-        return np.asarray(gram.columns(rows) @ factors, dtype=np.float64)
+        count = self.size if at is None else len(at)
+        if not len(rows) or not count:
+            return np.zeros(count)
+        points = self._gram.pairs.cols
+        gram = self._gram.kernel.gram(points if at is None else points[at], points[rows])
+        values = (gram if precise else gram.narrowed()) @ factors
+        return np.asarray(values, dtype=np.float64)
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix of some rows alone, if they are not most of them.
@@ -129,6 +161,7 @@ class CachedMatrix:
     """
 
     has_single = False
+    rounding = 0.0
 
     def __init__(self, kernel: Kernel, points: Points, room: float) -> None:
         self._kernel, self._points = kernel, points
@@ -163,7 +196,12 @@ class CachedMatrix:
         return self._rows(distinct)[:, distinct], positions
 
     def times(
-        self, rows: Positions, factors: NDArray[np.float64], *, precise: bool
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
     ) -> NDArray[np.float64]:
         """The sum of some rows, each times its factor.
 
@@ -175,17 +213,19 @@ class CachedMatrix:
             A factor for each.
         precise : bool
             Makes no difference.
+        at : ndarray of int, optional
+            The columns; all by default.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or of `at`
             In float64.
         """
         total = np.zeros(self.size)
         for start in range(0, len(rows), self._most):
             part = slice(start, start + self._most)
             total += factors[part] @ self._rows(rows[part])
-        return total
+        return total if at is None else total[at]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix itself, whose rows serve all problems.
@@ -215,6 +255,17 @@ class CachedMatrix:
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
         return np.stack([self._kept[row] for row in rows.tolist()])
+
+
+def _rounding(gram: Gram) -> float:
+    """How far values in float32 may be from those in float64, relative to the largest."""
+    n = int(gram.shape[0])
+    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    part = gram.kernel.gram(gram.pairs.cols[some])
+    exact = part.toarray()
+    error = float(np.abs(part.narrowed().toarray() - exact).max())
+    largest = float(np.abs(exact.diagonal()).max())
+    return max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
 
 
 def is_costly(kernel: Kernel) -> bool:

@@ -21,6 +21,25 @@ Positions = NDArray[np.int64]
 SMALLEST, LARGEST = 1e-15, 1e15
 
 
+def inner(a: Array, b: Array) -> float:
+    """The inner product of long vectors, without BLAS.
+
+    Threads that BLAS wakes for one keep a processor busy for some time afterwards, which the
+    engine's next product needs.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (m,)
+        The vectors.
+
+    Returns
+    -------
+    float
+        Their inner product.
+    """
+    return float((a * b).sum())
+
+
 class SymmetricMatrix(Protocol):
     """A symmetric matrix of which blocks and products can be had."""
 
@@ -32,11 +51,17 @@ class SymmetricMatrix(Protocol):
     def has_single(self) -> bool:
         """Whether float32 is quicker than float64, and serves to begin with."""
 
+    @property
+    def rounding(self) -> float:
+        """The largest error of a value in a product that is not `precise`; 0 if all are."""
+
     def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
         """A square matrix that holds the pairs of these rows, and where each row is in it."""
 
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
-        """The sum of some rows, each times its factor; in float64 if `precise`."""
+    def times(
+        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
+    ) -> Array:
+        """The sum of some rows, each times its factor, at some columns or all of them."""
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """A matrix that serves for problems of these rows alone, and where each row is in it."""
@@ -64,16 +89,16 @@ class StoredMatrix:
 
     @cached_property
     def has_single(self) -> bool:
-        """Whether a copy in float32 is quicker, and has the range."""
+        """Whether float32 is quicker, and has the range."""
         if self.values.dtype == np.float32:
             return False
         largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
         return SMALLEST < largest < LARGEST
 
-    @cached_property
-    def _narrow(self) -> Matrix:
-        with np.errstate(over="ignore"):
-            return self.values.astype(np.float32)
+    @property
+    def rounding(self) -> float:
+        """Nothing: products are those of the values as they are."""
+        return 0.0
 
     @property
     def size(self) -> int:
@@ -81,14 +106,14 @@ class StoredMatrix:
         return len(self.values)
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """The matrix itself.
+        """The matrix itself: the engine rounds what it reads.
 
         Parameters
         ----------
         rows : ndarray of int
             The rows.
         precise : bool
-            Whether as it is, and not in float32.
+            Of no effect.
 
         Returns
         -------
@@ -97,12 +122,11 @@ class StoredMatrix:
         rows : ndarray of int
             The rows.
         """
-        return self._at(precise), rows
+        return self.values, rows
 
-    def _at(self, precise: bool) -> Matrix:
-        return self.values if precise or not self.has_single else self._narrow
-
-    def times(self, rows: Positions, factors: Array, *, precise: bool) -> Array:
+    def times(
+        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
+    ) -> Array:
         """The sum of some rows, each times its factor.
 
         Parameters
@@ -112,16 +136,18 @@ class StoredMatrix:
         factors : ndarray of float64
             A factor for each.
         precise : bool
-            Whether of the values as they are, and not in float32.
+            Of no effect: the values are read as they are.
+        at : ndarray of int, optional
+            The columns; all by default.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or of `at`
             In float64.
         """
         total = np.zeros(self.size)
-        _core.row_sum(self._at(precise), rows, factors, total, thread_count())
-        return total
+        _core.row_sum(self.values, rows, factors, total, thread_count())
+        return total if at is None else total[at]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix itself.
@@ -206,7 +232,8 @@ class BoxSolution:
     coefficients : ndarray of shape (m,)
         The variables b.
     product : ndarray of shape (n,)
-        The matrix times the coefficients of its rows, in float64.
+        The matrix times the coefficients of its rows: in float64 where a coefficient is not zero,
+        or where rounding could matter for what follows; elsewhere it may be rounded to float32.
     levels : tuple of float
         For every group the multiplier of its sum: an intercept.
     objective : float

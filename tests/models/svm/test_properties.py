@@ -599,3 +599,12 @@ def test_digits_of_the_postal_service() -> None:
         scores[search.best_score_] = search.best_estimator_
     best = clone(scores[max(scores)]).fit(train, y)
     assert 1 - best.score(test, want) <= 0.05
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_later_writes_do_not_reach_a_machine(given: bool) -> None:
+    data = K.copy() if given else X.copy()
+    model = mc.SVC("precomputed" if given else RBF, C=10.0).fit(data, Y)
+    before = model.decision_function(K if given else X)
+    data[:] = 0.0
+    assert np.array_equal(model.decision_function(K if given else X), before)

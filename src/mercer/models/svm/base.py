@@ -40,6 +40,12 @@ _ADVICE = Advice(
 )
 
 
+def _in_double_precision(X: Any) -> Any:
+    """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
+    single = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
+    return X.astype(np.float64) if single else X
+
+
 @dataclass(frozen=True, eq=False)
 class Training:
     """The rows that a machine learns from.
@@ -109,14 +115,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self.kernel = given
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
-        """The kernel, and the rows as it takes them."""
+        """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
         owner = type(self).__name__
         arguments = {name: getattr(self, name) for name in named.DEFAULTS}
+        X = _in_double_precision(X)
         if not named.is_name(self.kernel):
             kernel = self._kernel_or_default(self.kernel)
             named.require_no_arguments(owner, kernel, arguments)
-            return kernel, self._validate_points(kernel, X, reset=True)
-        points = self._validate_points(named.outline(self.kernel), X, reset=True)
+            return kernel, self._validate_points(kernel, X, reset=True, copy=False)
+        points = self._validate_points(named.outline(self.kernel), X, reset=True, copy=False)
         return named.named_kernel(owner, self.kernel, points, **arguments), points
 
     # Fitting --------------------------------------------------------------------------------------

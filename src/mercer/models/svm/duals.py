@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.solvers.boxes import BoxProgramme, BoxSolution
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -86,7 +86,7 @@ class Dual(ABC):
         self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
     ) -> Machine:
         """The function that a solution stands for; the product is that with the whole matrix."""
-        linear = float(programme.linear @ found.coefficients)
+        linear = inner(programme.linear, found.coefficients)
         return Machine(
             programme.rows,
             found.coefficients,
