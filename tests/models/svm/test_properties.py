@@ -508,6 +508,62 @@ def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
     assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
 
 
+@pytest.mark.parametrize("weight", [1e6, 1e14, 1e18, 1e100])
+def test_one_weight_far_above_the_others(weight: float) -> None:
+    signs, weights = np.where(Y == 1, 1.0, -1.0), np.r_[weight, np.ones(len(X) - 1)]
+    model = mc.SVC(RBF, C=0.5, tol=1e-6).fit(X, Y, weights)
+    a = np.zeros(len(X))
+    a[model.support_] = model.dual_coef_[0]
+    slopes = signs * (signs - K @ a - model.intercept_[0])  # what a rise of |a_i| gains
+    assert slopes[np.abs(a) == 0].max() <= 2e-6
+    assert slopes[np.abs(a) == 0.5 * weights].min() >= -2e-6
+    between = (np.abs(a) > 0) & (np.abs(a) < 0.5 * weights)
+    assert np.abs(slopes[between]).max() <= 2e-6
+    assert model.objective_[0] == pytest.approx(a @ K @ a / 2 - np.abs(a).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e7, 1e10])
+@pytest.mark.parametrize("C", [1.0, 1e8])
+def test_planes_of_any_scale(scale: float, C: float) -> None:
+    data = scale * np.random.default_rng(0).normal(size=(200, 3))
+    labels = data @ np.ones(3) > 0
+    model = mc.SVC(kernel="linear", C=C).fit(data, labels)
+    if scale**2 * C > 1e3:  # there the margin is hard
+        assert model.score(data, labels) == 1.0
+    signs = np.where(labels, 1.0, -1.0)
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    ascents = signs - data @ (data.T @ b)
+    rising, falling = np.where(signs > 0, b < C, b < 0), np.where(signs > 0, b > 0, b > -C)
+    if model.converged_:
+        assert ascents[rising].max() - ascents[falling].min() <= 1.01e-3
+
+
+def test_costs_beyond_all_bounds_change_nothing() -> None:
+    targets = np.sin(X[:, 0])  # which some function meets, so that no coefficient is at a bound
+    want = mc.SVR(RBF, C=1e8).fit(X, targets).predict(Z)
+    for C in (1e12, 1e20, 1e100):
+        np.testing.assert_allclose(mc.SVR(RBF, C=C).fit(X, targets).predict(Z), want, atol=0.01)
+
+
+def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2300, 5)).astype(np.float32)
+    labels = data[:, 0] * data[:, 1] + 0.3 * rng.normal(size=2300) > 0
+    model = mc.SVC(gamma=0.2, C=100.0).fit(data, labels)
+    wide = data.astype(np.float64)
+    part, a = wide[model.support_], model.dual_coef_[0]
+    squares = (part**2).sum(axis=1)
+    gram = np.exp(-0.2 * (squares[:, None] + squares - 2 * part @ part.T))
+    assert model.objective_[0] == pytest.approx(a @ gram @ a / 2 - np.abs(a).sum(), rel=1e-9)
+    exact = mc.SVC(gamma=0.2, C=100.0, tol=1e-6).fit(wide, labels)
+    assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0]
+
+
+def test_no_gap_is_claimed_without_a_valid_kernel() -> None:
+    assert np.isnan(mc.SVC(kernel="sigmoid", gamma=3.0, coef0=0.5).fit(X, Y).dual_gap_).all()
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_numbers_that_are_none(bad: float) -> None:
     broken = X.copy()

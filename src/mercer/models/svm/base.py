@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -195,6 +195,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion = repair.transform(coefficients.T).T.astype(np.float64)
             carriers = np.arange(n)
+        if self.kernel_.is_psd is False and repair is None:
+            # The problem is not convex: what is found may be far from its minimum.
+            machines = [replace(machine, gap=np.nan) for machine in machines]
         return {
             "support_": data.numbers[support].astype(np.int32),
             "support_vectors_": self._rows_as_given(data.points[support]),

@@ -105,7 +105,8 @@ class SVC(SupportVectorClassifier):
     n_iter_ : ndarray of shape (n_functions,)
         Steps.
     dual_gap_ : ndarray of shape (n_functions,)
-        The objective is at most this much above its minimum, in its own units.
+        The objective is at most this much above its minimum, in its own units, if the kernel matrix
+        is positive semi-definite; NaN for kernels that are known not to be valid.
     objective_ : ndarray of shape (n_functions,)
         The value of the dual problem, which is minus the objective, up to the gap.
     converged_ : bool

@@ -153,7 +153,8 @@ class SVR(SupportVectorRegressor):
     n_iter_ : int
         Steps.
     dual_gap_ : float
-        The objective is at most this much above its minimum, in its own units.
+        The objective is at most this much above its minimum, in its own units, if the kernel matrix
+        is positive semi-definite; NaN for kernels that are known not to be valid.
     objective_ : float
         The value of the dual problem, which is minus the objective, up to the gap.
     converged_ : bool
