@@ -84,6 +84,7 @@ class LazyMatrix:
         size = count * stride + _LINE
         buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
         if buffer is None or len(buffer) < size:
+            self._scratch.buffer = buffer = None  # before the larger one is there
             memory.require_matrix((count, count), dtype.itemsize)
             buffer = self._scratch.buffer = np.empty(size, np.uint8)
         start = -buffer.__array_interface__["data"][0] % _LINE
