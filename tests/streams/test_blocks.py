@@ -316,7 +316,7 @@ def test_points_in_blocks_with_targets_in_memory() -> None:
     with pytest.raises(DataError, match="y has 2501 rows, but the blocks have 2500"):
         model.fit(points(), np.append(Y, 1.0))
     with pytest.raises(DataTypeError, match="single value"):
-        model.fit(points(), Y, 2.0)
+        model.fit(points(), 2.0)
     with pytest.raises(DataTypeError, match="hold their own"):
         model.fit(stream(), Y)
     with pytest.raises(DataTypeError, match="hold their own"):
@@ -451,6 +451,26 @@ def test_weights_are_checked() -> None:
         fit([(X, Y, -W)])
     with pytest.raises(DataError, match="weights are 0"):
         fit([(X, Y, 0 * W)])
+
+
+def test_one_weight_for_all_rows() -> None:
+    model = mc.KernelRidge(mc.Matern("scale"), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y, 2.0).predict(Z)
+
+    def points() -> Iterator[Array]:
+        return (rows for rows, _ in stream())
+
+    for blocks, y in ((stream(), None), (points(), Y), (mc.Blocks(points), Y)):
+        close(model.fit(blocks, y, np.float32(2.0)).predict(Z), wanted)
+    assert model.score(stream(), None, 2.0) == pytest.approx(model.score(X, Y), rel=1e-10)
+    table = pd.concat(frames(pd))[["w", "c", "b", "a"]]
+    wanted = model.fit(table, Y, 2.0).predict(table)
+    close(model.fit(frames(pd), "price", 2).predict(table), wanted)
+    with pytest.raises(DataTypeError, match=r"sample_weight = 2 .* weights of their own"):
+        model.fit([(X, Y, W)], sample_weight=2.0)
+    for bad in (-1.0, np.nan):
+        with pytest.raises(DataError, match="finite weight >= 0"):
+            model.fit(stream(), sample_weight=bad)
 
 
 @pytest.mark.parametrize(

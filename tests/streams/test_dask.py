@@ -202,6 +202,67 @@ def test_data_frames() -> None:
     assert model.fit(lazy_points, frame[["y", "w"]]).predict(lazy_points).compute().shape == (N, 2)
 
 
+WORDS = pd.DataFrame({"word": ["ab" * (i % 5 + 1) for i in range(300)], "y": np.arange(300.0)})
+WORDS["kind"] = WORDS["word"].str.len().astype("category")
+WORDS["size"] = WORDS["word"].str.len().astype("Float64")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.Spectrum(2).on("word"),
+        mc.Spectrum(2).normalized().on("word"),
+        mc.Categorical().on("word"),
+        mc.Categorical().on("kind") + mc.RBF(1.0).on("size"),
+    ],
+    ids=str,
+)
+def test_columns_of_strings_and_of_values_that_may_be_missing(kernel: Any) -> None:
+    local, solver = WORDS.drop(columns="y"), S.Nystrom(5, random_state=0)
+    frame = dd.from_pandas(WORDS, npartitions=3)
+    lazy = frame.drop(columns="y")
+    ridge = mc.KernelRidge(kernel, solver=solver)
+    classifier = mc.KernelMachineClassifier(kernel, solver=solver)
+    landmarks = mc.Nystrom(kernel, 4, random_state=0)
+    with small_chunks():
+        wanted = ridge.fit(local, WORDS["y"]).predict(local)
+        close(ridge.fit(lazy, frame["y"]).predict(lazy).compute(), wanted)
+        labels = classifier.fit(local, WORDS["word"]).predict(local)
+        found = classifier.fit(lazy, frame["word"]).predict(lazy)
+        assert found.compute().tolist() == labels.tolist()
+        wanted = landmarks.fit(local).transform(local)
+        found = landmarks.fit(lazy).transform(lazy).compute()
+        close(found @ found.T, wanted @ wanted.T)
+
+
+def test_series_and_arrays_of_strings() -> None:
+    model = mc.KernelRidge(mc.Spectrum(2), solver=S.Nystrom(5, random_state=0))
+    words = WORDS["word"]
+    wanted = model.fit(words, WORDS["y"]).predict(words)
+    y = WORDS["y"].to_numpy()
+    for lazy in (
+        dd.from_pandas(words, npartitions=3),
+        da.from_array(words.to_numpy(object), chunks=100),
+        da.from_array(words.to_numpy(str), chunks=100),
+    ):
+        with small_chunks():
+            close(model.fit(lazy, y).predict(lazy).compute(), wanted)
+
+
+def test_one_weight_for_all_rows() -> None:
+    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y, 2.0).predict(X)
+    frame = dd.from_pandas(FRAME.drop(columns="w"), npartitions=4)
+    with small_chunks():
+        for rows in (chunked(X), unknown(chunked(X))):
+            close(model.fit(rows, chunked(Y), 2.0).predict(X), wanted)
+        named = model.fit(frame, "y", 2)
+        close(named.predict(FRAME[["a", "b", "c"]]), wanted)
+        assert named.score(frame, "y", 2.0) == pytest.approx(named.score(frame, "y"), rel=1e-12)
+        with pytest.raises(DataError, match="finite weight >= 0"):
+            model.fit(chunked(X), chunked(Y), -1.0)
+
+
 def test_chunks_of_unknown_and_of_unequal_size() -> None:
     model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
     wanted = model.fit(X, Y).predict(X)
