@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +26,7 @@ from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterio
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
+from mercer.models.regression import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
@@ -53,7 +54,7 @@ _LOOSE = 0.01
 _MATRICES = 3.2
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess):
+class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
     r"""Gaussian process regression: a distribution over functions, conditioned on data.
 
     A priori f is a Gaussian process of mean zero and covariance k, and targets are
