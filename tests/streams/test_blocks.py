@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -583,6 +584,36 @@ def test_more_that_blocks_cannot_do() -> None:
         fit([(X[:30], Y[:30])], solver=S.Nystrom(31))
     with pytest.raises(DataError, match="needs all"):
         mc.KernelRidge(solver=S.Spectral()).path(stream(), None, [1.0])
+
+
+LABELS = np.where(np.median(Y) < Y, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (mc.GaussianProcessRegressor(mc.RBF(1.0)), Y),
+        (mc.GaussianProcessClassifier(mc.RBF(1.0)), LABELS),
+        (mc.KernelLMS(mc.RBF(1.0)), Y),
+        (mc.KernelPerceptron(mc.RBF(1.0)), LABELS),
+        (mc.NadarayaWatson(mc.RBF(1.0)), Y),
+    ],
+    ids=lambda value: "" if isinstance(value, np.ndarray) else type(value).__name__,
+)
+def test_models_that_take_no_blocks_say_what_to_do(model: Any, y: Any) -> None:
+    lazy = da.from_array(X, chunks=(500, 3))
+    for given in (
+        (mc.Blocks([(X, y)]),),
+        (iter([(X, y)]),),
+        ([(X, y)],),
+        (mc.Blocks([X]), y),
+        (lazy,),
+        (lazy, y),
+    ):
+        with pytest.raises(DataTypeError, match=r"X comes in blocks, but .*; pass"):
+            model.fit(*given)
+    with pytest.raises(DataError, match="requires y to be passed"):
+        model.fit(X)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -25,8 +26,7 @@ def ways(model: Any, y: Any, weights: Any = None) -> list[float]:
     """The score of arrays, of blocks of very different sizes, and of a Dask collection."""
     cuts = [0, 1, 7, 90, 120]
     blocks = [
-        (X[a:b], y[a:b], None if weights is None else weights[a:b])
-        for a, b in zip(cuts, cuts[1:], strict=False)
+        (X[a:b], y[a:b], None if weights is None else weights[a:b]) for a, b in pairwise(cuts)
     ]
     lazy = [da.from_array(values, chunks=(50, *values.shape[1:])) for values in (X, y)]
     return [

@@ -17,7 +17,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process_base import GaussianProcess, blas_for
+from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess, blas_for
 from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
@@ -221,8 +221,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     _scaling: Scaling
     _log_volume: float
     _for_blocks = (
-        "then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / gp.y_scale_**2), which takes blocks "
-        "and has much the same mean"
+        f"{FROM_SOME_ROWS}, and then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / "
+        "gp.y_scale_**2), which takes blocks and has much the same mean"
     )
 
     def __init__(
@@ -253,7 +253,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     # Fitting ------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and condition on the data.
 
         Parameters
@@ -471,7 +471,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> tuple[GaussianEvidence, Scaling]:
         """Validate the data, resolve the kernel, standardise the targets."""
         kernel = self._kernel_or_default(self.kernel)
-        X = self._in_memory(X, y, sample_weight)
+        X = self._in_one_piece(X, y)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_copies(sample_weight, targets)

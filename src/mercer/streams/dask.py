@@ -290,8 +290,8 @@ def _are_names(y: Any) -> bool:
 def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> Any:
     """An array in memory, or one weight for all rows, in the chunks of a collection."""
     if like is not None and name == "sample_weight" and isinstance(data, Real):
-        chunks = tuple(int(length) for length in like.counted(owner).lengths)
-        return da.full(sum(chunks), float(data), chunks=(chunks,))
+        rows = tuple(int(length) for length in like.counted(owner).lengths)
+        return da.full(sum(rows), float(data), chunks=(rows,))
     values = np.asarray(data)
     if like is None or values.ndim == 0:
         raise DataTypeError(
