@@ -503,7 +503,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self._check_parameters()
         evidence, _ = self._prepare(X, y, None)
         learns = self.learn and len(evidence.theta) > 0
-        return forecast(evidence, learns=learns, criterion=self.criterion)
+        given = None if isinstance(self.solver, str) else self.solver
+        return forecast(evidence, learns=learns, criterion=self.criterion, given=given)
 
     def _learns(self, evidence: GaussianEvidence) -> bool:
         return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())
