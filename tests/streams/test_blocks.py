@@ -146,6 +146,14 @@ def test_a_fit_makes_few_passes() -> None:
     assert source.passes <= 6
 
 
+def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
+    source = Again()
+    scales = np.geomspace(0.3, 3.0, 11)
+    solver = S.Nystrom(40, random_state=0)
+    mc.KernelRidge(mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(source)
+    assert 11 * 3 < source.passes <= 11 * 5  # "about 50" in docs/dask.md
+
+
 def frames(module: Any) -> Iterator[Any]:
     table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
     for i, (first, last) in enumerate(pairwise(CUTS)):

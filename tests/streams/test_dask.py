@@ -112,6 +112,26 @@ def test_small_collections_give_what_auto_gives_in_memory() -> None:
         assert model.fit(chunked(X), chunked(Y), chunked(none)).solver_ == S.Nystrom(500)
 
 
+def test_targets_and_weights_count_in_what_is_gathered() -> None:
+    wide = np.repeat(Y[:, None], 5, axis=1)
+    points, targets, weights = X.nbytes, wide.nbytes, W.nbytes
+    for limit, given, taken in (
+        (points + targets + weights, (wide, W), S.Cholesky()),
+        (points + targets + weights - 1, (wide, W), S.Nystrom(500)),
+        (points + targets, (wide, None), S.Cholesky()),
+        (points + targets - 1, (wide, None), S.Nystrom(500)),
+    ):
+        y, w = (None if values is None else chunked(values) for values in given)
+        with dask.config.set({"array.chunk-size": f"{limit}B"}):
+            assert mc.KernelRidge(mc.RBF(1.0)).fit(chunked(X), y, w).solver_ == taken
+    labels = np.where(Y > 3, "a long label, to be counted", "low")
+    classifier = mc.KernelLogisticRegression(mc.RBF(1.0))
+    for limit, taken in ((points + labels.nbytes, S.Cholesky), (points + 8 * N, S.Nystrom)):
+        with dask.config.set({"array.chunk-size": f"{limit}B"}):
+            fitted = classifier.fit(chunked(X), da.from_array(labels, chunks=400))
+            assert isinstance(fitted.solver_, taken)
+
+
 def test_landmarks_that_auto_takes_are_no_more_than_the_rows_that_count() -> None:
     weights = np.where(np.arange(N) < N - 60, 0.0, 1.0)
     with small_chunks():
