@@ -30,18 +30,22 @@ from benchmarks.harness import (
     touch_memory,
 )
 from mercer import memory
+from mercer.solvers.auto import rank_of
 
 Array = NDArray[Any]
 Work = Callable[[], dict[str, Any]]
 
 N, D, M = 100_000, 20, 1_000
 ALPHA = 0.1
+LENGTH = math.sqrt(D)
+SHORT = LENGTH / 2  # landmarks are nearly orthogonal, and each carries little
 DOUBLE, SINGLE = 2.5, 2.0
 MEMORY = 0.25
 WORSE = 0.5  # percent of test error: landmarks are the same, rounding is not
 
 PCG_N, PCG_D, PCG_ALPHA, PCG_TOL = 20_000, 10, 0.01, 1e-6
 PCG = 3.0
+PCG_FACTORS = 2.0  # of n x rank numbers: memory is O(n rank)
 
 FALKON_N, FALKON_M, FALKON_D = 200_000, 2_000, 10
 FALKON = 1.7
@@ -72,18 +76,18 @@ def data(n: int, d: int, dtype: str, seed: int = 0) -> tuple[Array, Array]:
 # Landmarks ----------------------------------------------------------------------------------------
 
 
-def mercer_fit(n: int, d: int, m: int, dtype: str) -> Any:
+def mercer_fit(n: int, d: int, m: int, dtype: str, length: float = LENGTH) -> Any:
     """A fit on landmarks."""
     X, y = data(n, d, dtype)
     solver = mc.solvers.Nystrom(min(m, n), landmarks=_chosen(n, m))
-    model = mc.KernelRidge(mc.RBF(math.sqrt(d)), ALPHA, solver=solver)
+    model = mc.KernelRidge(mc.RBF(length), ALPHA, solver=solver)
     return lambda: model.fit(X, y)
 
 
-def peer_fit(n: int, d: int, m: int, dtype: str) -> Any:
+def peer_fit(n: int, d: int, m: int, dtype: str, length: float = LENGTH) -> Any:
     """The peer's, which chooses its landmarks at random too."""
     X, y = data(n, d, dtype)
-    features = Nystroem(gamma=1 / (2 * d), n_components=min(m, n), random_state=0)
+    features = Nystroem(gamma=1 / (2 * length**2), n_components=min(m, n), random_state=0)
     return lambda: make_pipeline(features, Ridge(ALPHA)).fit(X, y)
 
 
@@ -107,6 +111,9 @@ def _fits(settings: Settings, dtype: str, required: float) -> Iterator[Outcome]:
     if dtype == "float64":
         yield _memory(n)
     yield _test_error(parameters, mine(), peer(), dtype)
+    if dtype == "float32":
+        short = [fit(n, D, M, dtype, SHORT)() for fit in (mercer_fit, peer_fit)]
+        yield _test_error(f"{parameters}, length-scale {SHORT:.2f}", *short, dtype)
 
 
 def _only(run: Any) -> Any:
@@ -173,8 +180,7 @@ def _falkon(settings: Settings) -> Iterator[Outcome]:
 
 def _iterations(settings: Settings) -> Iterator[Outcome]:
     n = settings.size(PCG_N)
-    X = np.random.default_rng(0).normal(size=(n, PCG_D))
-    y = np.sin(X).sum(axis=1)
+    X, y = _system(n)
     kernel = mc.RBF(math.sqrt(PCG_D))
     with limited(1):
         seconds, model = {}, {}
@@ -195,6 +201,35 @@ def _iterations(settings: Settings) -> Iterator[Outcome]:
     yield speedup(what, parameters, times, "Cholesky", at_least(PCG), note=counts)
     times = {"mercer": seconds["with"], "no preconditioner": seconds["without"]}
     yield speedup(what, parameters, times, "no preconditioner", note=counts)
+    yield _iterations_memory(n)
+
+
+def iterations(n: int) -> Any:
+    """A fit by preconditioned iterations."""
+    X, y = _system(n)
+    solver = mc.solvers.ConjugateGradient(tol=PCG_TOL, max_iter=3000, random_state=0)
+    model = mc.KernelRidge(mc.RBF(math.sqrt(PCG_D)), PCG_ALPHA, False, solver=solver)
+    return lambda: model.fit(X, y)
+
+
+def _system(n: int) -> tuple[Array, Array]:
+    X = np.random.default_rng(0).normal(size=(n, PCG_D))
+    return X, np.sin(X).sum(axis=1)
+
+
+def _iterations_memory(n: int) -> Outcome:
+    mine, matrix = peak_bytes(iterations, n=n), 8 * n * n
+    rank = rank_of(mc.solvers.ConjugateGradient(), n)
+    return Outcome(
+        "conjugate gradients with RPCholesky, peak memory",
+        f"float64 d={PCG_D} n={n}, rank {rank}",
+        mine / 1e6,
+        "the matrix",
+        matrix / 1e6,
+        mine / matrix,
+        at_most(PCG_FACTORS * rank / n),
+        unit="MB",
+    )
 
 
 def _dense(kernel: mc.Kernel, X: Array, y: Array) -> Array:

@@ -6,14 +6,16 @@ import pickle
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer.exceptions import ParameterError
+from mercer.exceptions import NoFeatureMapError, ParameterError
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -111,3 +113,80 @@ def test_a_clone_shares_no_state() -> None:
     assert clone(solver.replace(random_state=3)) == solver.replace(random_state=3)
     assert pickle.loads(pickle.dumps(S.Nystrom(3))) == S.Nystrom(3)
     assert clone(S.RandomFeatures(mc.RandomFourier())).map is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (S.Nystrom(5, X[:5]), S.Nystrom(5, X[1:6])),
+        (S.Falkon(5, np.arange(5)), S.Falkon(5, np.arange(4))),
+        (S.Nystrom(5, sp.csr_array(X[:5])), S.Nystrom(5, sp.csr_array(X[:4]))),
+        (S.Nystrom(5, pd.DataFrame(X[:5])), S.Nystrom(5, pd.DataFrame(2 * X[:5]))),
+        (S.Nystrom(5, ["ab", "c"]), S.Nystrom(5, ["ab", "d"])),
+        (S.Nystrom(5, mc.RBF(1.0).prepare(X[:5])), S.Nystrom(5, mc.RBF(1.0).prepare(X[:4]))),
+        (
+            S.RandomFeatures(mc.RandomFourier(mc.RBF(1.0), 10)),
+            S.RandomFeatures(mc.RandomFourier(mc.RBF(2.0), 10)),
+        ),
+        (S.RandomFeatures(StandardScaler()), S.RandomFeatures(mc.RandomFourier())),
+        (S.Nystrom(5, "uniform"), S.Nystrom(5, X[:5])),
+        (S.Cholesky(), S.Spectral()),
+    ],
+    ids=str,
+)
+def test_solvers_are_equal_if_their_parameters_are(one: Any, other: Any) -> None:
+    for copy in (clone(one), pickle.loads(pickle.dumps(one)), one.replace()):
+        assert copy is not one
+        assert copy == one
+        assert hash(copy) == hash(one)
+    assert one != other
+    assert len({one, clone(one), other}) == 2
+
+
+def test_the_map_is_by_default_one_of_waves() -> None:
+    found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=S.RandomFeatures()).fit(X, Y)
+    assert isinstance(found.feature_map_, mc.RandomFourier)
+    assert found.feature_map_.n_components == 1000
+    assert found.kernel_error_ < 0.2
+    with pytest.raises(NoFeatureMapError):
+        mc.KernelRidge(mc.Polynomial(2), solver=S.RandomFeatures()).fit(X, Y)
+
+
+def test_landmarks_by_position_in_both_places() -> None:
+    map_ = mc.Nystrom(mc.RBF(1.0), 20, "kmeans++", 0)
+    assert (map_.landmarks, map_.random_state) == ("kmeans++", 0)
+    assert S.Nystrom(20, "kmeans++", 0) == S.Nystrom(20, landmarks="kmeans++", random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        (mc.KernelRidge(solver=S.Falkon(77)), 8.0 * 4 * 77**2),
+        (mc.KernelRidge(solver=S.Nystrom(landmarks=X[:7])), 8.0 * 5 * 7**2),
+        (mc.KernelRidge(solver=S.Cholesky()), 1.1 * 8 * 90**2),
+        (mc.KernelRidge(solver=S.ConjugateGradient(rank=5)), 8.0 * 90 * 5 + 64 * 90 * 2),
+        (mc.KernelRidge(solver=S.RandomFeatures(mc.Fastfood(n_components=8))), 16.0 * 64 + 5760),
+        (mc.KernelMachineRegressor(solver=S.Falkon(7)), 32.0 * 7**2),
+        (mc.KernelMachineRegressor(solver=S.Spectral()), 8 * 4.1 * 90**2),
+        (mc.GaussianProcessRegressor(solver=S.Nystrom(7)), 80.0 * 7**2),
+        (mc.GaussianProcessRegressor(solver=S.ConjugateGradient(rank=5)), 32.0 * 90 * 5),
+        (mc.GaussianProcessRegressor(solver=S.Cholesky()), 8 * 3.2 * 90**2),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_forecasts_of_a_solver_that_is_given(model: Any, size: float) -> None:
+    found = mc.forecast(model, X, Y)
+    assert found.chosen == model.solver
+    (own,) = [cost for cost in found.costs if type(cost.solver) is type(model.solver)]
+    assert (own.solver, own.obstacle) == (model.solver, "")
+    assert own.size == pytest.approx(size)
+    starred = [line for line in str(found).splitlines() if line.startswith("*")]
+    assert starred[0].split()[1] == type(model.solver).__name__
+    assert 'asked for; "auto" would take Cholesky' in starred[1]
+    assert len(starred) == 2
+
+
+def test_a_forecast_lists_solvers_that_can_be_taken() -> None:
+    for cost in mc.forecast(mc.KernelRidge(mc.RBF(1.0), 0.1), X).costs:
+        if cost.obstacle in ("", "if asked for"):
+            assert mc.KernelRidge(mc.RBF(1.0), 0.1, solver=cost.solver).fit(X, Y).score(X, Y) > 0.5

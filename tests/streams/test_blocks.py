@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -143,6 +144,14 @@ def test_a_fit_makes_few_passes() -> None:
     mc.KernelRidge(alpha=0.1, solver=S.Nystrom(40, random_state=0)).fit(source)
     # A survey, the landmarks, the moments, and at most three that win back digits.
     assert source.passes <= 6
+
+
+def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
+    source = Again()
+    scales = np.geomspace(0.3, 3.0, 11)
+    solver = S.Nystrom(40, random_state=0)
+    mc.KernelRidge(mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(source)
+    assert 11 * 3 < source.passes <= 11 * 5  # "about 50" in docs/dask.md
 
 
 def frames(module: Any) -> Iterator[Any]:
@@ -316,7 +325,7 @@ def test_points_in_blocks_with_targets_in_memory() -> None:
     with pytest.raises(DataError, match="y has 2501 rows, but the blocks have 2500"):
         model.fit(points(), np.append(Y, 1.0))
     with pytest.raises(DataTypeError, match="single value"):
-        model.fit(points(), Y, 2.0)
+        model.fit(points(), 2.0)
     with pytest.raises(DataTypeError, match="hold their own"):
         model.fit(stream(), Y)
     with pytest.raises(DataTypeError, match="hold their own"):
@@ -453,6 +462,26 @@ def test_weights_are_checked() -> None:
         fit([(X, Y, 0 * W)])
 
 
+def test_one_weight_for_all_rows() -> None:
+    model = mc.KernelRidge(mc.Matern("scale"), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y, 2.0).predict(Z)
+
+    def points() -> Iterator[Array]:
+        return (rows for rows, _ in stream())
+
+    for blocks, y in ((stream(), None), (points(), Y), (mc.Blocks(points), Y)):
+        close(model.fit(blocks, y, np.float32(2.0)).predict(Z), wanted)
+    assert model.score(stream(), None, 2.0) == pytest.approx(model.score(X, Y), rel=1e-10)
+    table = pd.concat(frames(pd))[["w", "c", "b", "a"]]
+    wanted = model.fit(table, Y, 2.0).predict(table)
+    close(model.fit(frames(pd), "price", 2).predict(table), wanted)
+    with pytest.raises(DataTypeError, match=r"sample_weight = 2 .* weights of their own"):
+        model.fit([(X, Y, W)], sample_weight=2.0)
+    for bad in (-1.0, np.nan):
+        with pytest.raises(DataError, match="finite weight >= 0"):
+            model.fit(stream(), sample_weight=bad)
+
+
 @pytest.mark.parametrize(
     "blocks", [iter([]), lambda: iter([]), mc.Blocks([]), mc.Blocks([(X[:0], Y[:0])])]
 )
@@ -563,6 +592,36 @@ def test_more_that_blocks_cannot_do() -> None:
         fit([(X[:30], Y[:30])], solver=S.Nystrom(31))
     with pytest.raises(DataError, match="needs all"):
         mc.KernelRidge(solver=S.Spectral()).path(stream(), None, [1.0])
+
+
+LABELS = np.where(np.median(Y) < Y, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (mc.GaussianProcessRegressor(mc.RBF(1.0)), Y),
+        (mc.GaussianProcessClassifier(mc.RBF(1.0)), LABELS),
+        (mc.KernelLMS(mc.RBF(1.0)), Y),
+        (mc.KernelPerceptron(mc.RBF(1.0)), LABELS),
+        (mc.NadarayaWatson(mc.RBF(1.0)), Y),
+    ],
+    ids=lambda value: "" if isinstance(value, np.ndarray) else type(value).__name__,
+)
+def test_models_that_take_no_blocks_say_what_to_do(model: Any, y: Any) -> None:
+    lazy = da.from_array(X, chunks=(500, 3))
+    for given in (
+        (mc.Blocks([(X, y)]),),
+        (iter([(X, y)]),),
+        ([(X, y)],),
+        (mc.Blocks([X]), y),
+        (lazy,),
+        (lazy, y),
+    ):
+        with pytest.raises(DataTypeError, match=r"X comes in blocks, but .*; pass"):
+            model.fit(*given)
+    with pytest.raises(DataError, match="requires y to be passed"):
+        model.fit(X)
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:

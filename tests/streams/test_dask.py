@@ -112,6 +112,26 @@ def test_small_collections_give_what_auto_gives_in_memory() -> None:
         assert model.fit(chunked(X), chunked(Y), chunked(none)).solver_ == S.Nystrom(500)
 
 
+def test_targets_and_weights_count_in_what_is_gathered() -> None:
+    wide = np.repeat(Y[:, None], 5, axis=1)
+    points, targets, weights = X.nbytes, wide.nbytes, W.nbytes
+    for limit, given, taken in (
+        (points + targets + weights, (wide, W), S.Cholesky()),
+        (points + targets + weights - 1, (wide, W), S.Nystrom(500)),
+        (points + targets, (wide, None), S.Cholesky()),
+        (points + targets - 1, (wide, None), S.Nystrom(500)),
+    ):
+        y, w = (None if values is None else chunked(values) for values in given)
+        with dask.config.set({"array.chunk-size": f"{limit}B"}):
+            assert mc.KernelRidge(mc.RBF(1.0)).fit(chunked(X), y, w).solver_ == taken
+    labels = np.where(Y > 3, "a long label, to be counted", "low")
+    classifier = mc.KernelLogisticRegression(mc.RBF(1.0))
+    for limit, taken in ((points + labels.nbytes, S.Cholesky), (points + 8 * N, S.Nystrom)):
+        with dask.config.set({"array.chunk-size": f"{limit}B"}):
+            fitted = classifier.fit(chunked(X), da.from_array(labels, chunks=400))
+            assert isinstance(fitted.solver_, taken)
+
+
 def test_landmarks_that_auto_takes_are_no_more_than_the_rows_that_count() -> None:
     weights = np.where(np.arange(N) < N - 60, 0.0, 1.0)
     with small_chunks():
@@ -200,6 +220,67 @@ def test_data_frames() -> None:
     filtered = frame[frame["a"] > 5]  # nothing is left in any partition
     assert found.predict(filtered[["a", "b", "c"]]).compute().shape == (0,)
     assert model.fit(lazy_points, frame[["y", "w"]]).predict(lazy_points).compute().shape == (N, 2)
+
+
+WORDS = pd.DataFrame({"word": ["ab" * (i % 5 + 1) for i in range(300)], "y": np.arange(300.0)})
+WORDS["kind"] = WORDS["word"].str.len().astype("category")
+WORDS["size"] = WORDS["word"].str.len().astype("Float64")
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mc.Spectrum(2).on("word"),
+        mc.Spectrum(2).normalized().on("word"),
+        mc.Categorical().on("word"),
+        mc.Categorical().on("kind") + mc.RBF(1.0).on("size"),
+    ],
+    ids=str,
+)
+def test_columns_of_strings_and_of_values_that_may_be_missing(kernel: Any) -> None:
+    local, solver = WORDS.drop(columns="y"), S.Nystrom(5, random_state=0)
+    frame = dd.from_pandas(WORDS, npartitions=3)
+    lazy = frame.drop(columns="y")
+    ridge = mc.KernelRidge(kernel, solver=solver)
+    classifier = mc.KernelMachineClassifier(kernel, solver=solver)
+    landmarks = mc.Nystrom(kernel, 4, random_state=0)
+    with small_chunks():
+        wanted = ridge.fit(local, WORDS["y"]).predict(local)
+        close(ridge.fit(lazy, frame["y"]).predict(lazy).compute(), wanted)
+        labels = classifier.fit(local, WORDS["word"]).predict(local)
+        found = classifier.fit(lazy, frame["word"]).predict(lazy)
+        assert found.compute().tolist() == labels.tolist()
+        wanted = landmarks.fit(local).transform(local)
+        found = landmarks.fit(lazy).transform(lazy).compute()
+        close(found @ found.T, wanted @ wanted.T)
+
+
+def test_series_and_arrays_of_strings() -> None:
+    model = mc.KernelRidge(mc.Spectrum(2), solver=S.Nystrom(5, random_state=0))
+    words = WORDS["word"]
+    wanted = model.fit(words, WORDS["y"]).predict(words)
+    y = WORDS["y"].to_numpy()
+    for lazy in (
+        dd.from_pandas(words, npartitions=3),
+        da.from_array(words.to_numpy(object), chunks=100),
+        da.from_array(words.to_numpy(str), chunks=100),
+    ):
+        with small_chunks():
+            close(model.fit(lazy, y).predict(lazy).compute(), wanted)
+
+
+def test_one_weight_for_all_rows() -> None:
+    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    wanted = model.fit(X, Y, 2.0).predict(X)
+    frame = dd.from_pandas(FRAME.drop(columns="w"), npartitions=4)
+    with small_chunks():
+        for rows in (chunked(X), unknown(chunked(X))):
+            close(model.fit(rows, chunked(Y), 2.0).predict(X), wanted)
+        named = model.fit(frame, "y", 2)
+        close(named.predict(FRAME[["a", "b", "c"]]), wanted)
+        assert named.score(frame, "y", 2.0) == pytest.approx(named.score(frame, "y"), rel=1e-12)
+        with pytest.raises(DataError, match="finite weight >= 0"):
+            model.fit(chunked(X), chunked(Y), -1.0)
 
 
 def test_chunks_of_unknown_and_of_unequal_size() -> None:

@@ -48,6 +48,11 @@ def test_an_array_in_a_file_is_like_one_in_memory(tmp_path: Path, mode: str, dty
     )
 
 
+def test_one_weight_for_all_rows_of_a_file(tmp_path: Path) -> None:
+    data = mapped(tmp_path, X)
+    assert_allclose(MODEL.fit(data, Y, 2.0).predict(X), MODEL.fit(X, Y, 2.0).predict(X), rtol=1e-8)
+
+
 def test_small_arrays_in_files_are_left_to_the_dense_solvers(tmp_path: Path) -> None:
     data = mapped(tmp_path, X[:200])
     assert mc.KernelRidge().fit(data, Y[:200]).solver_ == S.Cholesky()

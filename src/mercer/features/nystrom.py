@@ -112,7 +112,6 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         self,
         kernel: Kernel | None = None,
         n_landmarks: int = 100,
-        *,
         landmarks: Any = "rpcholesky",
         random_state: Any = None,
     ) -> None:

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from mercer.exceptions import DataError, ParameterError, as_data_errors
+from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.stationary import RBF
 from mercer.streams.labels import Targets
 from mercer.streams.rows import StreamRows
-from mercer.streams.sources import Given, rows_of
+from mercer.streams.sources import Given, rows_of, source_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -216,6 +216,17 @@ class KernelEstimator(BaseEstimator):
         if rows is not None:
             validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
         return rows, given
+
+    #: What an estimator that takes no blocks says to them, and what to do.
+    _for_blocks = "the model keeps all rows; pass arrays, or take KernelRidge, which takes blocks"
+
+    def _in_one_piece(self, X: Any, y: Any) -> Any:
+        """X, unless it comes in blocks, which this estimator does not take."""
+        owner = type(self).__name__
+        source, X = source_of(owner, X, whole=np.inf, lists=y is None)
+        if source is None:
+            return X
+        raise DataTypeError(f"{owner}: X comes in blocks, but {self._for_blocks}.")
 
     def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
         """Targets as floats of shape (n,) or (n, n_targets)."""

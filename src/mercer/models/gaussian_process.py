@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +17,7 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process_base import GaussianProcess, blas_for
+from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess, blas_for
 from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
@@ -26,6 +26,7 @@ from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterio
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
+from mercer.models.regression import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
@@ -53,7 +54,7 @@ _LOOSE = 0.01
 _MATRICES = 3.2
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess):
+class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
     r"""Gaussian process regression: a distribution over functions, conditioned on data.
 
     A priori f is a Gaussian process of mean zero and covariance k, and targets are
@@ -220,8 +221,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     _scaling: Scaling
     _log_volume: float
     _for_blocks = (
-        "then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / gp.y_scale_**2), which takes blocks "
-        "and has much the same mean"
+        f"{FROM_SOME_ROWS}, and then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / "
+        "gp.y_scale_**2), which takes blocks and has much the same mean"
     )
 
     def __init__(
@@ -252,7 +253,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     # Fitting ------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters and condition on the data.
 
         Parameters
@@ -470,7 +471,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
     ) -> tuple[GaussianEvidence, Scaling]:
         """Validate the data, resolve the kernel, standardise the targets."""
         kernel = self._kernel_or_default(self.kernel)
-        X = self._in_memory(X, y, sample_weight)
+        X = self._in_one_piece(X, y)
         points = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_copies(sample_weight, targets)
@@ -502,7 +503,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         self._check_parameters()
         evidence, _ = self._prepare(X, y, None)
         learns = self.learn and len(evidence.theta) > 0
-        return forecast(evidence, learns=learns, criterion=self.criterion)
+        given = None if isinstance(self.solver, str) else self.solver
+        return forecast(evidence, learns=learns, criterion=self.criterion, given=given)
 
     def _learns(self, evidence: GaussianEvidence) -> bool:
         return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())

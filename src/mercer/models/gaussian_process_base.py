@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
+from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
 from mercer.models.hyperparameters import SearchSpace
@@ -22,12 +22,17 @@ from mercer.parallel import blas_threads
 from mercer.solvers import evidence as evidence_search
 from mercer.solvers.evidence import Objective, Optimum
 from mercer.solvers.problem import FEW_ROWS
-from mercer.streams.sources import source_of
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
 _MOST_COPIES = 1e12
+
+#: What Gaussian processes say to rows that come in blocks.
+FROM_SOME_ROWS = (
+    "hyper-parameters are learned from rows in memory; pass some of them as arrays (ten thousand "
+    "say most of it)"
+)
 
 
 class Evidence(Protocol):
@@ -64,8 +69,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     theta_: Array
     theta_names_: tuple[str, ...]
-    # What to do with the other blocks.
-    _for_blocks: str
 
     def __init__(
         self,
@@ -219,17 +222,6 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
             raise error if named else ValidityError(f"{owner}: {error}") from error
 
     # Checks -------------------------------------------------------------------------------------
-
-    def _in_memory(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        """X, unless it comes in blocks."""
-        owner = type(self).__name__
-        source, X = source_of(owner, X, y, sample_weight, whole=np.inf)
-        if source is None:
-            return X
-        raise DataTypeError(
-            f"{owner}: X comes in blocks, but hyper-parameters are learned from rows in memory; "
-            f"pass some of them as arrays (ten thousand say most of it), and {self._for_blocks}."
-        )
 
     def _check_learning(self) -> None:
         self._require_flags("learn")

@@ -17,7 +17,7 @@ from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.base import require_two_classes
 from mercer.models.classification_evidence import ClassificationEvidence
-from mercer.models.gaussian_process_base import GaussianProcess
+from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess
 from mercer.models.grams import require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.solvers import quadrature
@@ -145,12 +145,15 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     rows_: NDArray[np.intp]
     _evidence: ClassificationEvidence
     _posterior: Posterior
-    _for_blocks = "then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), which takes blocks"
+    _for_blocks = (
+        f"{FROM_SOME_ROWS}, and then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), "
+        "which takes blocks"
+    )
 
     # Fitting --------------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Find the mode of the latent functions, and learn the kernel's free parameters.
 
         Parameters
@@ -189,7 +192,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
     ) -> ClassificationEvidence:
         """Validate the data, and resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
-        X = self._in_memory(X, y, sample_weight)
+        X = self._in_one_piece(X, y)
         points = self._validate_points(kernel, X, reset=True)
         labels = self._validate_labels(y, len(points))
         weights = self._validate_copies(sample_weight, labels)

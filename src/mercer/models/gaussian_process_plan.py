@@ -27,7 +27,15 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.special import White
 from mercer.models.base import shown
 from mercer.models.likelihood import GaussianEvidence
-from mercer.solvers.auto import Cost, Forecast, landmark_count
+from mercer.solvers.auto import (
+    MANY_ROWS,
+    TOO_LARGE,
+    Cost,
+    Forecast,
+    landmark_count,
+    landmarks_of,
+    rank_of,
+)
 from mercer.solvers.exact import Cholesky
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Nystrom
@@ -178,7 +186,9 @@ def _reserve(n: int, *, exact: bool) -> Reserve:
     return Reserve(landmarks, _EXACT if fits(min(n, _EXACT)) else 0, exact and fits(n))
 
 
-def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecast:
+def forecast(
+    data: GaussianEvidence, *, learns: bool, criterion: str, given: Any = None
+) -> Forecast:
     """Weigh the solvers.
 
     Parameters
@@ -189,6 +199,8 @@ def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecas
         Whether there are hyper-parameters to learn.
     criterion : str
         What they maximise.
+    given : solver, optional
+        The one that the user asks for; by default "auto" chooses.
 
     Returns
     -------
@@ -196,22 +208,12 @@ def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecas
         The costs and the choice.
     """
     n, obstacle = len(data.points), _obstacle(data, learns, criterion)
-    m, rank, seen = min(landmark_count(n), n), int(10 * np.sqrt(n)), min(n, SEARCH_ROWS)
     throughout = learns and (n <= _EXACT or bool(obstacle))
-    dense = 8.0 * n * n * (_LEARNING_MATRICES if throughout else _FACTOR_MATRICES)
-    pairs = 50.0 * n * n  # a kernel value and its share of a product
-    search = _EVALUATIONS * 5.0 * seen * _SEARCH_LANDMARKS**2 if learns else 0.0
-    landmarks = 5.0 * n * m**2
-    exact = _EVALUATIONS * float(n) ** 3 if throughout else n**3 / 3 + search
+    rule = _Costs(n, obstacle, learns)
     costs = (
-        Cost(Cholesky(), dense, exact + pairs, _no_matrix(n, dense, obstacle)),
-        Cost(
-            ConjugateGradient(max_iter=_MOST_ITERATIONS),
-            8.0 * _FACTORS * n * rank,
-            search + landmarks + 2.0 * n * rank**2 + _ITERATIONS * pairs,
-            obstacle or _no_products(n, rank),
-        ),
-        Cost(Nystrom(m), 8.0 * 10 * m * m, search + landmarks, obstacle),
+        rule.of_matrix(Cholesky(), throughout=throughout),
+        rule.of_products(ConjugateGradient(max_iter=_MOST_ITERATIONS)),
+        rule.of_landmarks(Nystrom(min(landmark_count(n), n))),
     )
     reasons = (
         f"{n} rows are no more than {_EXACT if throughout or not learns else _DENSE}, and their "
@@ -219,10 +221,59 @@ def forecast(data: GaussianEvidence, *, learns: bool, criterion: str) -> Forecas
         f"{n} rows are no more than {_WHOLE}: the mean by products with their matrix",
         f"{n} rows are too many for the whole matrix",
     )
+    found = Forecast(costs, Cholesky(), "nothing else is possible")
     for cost, reason in zip(costs, reasons, strict=True):
         if not cost.obstacle:
-            return Forecast(costs, cost.solver, reason)
-    return Forecast(costs, Cholesky(), "nothing else is possible")
+            found = Forecast(costs, cost.solver, reason)
+            break
+    return found if given is None else found.asked_for(rule.of_given(given))
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """What solvers would take for so many rows."""
+
+    n: int
+    obstacle: str
+    learns: bool
+
+    def of_given(self, solver: Any) -> Cost:
+        """Of a solver that is used for hyper-parameters too, if it can be."""
+        if isinstance(solver, Cholesky):
+            return self.of_matrix(solver, throughout=self.learns)
+        if isinstance(solver, ConjugateGradient):
+            return self.of_products(solver)
+        return self.of_landmarks(solver, searched=landmarks_of(solver, self.n))
+
+    def of_matrix(self, solver: Cholesky, *, throughout: bool) -> Cost:
+        """Of the whole matrix, for hyper-parameters too or for the posterior alone."""
+        n = self.n
+        size = 8.0 * n * n * (_LEARNING_MATRICES if throughout else _FACTOR_MATRICES)
+        operations = _EVALUATIONS * float(n) ** 3 if throughout else n**3 / 3 + self._search()
+        return Cost(solver, size, operations + self._pairs, _no_matrix(n, size, self.obstacle))
+
+    def of_products(self, solver: ConjugateGradient) -> Cost:
+        """Of products with the matrix for the mean, and landmarks for the rest."""
+        n, rank = self.n, rank_of(solver, self.n)
+        landmarks = 5.0 * n * min(landmark_count(n), n) ** 2
+        operations = self._search() + landmarks + 2.0 * n * rank**2 + _ITERATIONS * self._pairs
+        obstacle = self.obstacle or _no_products(n, rank)
+        return Cost(solver, 8.0 * _FACTORS * n * rank, operations, obstacle)
+
+    def of_landmarks(self, solver: Nystrom, searched: int = _SEARCH_LANDMARKS) -> Cost:
+        """Of landmarks, some of which hyper-parameters are learned on."""
+        m = landmarks_of(solver, self.n)
+        operations = self._search(searched) + 5.0 * self.n * m**2
+        return Cost(solver, 8.0 * 10 * m * m, operations, self.obstacle)
+
+    def _search(self, landmarks: int = _SEARCH_LANDMARKS) -> float:
+        seen = min(self.n, SEARCH_ROWS)
+        return _EVALUATIONS * 5.0 * seen * landmarks**2 if self.learns else 0.0
+
+    @property
+    def _pairs(self) -> float:
+        """Kernel values, and their share of a product."""
+        return 50.0 * self.n * self.n
 
 
 def search_rows(n: int) -> Any:
@@ -246,13 +297,13 @@ def search_rows(n: int) -> Any:
 
 def _no_matrix(n: int, size: float, obstacle: str) -> str:
     if size > memory.available():
-        return "does not fit in memory"
-    return "many rows" if n > _DENSE and not obstacle else ""
+        return TOO_LARGE
+    return MANY_ROWS if n > _DENSE and not obstacle else ""
 
 
 def _no_products(n: int, rank: int) -> str:
     if n > _WHOLE:
-        return "many rows"
+        return MANY_ROWS
     fits = 8.0 * _FACTORS * n * rank <= memory.available()
     return "" if fits else "its preconditioner does not fit in memory"
 

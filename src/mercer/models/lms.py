@@ -206,7 +206,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     # Public methods -------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from the rows, beginning with the function zero.
 
         Parameters
@@ -265,6 +265,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     # Data -----------------------------------------------------------------------------------------
 
     def _first_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        X = self._in_one_piece(X, y)
         kernel = self._kernel_of_model(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
         lesson = self._lesson(points, y, sample_weight)

@@ -336,6 +336,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             task.n_outputs,
             smooth=self.loss_.smooth,
             joint=isinstance(task, Joint),
+            given=None if isinstance(self.solver, str) else self.solver,
         )
 
     def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:

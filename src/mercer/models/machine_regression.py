@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import column_or_1d
 
@@ -14,6 +13,7 @@ from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
 from mercer.models.machine import KernelMachine
+from mercer.models.regression import ScoredRegressor
 from mercer.models.tasks import Quantiles, Separate, Task
 from mercer.penalties import Penalty
 from mercer.solvers.row_loss import RowLoss, SingleLoss
@@ -37,7 +37,7 @@ def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
     return DeterminationOf(model)
 
 
-class KernelMachineRegressor(RegressorMixin, KernelMachine):
+class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     r"""Regression with any convex loss.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises

@@ -117,6 +117,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     rows_: Rows
     _rows_seen: int
+    _for_blocks = "fit goes over rows in memory; pass arrays, or the blocks to partial_fit in turn"
 
     def __init__(
         self,

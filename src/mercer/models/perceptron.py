@@ -140,7 +140,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     # Public methods -------------------------------------------------------------------------------
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Go over the rows until a pass makes no mistake, beginning with the function zero.
 
         Parameters
@@ -252,7 +252,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         classes: NDArray[Any] | None,
     ) -> Lesson:
         kernel = self._kernel_or_default(self.kernel)
-        points = self._validate_points(kernel, X, reset=True)
+        points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
         labels = self._validate_labels(y, len(points))
         weights = self._validate_weights(sample_weight, labels)
         # A row of weight zero is absent, and so is a class that no other row has.

@@ -9,14 +9,48 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from mercer.exceptions import DataError
 from mercer.models.base import KernelEstimator
 from mercer.streams.application import by_blocks, scored_by_blocks
-from mercer.streams.scoring import DeterminationOf
+from mercer.streams.scoring import Determination, DeterminationOf
 
 Array = NDArray[np.floating[Any]]
 
 
-class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class ScoredRegressor(RegressorMixin):
+    """Base of regressors whose score is the coefficient of determination, of targets of any size.
+
+    scikit-learn's squares targets as they are: those of the order of 1e-200 are all alike to it.
+    """
+
+    def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination, the mean over targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        y : array-like of shape (m,) or (m, n_targets)
+            True targets.
+        sample_weight : array-like of shape (m,) or float, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant.
+        """
+        owner = type(self).__name__
+        if y is None:
+            raise DataError(f"{owner}: a score needs true targets, and y is None; pass them as y.")
+        predicted = np.asarray(self.predict(X))
+        n = len(predicted)
+        targets = self._validate_targets(y, n).reshape(n, -1)
+        weights = self._validate_weights(sample_weight, targets)
+        return Determination.of(owner, targets, predicted.reshape(n, -1), weights).value
+
+
+class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
     """Base of regressors with one target or several.
 
     Parameters

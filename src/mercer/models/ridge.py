@@ -299,7 +299,9 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
 
     def _forecast(self, rows: Rows) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""
-        return auto.forecast(self._task(self.kernel_, rows), searches=self._searches)
+        given = None if isinstance(self.solver, str) else self.solver
+        task = self._task(self.kernel_, rows)
+        return auto.forecast(task, searches=self._searches, given=given)
 
     def _task(self, kernel: Kernel, rows: Rows, report: Report | None = None) -> RidgeTask:
         """The problem as solvers see it."""

@@ -143,7 +143,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
         return tags
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Store the rows, and find the bandwidth.
 
         Parameters
@@ -211,7 +211,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
 
     def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
         kernel = self._kernel_or_default(self.kernel)
-        points = self._validate_points(kernel, X, reset=True)
+        points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
         targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
         kernel = kernel.resolve(points, weights)

@@ -14,7 +14,7 @@ not taken unless they are asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, NoFeatureMapError
+from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
@@ -43,6 +44,10 @@ _UNASKED = "if asked for"
 _IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
+#: Those that speak against a solver which is not asked for, and against no other.
+MANY_ROWS = "many rows"
+_MANY_FEATURES = "as many features as rows"
+_PREFERENCES = (_UNASKED, MANY_ROWS, _MANY_FEATURES)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,28 @@ class Forecast:
             lines.append(f"{'*' if taken else ' '} {cost.line}")
         return "\n".join([*lines, f"{'*' if self.is_possible else 'none:'} {self.reason}"])
 
+    def asked_for(self, cost: Cost) -> Forecast:
+        """The same where the model has a solver of its own.
+
+        Parameters
+        ----------
+        cost : Cost
+            What that solver would take.
+
+        Returns
+        -------
+        Forecast
+            With that solver as the one that is taken.
+        """
+        own = replace(cost, obstacle="" if cost.obstacle in _PREFERENCES else cost.obstacle)
+        others = [other for other in self.costs if type(other.solver) is not type(own.solver)]
+        place = next(
+            (i for i, other in enumerate(self.costs) if type(other.solver) is type(own.solver)),
+            len(others),
+        )
+        reason = f'asked for; "auto" would take {type(self.chosen).__name__}: {self.reason}'
+        return Forecast((*others[:place], own, *others[place:]), own.solver, reason)
+
     @property
     def is_possible(self) -> bool:
         """Whether what is chosen fits in memory."""
@@ -117,7 +144,7 @@ class Forecast:
         )
 
 
-def forecast(task: RidgeTask, *, searches: bool) -> Forecast:
+def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
     """Weigh the solvers for a task.
 
     Parameters
@@ -126,18 +153,27 @@ def forecast(task: RidgeTask, *, searches: bool) -> Forecast:
         The problem.
     searches : bool
         Whether alpha or length-scales are to be chosen.
+    given : solver, optional
+        The one that the user asks for; by default "auto" chooses.
 
     Returns
     -------
     Forecast
         The costs and the choice.
     """
-    candidates = _costs(task, searches)
-    costs = (*candidates, *_others(task, candidates[-1].solver.n_landmarks))
+    m = min(task.rows.totals.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
+    candidates = [
+        _cost(task, solver, searches)
+        for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
+    ]
+    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), _waves(m))]
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or _UNASKED) for cost in others))
+    found = Forecast(costs, candidates[-1].solver, "nothing else is possible")
     for cost, reason in zip(candidates, _reasons(task), strict=True):
         if not cost.obstacle:
-            return Forecast(costs, cost.solver, reason)
-    return Forecast(costs, candidates[-1].solver, "nothing else is possible")
+            found = Forecast(costs, cost.solver, reason)
+            break
+    return found if given is None else found.asked_for(_cost(task, given, searches))
 
 
 def _reasons(task: RidgeTask) -> tuple[str, ...]:
@@ -152,59 +188,108 @@ def _reasons(task: RidgeTask) -> tuple[str, ...]:
     )
 
 
-def _costs(task: RidgeTask, searches: bool) -> list[Cost]:
-    n, t = task.n, task.n_targets + 1
-    item = task.dtype.itemsize
-    free = memory.available()
-    width, rank = _width(task), int(10 * np.sqrt(n))
-    m = min(task.rows.totals.rows, landmark_count(n))  # rows of weight 0 are no landmarks
-    dense = (_SEARCH_MATRICES if searches else _DENSE_MATRICES) * n * n * item
+def _cost(task: RidgeTask, solver: Any, searches: bool) -> Cost:
+    """What a solver would take, and why it is out of the question or not what "auto" takes."""
+    size, operations = _amounts(task, solver, searches)
+    return Cost(solver, size, operations, _obstacle(task, solver, size))
+
+
+def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None, float | None]:
+    """Bytes and operations; None where there is nothing to compute, or nothing known."""
+    n, t, item = task.n, task.n_targets + 1, task.dtype.itemsize
     pairs = 50.0 * n * n  # a kernel value and its share of a product
-    return [
-        Cost(
-            Primal(),
-            None if width is None else 8.0 * width * (width + 3 * t),
-            None if width is None else float(n) * width**2,
-            _no_primal(task, width),
-        ),
-        Cost(
-            Cholesky(),
-            dense,
-            (4 if searches else 1 / 3) * n**3 + pairs,
-            _no_dense(task, dense, free),
-        ),
-        Cost(
-            ConjugateGradient(),
-            # The factor is made in the type of the kernel and used in double precision.
-            (8.0 if item == 8 else 8.0 + item) * n * rank + 64.0 * n * t,
-            2.0 * n * rank**2 + _ITERATIONS * pairs,
-            _no_iterations(task),
-        ),
-        Cost(Nystrom(m), 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m, _no_landmarks(task)),
-    ]
+    if isinstance(solver, Primal):
+        width = _width(task)
+        return (None, None) if width is None else (8.0 * width * (width + 3 * t), n * width**2.0)
+    if isinstance(solver, Cholesky | Spectral):
+        whole = searches or isinstance(solver, Spectral)
+        cubes = 9.0 if isinstance(solver, Spectral) else 4.0 if searches else 1 / 3
+        matrices = _SEARCH_MATRICES if whole else _DENSE_MATRICES
+        return matrices * n * n * item, cubes * n**3 + pairs
+    if isinstance(solver, ConjugateGradient):
+        rank = rank_of(solver, n)
+        # The factor is made in the type of the kernel and used in double precision.
+        factor = (8.0 if item == 8 else 8.0 + item) * n * rank
+        return factor + 64.0 * n * t, 2.0 * n * rank**2 + _ITERATIONS * pairs
+    if isinstance(solver, Nystrom):
+        m = landmarks_of(solver, n)
+        return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
+    if isinstance(solver, Falkon):
+        m = landmarks_of(solver, n)
+        return 8.0 * 4 * m * m, float(m) ** 3 + 50.0 * _FALKON_ITERATIONS * n * m
+    width = solver.n_features if isinstance(solver, RandomFeatures) else None
+    if width is None:
+        return None, None
+    held = 8.0 * n * width
+    stored = held if task.held and held <= memory.available() / 4 else 0.0
+    return 8.0 * 2 * width**2 + stored, float(n) * width**2
 
 
-def _others(task: RidgeTask, m: int) -> list[Cost]:
-    """Solvers that are there for those who ask for them, with m landmarks or features."""
-    n, item, free = task.n, task.dtype.itemsize, memory.available()
-    dense, held = _SEARCH_MATRICES * n * n * item, 8.0 * n * m
-    return [
-        Cost(
-            Spectral(), dense, 9.0 * n**3 + 50.0 * n * n, _no_dense(task, dense, free) or _UNASKED
-        ),
-        Cost(
-            Falkon(m),
-            8.0 * 4 * m * m,
-            float(m) ** 3 + 50.0 * _FALKON_ITERATIONS * n * m,
-            _not_positive(task) or _UNASKED,
-        ),
-        Cost(
-            RandomFeatures(None),
-            8.0 * 2 * m * m + (held if task.held and held <= free / 4 else 0.0),
-            float(n) * m**2,
-            _not_positive(task) or _no_frequencies(task) or _UNASKED,
-        ),
-    ]
+def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
+    if isinstance(solver, Primal):
+        return _no_primal(task, _width(task))
+    if isinstance(solver, Cholesky | Spectral):
+        return _no_dense(task, size or 0.0, memory.available())
+    if isinstance(solver, ConjugateGradient):
+        return _no_iterations(task)
+    if isinstance(solver, RandomFeatures):
+        return _not_positive(task) or _no_features(task, solver)
+    return _not_positive(task)
+
+
+def _waves(n_components: int) -> RandomFeatures:
+    """The random features that are weighed: as many as there are landmarks."""
+    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
+    from mercer.features.fourier import RandomFourier
+
+    return RandomFeatures(RandomFourier(n_components=n_components))
+
+
+def landmarks_of(solver: Nystrom | Falkon, n: int) -> int:
+    """The number of landmarks that a solver takes.
+
+    Parameters
+    ----------
+    solver : Nystrom or Falkon
+        The solver.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    int
+        As many as are given, if they are.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers.auto import landmarks_of
+    >>> landmarks_of(mc.solvers.Nystrom(50), 20), landmarks_of(mc.solvers.Nystrom(landmarks=[3]), 9)
+    (20, 1)
+    """
+    chosen = solver.landmarks
+    return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
+
+
+def rank_of(solver: ConjugateGradient, n: int) -> int:
+    """The rank of the preconditioner that a solver takes.
+
+    Parameters
+    ----------
+    solver : ConjugateGradient
+        The solver.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    int
+        That which is given, or about as many as it takes by itself.
+    """
+    if solver.preconditioner is None:
+        return 0
+    by_itself = int((2 if solver.preconditioner == "nystrom" else 10) * np.sqrt(n))
+    return min(n, solver.rank) if solver.rank is not None else by_itself
 
 
 def landmark_count(n: int) -> int:
@@ -246,7 +331,7 @@ def _no_primal(task: RidgeTask, width: int | None) -> str:
     if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
         return "which features there are depends on the rows"
     if 3 * width**2 >= task.n**2:
-        return "as many features as rows"
+        return _MANY_FEATURES
     if not task.alphas.min() > _LEAST_ALPHA * _largest(task):
         return "alpha is too small"
     return _not_positive(task)
@@ -264,34 +349,35 @@ def _no_dense(task: RidgeTask, size: float, free: int) -> str:
     if size > free:
         return TOO_LARGE
     # An indefinite matrix can be looked at, and mended, only as a whole.
-    return "" if task.n <= _DENSE or task.kernel.is_psd is not True else "many rows"
+    return "" if task.n <= _DENSE or task.kernel.is_psd is not True else MANY_ROWS
 
 
 def _no_iterations(task: RidgeTask) -> str:
     if not task.held:
         return _IN_BLOCKS
     if task.n > WHOLE:
-        return "many rows"
+        return MANY_ROWS
     return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")
 
 
-def _no_landmarks(task: RidgeTask) -> str:
-    return _not_positive(task)
-
-
-def _no_frequencies(task: RidgeTask) -> str:
-    """Whether there are random features, of stationary kernels at least."""
+def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
+    """Whether there are random features: those of stationary kernels at least."""
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
+    from mercer.features.fourier import RandomFourier
     from mercer.features.spectral import spectral_measure
     from mercer.features.terms import expand
 
+    if not task.alphas.min() > 0:
+        return "alpha is 0"
+    if solver.map is not None and not isinstance(solver.map, RandomFourier):
+        return ""
     try:
         for term in expand(task.kernel):
             for factor in term.factors:
                 spectral_measure(factor.kernel)
     except NoFeatureMapError:
         return "no random frequencies"
-    return "" if task.alphas.min() > 0 else "alpha is 0"
+    return ""
 
 
 def _not_positive(task: RidgeTask) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from mercer.solvers.settings import Settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cholesky(Settings):
     """The Gram matrix in memory and one Cholesky factor of it: exact, n^3 / 3 operations.
 
@@ -22,7 +22,7 @@ class Cholesky(Settings):
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spectral(Settings):
     """The Gram matrix in memory and its eigendecomposition: exact, about 9 n^3 operations.
 

@@ -39,12 +39,14 @@ Array = NDArray[np.floating[Any]]
 _BLOCK_BYTES = 2**24
 # Features that may be held all at once.
 _IN_MEMORY = 2**30
+# Features of a map that is not given.
+_FEATURES = 1000
 # Rows on the pairs of which features are compared with the kernel, and two kernels with each other.
 _SAMPLE = 256
 _COMPARED = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Primal(RidgeSolver):
     """The kernel's own features, exactly: for kernels with fewer features than there are rows.
 
@@ -105,15 +107,15 @@ class _OwnFeatures:
         return found @ turn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomFeatures(RidgeSolver):
     """Features whose inner products approximate the kernel.
 
     Parameters
     ----------
-    map : transformer
-        Such as ``mc.RandomFourier(n_components=1000)``; it is cloned, and fitted to the rows. Its
-        kernel is the model's: it is left out, or the same.
+    map : transformer, optional
+        By default ``mc.RandomFourier(n_components=1000)``; it is cloned, and fitted to the rows.
+        Its kernel is the model's: it is left out, or the same.
 
     Notes
     -----
@@ -133,7 +135,12 @@ class RandomFeatures(RidgeSolver):
     (array([1.]), True)
     """
 
-    map: Any
+    map: Any = None
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of features, as far as the map says."""
+        return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         transform = self._fitted(task)
@@ -153,13 +160,22 @@ class RandomFeatures(RidgeSolver):
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
     def _fitted(self, task: RidgeTask) -> _Transform:
-        if not (hasattr(self.map, "fit") and hasattr(self.map, "transform")):
+        map_ = self._map()
+        if not (hasattr(map_, "fit") and hasattr(map_, "transform")):
             raise ParameterError(
-                f"RandomFeatures: map = {self.map!r} is not a transformer; pass for example "
+                f"RandomFeatures: map = {map_!r} is not a transformer; pass for example "
                 "mc.RandomFourier(n_components=1000)."
             )
         _require_positive(task)
-        return _Transform(_fitted(_of_the_kernel(clone(self.map), task), task))
+        return _Transform(_fitted(_of_the_kernel(clone(map_), task), task))
+
+    def _map(self) -> Any:
+        if self.map is not None:
+            return self.map
+        # Maps are made with the base of the models, so that they come after solvers.
+        from mercer.features.fourier import RandomFourier
+
+        return RandomFourier(n_components=_FEATURES)
 
 
 def _of_the_kernel(map_: Any, task: RidgeTask) -> Any:

@@ -41,7 +41,7 @@ _LEAST_CHOICE = 1e-4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ConjugateGradient(RidgeSolver):
     """Exact kernel ridge without the matrix.
 

@@ -35,7 +35,7 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 Array = NDArray[np.floating[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nystrom(RidgeSolver):
     """Normal equations on landmarks, in one pass over the rows.
 
@@ -153,7 +153,7 @@ def _quality(
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Falkon(RidgeSolver):
     """Preconditioned conjugate gradients on landmarks.
 

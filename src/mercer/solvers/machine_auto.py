@@ -12,7 +12,7 @@ from typing import Any
 from mercer import memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.special import White
-from mercer.solvers.auto import TOO_LARGE, Cost, Forecast, landmark_count
+from mercer.solvers.auto import MANY_ROWS, TOO_LARGE, Cost, Forecast, landmark_count, landmarks_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.landmark import Falkon, Nystrom
 
@@ -27,7 +27,9 @@ _ITERATIONS = 30
 MATRICES = 4.1
 
 
-def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: bool) -> Forecast:
+def forecast(
+    kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: bool, given: Any = None
+) -> Forecast:
     """Weigh the solvers of a machine.
 
     Parameters
@@ -42,6 +44,8 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
         Whether the loss is smooth.
     joint : bool
         Whether the functions are fitted together.
+    given : solver, optional
+        The one that the user asks for; by default "auto" chooses.
 
     Returns
     -------
@@ -60,27 +64,40 @@ def forecast(kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: boo
     whole = 8.0 * (MATRICES + (n_outputs if n_outputs > 1 else 0)) * n * n
     work = float(n_outputs) * _STEPS
     pairs = max(1.0, k * (k - 1) / 2) / k
-    few = 32.0 * (k * m) ** 2
     obstacle = _no_landmarks(kernel, smooth)
-    too_large = obstacle or (TOO_LARGE if few > memory.available() else "")
-    costs = (
-        Cost(Cholesky(), whole, work * n**3 / 3 + 50.0 * n * n, _no_matrix(n, whole, obstacle)),
-        Cost(Nystrom(m), few, 2 * work * pairs * n * m**2, too_large),
-        Cost(Falkon(m), 32.0 * n_outputs * m**2, 60.0 * work * _ITERATIONS * n * m, obstacle),
-    )
-    if not costs[0].obstacle:
+
+    def cost(solver: Any) -> Cost:
+        if is_exact(solver):
+            operations = work * n**3 / 3 + 50.0 * n * n
+            return Cost(solver, whole, operations, _no_matrix(n, whole, obstacle))
+        m = landmarks_of(solver, n)
+        if isinstance(solver, Falkon):
+            operations = 60.0 * work * _ITERATIONS * n * m
+            return Cost(solver, 32.0 * n_outputs * m**2, operations, obstacle)
+        few = 32.0 * (k * m) ** 2
+        too_large = obstacle or (TOO_LARGE if few > memory.available() else "")
+        return Cost(solver, few, 2 * work * pairs * n * m**2, too_large)
+
+    found = _chosen((cost(Cholesky()), cost(Nystrom(m)), cost(Falkon(m))), n, obstacle)
+    return found if given is None else found.asked_for(cost(given))
+
+
+def _chosen(costs: tuple[Cost, Cost, Cost], n: int, obstacle: str) -> Forecast:
+    """What "auto" takes, of the whole matrix and two ways to use landmarks."""
+    whole, few, _ = costs
+    if not whole.obstacle:
         reason = f"{n} rows are no more than {DENSE}, and their matrix fits"
-        return Forecast(costs, costs[0].solver, obstacle or reason)
-    if too_large:
-        reason = f"{too_large}, and the whole matrix {costs[0].obstacle}"
-        return Forecast(costs, costs[0].solver, reason)
-    return Forecast(costs, costs[1].solver, f"{n} rows are too many for the whole matrix")
+        return Forecast(costs, whole.solver, obstacle or reason)
+    if few.obstacle:
+        reason = f"{few.obstacle}, and the whole matrix {whole.obstacle}"
+        return Forecast(costs, whole.solver, reason)
+    return Forecast(costs, few.solver, f"{n} rows are too many for the whole matrix")
 
 
 def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
     if size > memory.available():
         return TOO_LARGE
-    return "many rows" if n > DENSE and not no_landmarks else ""
+    return MANY_ROWS if n > DENSE and not no_landmarks else ""
 
 
 def _no_landmarks(kernel: Kernel, smooth: bool) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from dataclasses import fields, replace
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from sklearn.base import clone
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
     from mercer.solvers.paths import PathAnswer
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
 
 class Settings:
     """Base of solvers: frozen data classes, the fields of which scikit-learn sees as parameters.
+
+    They are equal if their parameters are, arrays and transformers among them by what they hold: a
+    subclass is declared with ``eq=False``, since data classes compare otherwise.
 
     Examples
     --------
@@ -93,9 +100,42 @@ class Settings:
             "possible; use replace(...), which returns a new object."
         )
 
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return _alike(self.get_params(deep=False), other.get_params(deep=False))
+
+    def __hash__(self) -> int:
+        # Of arrays and transformers nothing: equal objects have equal hashes all the same.
+        plain = [v for v in self.get_params(deep=False).values() if isinstance(v, str | Number)]
+        return hash((type(self), *plain))
+
     def __sklearn_clone__(self) -> Self:
         own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
         return replace(self, **own)  # type: ignore[type-var]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are equal: arrays, data and transformers by content."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    if type(one) is type(other):
+        if isinstance(one, dict):
+            return one.keys() == other.keys() and all(_alike(one[k], other[k]) for k in one)
+        if isinstance(one, list | tuple):
+            return len(one) == len(other) and all(map(_alike, one, other))
+        if isinstance(one, BaseEstimator):
+            return _alike(one.get_params(deep=False), other.get_params(deep=False))
+        if isinstance(one, Points):
+            return _alike(one.data, other.data)
+        if sp.issparse(one):
+            return one.shape == other.shape and not (one != other).nnz
+        if hasattr(one, "equals"):  # data frames and series
+            return bool(one.equals(other))
+    same = one == other
+    return bool(same) if isinstance(same, bool | np.bool_) else False
 
 
 class RidgeSolver(Settings, ABC):

@@ -277,6 +277,32 @@ class Beside:
             )
 
 
+class Evenly:
+    """Blocks whose rows all have the same weight.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator.
+    blocks : Blocks
+        What yields points and targets.
+    weight : float
+        The weight.
+    """
+
+    def __init__(self, owner: str, blocks: Blocks, weight: float) -> None:
+        self.owner, self.blocks, self.weight = owner, blocks, weight
+
+    def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
+        for data, targets, weights in self.blocks:
+            if weights is not None:
+                raise DataTypeError(
+                    f"{self.owner}: sample_weight = {self.weight:g} was passed beside blocks, "
+                    "which hold weights of their own; pass none, or yield tuples (X, y)."
+                )
+            yield data, targets, np.full(_rows_of(data), self.weight)
+
+
 class Slices:
     """An array in memory or a file, with targets and weights, cut into blocks.
 

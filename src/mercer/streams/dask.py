@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 from uuid import uuid4
 
@@ -79,7 +80,8 @@ class DaskBlocks:
         X : Dask array or data frame
             The points.
         y, sample_weight : Dask collection, array, name or None
-            What goes with them; names of columns if X is a data frame.
+            What goes with them; names of columns if X is a data frame. One weight is that of all
+            rows.
 
         Returns
         -------
@@ -286,7 +288,10 @@ def _are_names(y: Any) -> bool:
 
 
 def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> Any:
-    """An array in memory, in the chunks of a collection."""
+    """An array in memory, or one weight for all rows, in the chunks of a collection."""
+    if like is not None and name == "sample_weight" and isinstance(data, Real):
+        rows = tuple(int(length) for length in like.counted(owner).lengths)
+        return da.full(sum(rows), float(data), chunks=(rows,))
     values = np.asarray(data)
     if like is None or values.ndim == 0:
         raise DataTypeError(
@@ -308,7 +313,8 @@ def _example(X: Any) -> Any:
     if isinstance(X, da.Array):
         nothing = "" if X.dtype.kind in "OUS" else 0
         return np.full((1, *X.shape[1:]), nothing, dtype=X.dtype)
-    return X._meta_nonempty
+    # Of two rows, the second has no values in columns that may lack some.
+    return X._meta_nonempty.iloc[:1]
 
 
 def _listed(lengths: tuple[float, ...]) -> str:

@@ -160,6 +160,8 @@ class StreamRows(Rows):
     def fits(self, most: float) -> bool:
         """Whether rows are few enough to be held here: no more than one chunk of the source.
 
+        Targets and weights count, which are held with them.
+
         Parameters
         ----------
         most : float

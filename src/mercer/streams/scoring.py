@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import NumericalWarning, warn
+from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.containers import len_of
 from mercer.streams.blocks import Block
 from mercer.streams.labels import Labels, Numbers, checked_weights
 from mercer.streams.survey import located
 
 Array = NDArray[np.floating[Any]]
+Exponents = NDArray[np.signedinteger[Any]]
+
+# The exponent that zeros have: no number has a smaller one.
+_LEAST = -1074
 
 
 @dataclass(frozen=True, eq=False)
 class Determination:
     """The coefficient of determination, 1 - sum w (y - f)^2 / sum w (y - mean)^2, of some rows.
+
+    What is squared is divided by a power of two first: targets of the order of 1e-200 or 1e200 are
+    scored as those of the order of 1 are.
 
     Attributes
     ----------
@@ -29,8 +36,10 @@ class Determination:
         The number of rows.
     weight : float
         The sum of their weights.
+    unit, error_unit : ndarray of shape (t,)
+        Exponents of the powers of two by which targets and residuals are divided.
     mean : ndarray of shape (t,)
-        The weighted means of the targets.
+        The weighted means of the targets, in their units.
     spread, error : ndarray of shape (t,)
         Weighted sums of squares of targets about their means, and of residuals.
 
@@ -47,6 +56,8 @@ class Determination:
     owner: str
     rows: int
     weight: float
+    unit: Exponents
+    error_unit: Exponents
     mean: Array
     spread: Array
     error: Array
@@ -54,25 +65,38 @@ class Determination:
     @classmethod
     def of(cls, owner: str, y: Array, predicted: Array, weights: Array | None) -> Determination:
         """That of some rows; targets and predictions are of shape (n, t)."""
+        if y.shape != predicted.shape:
+            raise DataError(
+                f"{owner}: y has {y.shape[1]} targets for each row, and predictions have "
+                f"{predicted.shape[1]}; pass as many targets as fit was given."
+            )
+        y, predicted = y.astype(np.float64), predicted.astype(np.float64)
         mass = np.ones(len(y)) if weights is None else weights
         weight = float(mass.sum())
-        y = y.astype(np.float64, copy=False)
-        mean = mass @ y / weight if weight > 0 else np.zeros(y.shape[1])
-        error = mass @ (y - predicted) ** 2
-        return cls(owner, len(y), weight, mean, mass @ (y - mean) ** 2, error)
+        unit = _unit(y)
+        # Predictions of what is next to nothing, or far from it, are measured by themselves.
+        error_unit = np.maximum(unit, _unit(predicted))
+        targets = np.ldexp(y, -unit)
+        mean = mass @ targets / weight if weight > 0 else np.zeros(y.shape[1])
+        residuals = np.ldexp(y, -error_unit) - np.ldexp(predicted, -error_unit)
+        spread, error = mass @ (targets - mean) ** 2, mass @ residuals**2
+        return cls(owner, len(y), weight, unit, error_unit, mean, spread, error)
 
     def __add__(self, other: Self) -> Determination:
         """That of both."""
-        weight = self.weight + other.weight
-        share = other.weight / weight if weight > 0 else 0.0
-        apart = other.mean - self.mean
-        return Determination(
-            self.owner,
-            self.rows + other.rows,
-            weight,
-            self.mean + share * apart,
-            self.spread + other.spread + self.weight * share * apart**2,
-            self.error + other.error,
+        unit = np.maximum(self.unit, other.unit)
+        error_unit = np.maximum(self.error_unit, other.error_unit)
+        one, two = self._in(unit, error_unit), other._in(unit, error_unit)
+        weight = one.weight + two.weight
+        share = two.weight / weight if weight > 0 else 0.0
+        apart = two.mean - one.mean
+        return replace(
+            one,
+            rows=one.rows + two.rows,
+            weight=weight,
+            mean=one.mean + share * apart,
+            spread=one.spread + two.spread + one.weight * share * apart**2,
+            error=one.error + two.error,
         )
 
     @property
@@ -86,9 +110,27 @@ class Determination:
             )
             return float("nan")
         constant = self.spread == 0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            explained = 1 - self.error / self.spread
-        return float(np.where(constant, np.where(self.error == 0, 1.0, 0.0), explained).mean())
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            left = np.ldexp(self.error / self.spread, 2 * (self.error_unit - self.unit))
+        return float(np.where(constant, np.where(self.error == 0, 1.0, 0.0), 1 - left).mean())
+
+    def _in(self, unit: Exponents, error_unit: Exponents) -> Determination:
+        """The same in larger units."""
+        more, more_error = self.unit - unit, self.error_unit - error_unit
+        return replace(
+            self,
+            unit=unit,
+            error_unit=error_unit,
+            mean=np.ldexp(self.mean, more),
+            spread=np.ldexp(self.spread, 2 * more),
+            error=np.ldexp(self.error, 2 * more_error),
+        )
+
+
+def _unit(values: Array) -> Exponents:
+    """The exponents of the powers of two next above the largest of each column."""
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    return np.where(largest > 0, np.frexp(largest)[1], _LEAST)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import sys
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.base import Kernel
-from mercer.streams.blocks import Beside, Blocks, Slices, Source, blocks_in, is_mapped, is_table
+from mercer.streams.blocks import (
+    Beside,
+    Blocks,
+    Evenly,
+    Slices,
+    Source,
+    blocks_in,
+    is_mapped,
+    is_table,
+)
 from mercer.streams.labels import NoTargets, Targets
 from mercer.streams.rows import StreamRows
 
@@ -121,6 +131,9 @@ def source_of(
     blocks, X = blocks_in(X)
     if blocks is None or (y is None and sample_weight is None):
         return blocks, X
+    if isinstance(sample_weight, Real):
+        beside = blocks if y is None else _with_columns(owner, blocks, y, None)
+        return Blocks(Evenly(owner, beside, float(sample_weight))), X
     return _with_columns(owner, blocks, y, sample_weight), X
 
 
@@ -140,7 +153,7 @@ def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blo
     if any(column is not None and not column.ndim for column in columns):
         raise DataTypeError(
             f"{owner}: y or sample_weight is a single value beside blocks; pass one value for each "
-            "row, or let blocks hold them."
+            "row, or let blocks hold them; a weight of all rows is a number."
         )
     return Blocks(Beside(owner, blocks._source, *columns))
 
@@ -166,6 +179,8 @@ def _is_name(y: Any) -> bool:
 
 def _aligned(owner: str, values: Any, X: Any, name: str = "sample_weight") -> Any:
     """What goes with the rows of an array, as something that can be cut like it."""
+    if name == "sample_weight" and isinstance(values, Real):
+        return np.broadcast_to(np.float64(values), len(X))
     found = values if values is None or isinstance(values, np.ndarray) else np.asarray(values)
     if found is not None and (found.ndim == 0 or len(found) != len(X)):
         raise DataError(

@@ -18,11 +18,13 @@ from mercer.kernels.heuristics import Spread
 from mercer.kernels.points import Points
 from mercer.solvers.rows import Part, Sums, Totals
 from mercer.streams.blocks import Block, as_frame
-from mercer.streams.labels import Targets, checked_weights
+from mercer.streams.labels import NoTargets, Targets, checked_weights, given_values
 from mercer.streams.schema import Schema
 
 # What an object in a list is taken to be, in bytes.
 _OBJECT_BYTES = 1024
+# And a label, with the reference to it.
+_LABEL_BYTES = 72
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class Survey:
     rows : int
         The number of rows.
     size : int
-        The bytes of their points, about.
+        The bytes of their points, targets and weights, about.
     schema : Schema
         What the blocks have in common.
     targets : Targets
@@ -106,13 +108,20 @@ class Surveyor:
         views = self.kernel.unresolved_views()
         return Survey(
             n,
-            _bytes_of(data),
+            _bytes_of(data) + self._bytes_beside(block, n) + (0 if weights is None else 8 * n),
             schema,
             targets,
             Totals.of(values, weights),
             tuple(Spread.of(points.matrix(view), weights) for view in views),
             points[:1].detached(),
         )
+
+    def _bytes_beside(self, block: Block, n: int) -> int:
+        """What targets take as they are given; those that nobody reads are not held."""
+        if isinstance(self.targets, NoTargets):
+            return 0
+        values = given_values(block.targets, n, self.owner)
+        return n * _LABEL_BYTES if values.dtype.kind == "O" else values.nbytes
 
 
 @dataclass(frozen=True, eq=False)
