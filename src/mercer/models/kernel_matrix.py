@@ -86,7 +86,8 @@ class LazyMatrix:
         if buffer is None or len(buffer) < size:
             self._scratch.buffer = buffer = None  # before the larger one is there
             memory.require_matrix((count, count), dtype.itemsize)
-            buffer = self._scratch.buffer = np.empty(size, np.uint8)
+            # With room for larger ones: what is not written to takes no memory yet.
+            buffer = self._scratch.buffer = np.empty(2 * size, np.uint8)
         start = -buffer.__array_interface__["data"][0] % _LINE
         rows = buffer[start : start + count * stride].view(dtype).reshape(count, -1)
         return rows[:, :count]

@@ -44,7 +44,7 @@ from mercer.solvers.boxes import (
 # new ones also relative to those between bounds), the least and the most of all.
 _FIRST = 1536
 _NEW = 512
-_PART = 1 / 5
+_PART = 0.15
 _GROWTH = 1.0
 _LEAST = 512
 _MOST = 8192
