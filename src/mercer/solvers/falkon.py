@@ -28,7 +28,7 @@ from mercer.solvers import conjugate
 from mercer.solvers.iterative import check_limits, least_tolerance
 from mercer.solvers.moments import Moments
 from mercer.solvers.paths import PathAnswer
-from mercer.solvers.summands import CrossProducts, FeatureMoments
+from mercer.solvers.summands import CentredProduct, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import Whitening, whiten
 
@@ -39,6 +39,8 @@ Array = NDArray[np.floating[Any]]
 _SHORT = 1e-11
 # Residuals of all iterations may take this much, or as much as the matrix of the landmarks.
 _RESIDUAL_BYTES = 2**27
+# The share of the tolerance that rounding of means may take in a product.
+_SAFE = 0.1
 _LEVERS = "max_iter or alpha"
 # Rows of the sample for each landmark: the first where there are many landmarks, the last where
 # there are few, and in between as many as make so many kernel values.
@@ -135,6 +137,33 @@ class Sample:
         found = self.task.rows.total(CrossProducts(self.task.kernel, self.points, self.task.middle))
         return found[:, 0], found[:, 1:]
 
+    def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
+        """C'WC c, about the means with an intercept.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (k,)
+            C'w.
+        coefficients : ndarray of shape (k, t)
+            The columns c.
+        fused : bool
+            Whether each pair is evaluated only once, even though there is an intercept: a mean that
+            is not that of the very values C c leaves the rounding of both.
+
+        Returns
+        -------
+        ndarray of shape (k, t)
+            The products.
+        """
+        task = self.task
+        if fused or not task.fit_intercept:
+            return task.normal(self.points, sums, coefficients)
+        weight = task.rows.totals.weight
+        middle = sums @ coefficients / weight
+        product = CentredProduct(task.kernel, self.points, coefficients, middle)
+        found = task.rows.total(product)
+        return found[:-1] - np.outer(sums, found[-1] / weight)
+
     def spread(self, coefficients: Array) -> Array:
         """Coefficients of all landmarks from those of the ones that are kept."""
         dual = np.zeros((*coefficients.shape[:-2], len(self.landmarks), coefficients.shape[-1]))
@@ -160,6 +189,8 @@ class FalkonSystem:
         The landmarks.
     alpha : float
         The weight of the squared norm.
+    tol : float
+        The relative residual to come to.
     max_iter : int
         How many iterations there may be.
     """
@@ -167,7 +198,9 @@ class FalkonSystem:
     precondition = None
     levers = _LEVERS
 
-    def __init__(self, task: RidgeTask, points: Points, alpha: float, max_iter: int) -> None:
+    def __init__(
+        self, task: RidgeTask, points: Points, alpha: float, tol: float, max_iter: int
+    ) -> None:
         self.task, self.alpha, self.sample = task, alpha, Sample.of(task, points)
         m = len(self.sample.kept)
         residuals = 8 * m * task.n_targets * max_iter
@@ -177,11 +210,16 @@ class FalkonSystem:
         self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
         self.sums, right = self.sample.crossed()
         self.right = self._inward(right)
+        pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
+        eps = float(np.finfo(task.type_with(points)).eps)
+        # How long coefficients may be for rounding of their function's mean to be no matter.
+        self.longest = _SAFE * least_tolerance(task, tol) / (eps * pull) if pull else np.inf
 
     def multiply(self, vectors: Array) -> Array:
         """The preconditioned matrix times columns."""
         c = self._outward(vectors)
-        normal = self.task.normal(self.sample.points, self.sums, c)
+        safe = (np.linalg.norm(c, axis=0) <= self.longest * np.linalg.norm(vectors, axis=0)).all()
+        normal = self.sample.normal(self.sums, c, fused=bool(safe))
         return self._inward(normal + self.alpha * (self.sample.penalty @ c))
 
     def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
@@ -231,7 +269,7 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
     sums, right = sample.crossed()
     right = basis.T @ right
     progress = conjugate.solve(
-        lambda V: basis.T @ task.normal(sample.points, sums, basis @ V),
+        lambda V: basis.T @ sample.normal(sums, basis @ V, fused=False),
         np.tile(right, len(alphas)),
         np.repeat(alphas, right.shape[1]),
         precondition=lambda V, shifts: V / (expected + shifts),

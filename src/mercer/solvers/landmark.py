@@ -197,7 +197,7 @@ class Falkon(RidgeSolver):
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         alpha = task.the_alpha("Falkon")
         chosen = _select(self, task)
-        system = FalkonSystem(task, chosen.points, alpha, self.max_iter)
+        system = FalkonSystem(task, chosen.points, alpha, self.tol, self.max_iter)
         return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
