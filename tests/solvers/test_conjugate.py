@@ -197,3 +197,18 @@ def test_residuals_kept_apart_need_no_more_iterations_than_unknowns() -> None:
         (matrix + 1e-9 * np.eye(40)) @ kept.solution, right, atol=2e-6 * np.linalg.norm(right)
     )
     np.testing.assert_allclose(kept.solution[:, 1], exact[:, 1], rtol=1e-6, atol=1e-8)
+
+
+def test_what_the_recurrence_says_is_never_trusted_below_the_start() -> None:
+    # Products that are wrong, so that every step leads away from the solution of the true ones.
+    rng = np.random.default_rng(0)
+    right = rng.normal(size=(20, 1))
+    calls = iter(range(1000))
+
+    def multiply(vectors: Any) -> Any:
+        # What iterations are made of, and what the last look at the truth is made of.
+        return vectors if next(calls) < 5 else -50.0 * vectors
+
+    found = conjugate.solve(multiply, right, 0.0, tol=1e-12, max_iter=3)
+    assert not found.converged
+    assert (found.residuals <= 1.0).all()

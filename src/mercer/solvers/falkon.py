@@ -41,6 +41,8 @@ _SHORT = 1e-11
 _RESIDUAL_BYTES = 2**27
 # The share of the tolerance that rounding of means may take in a product.
 _SAFE = 0.1
+# Units of rounding by which a mean may be wrong, in those of the values.
+_ROUNDING = 4
 _LEVERS = "max_iter or alpha"
 # Rows of the sample for each landmark: the first where there are many landmarks, the last where
 # there are few, and in between as many as make so many kernel values.
@@ -212,6 +214,9 @@ class FalkonSystem:
         self.right = self._inward(right)
         pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
+        # A mean is known up to rounding of the values; what is wrong of it the intercept takes back.
+        mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.totals.weight))
+        self.floor = mean if task.fit_intercept else 0.0
         # How long coefficients may be for rounding of their function's mean to be no matter.
         self.longest = _SAFE * least_tolerance(task, tol) / (eps * pull) if pull else np.inf
 
