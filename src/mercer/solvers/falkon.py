@@ -214,7 +214,7 @@ class FalkonSystem:
         self.right = self._inward(right)
         pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
-        # A mean is known up to rounding of the values; what is wrong of it the intercept takes back.
+        # A mean is known up to rounding of the values; an intercept takes back what is wrong of it.
         mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.totals.weight))
         self.floor = mean if task.fit_intercept else 0.0
         # How long coefficients may be for rounding of their function's mean to be no matter.

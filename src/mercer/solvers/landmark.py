@@ -172,9 +172,9 @@ class Falkon(RidgeSolver):
 
     Notes
     -----
-    Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where rounding
-    of means would be felt, as at small alphas and in single precision. The preconditioner is made
-    of two to eight rows for each landmark, whichever landmarks were chosen. The model gets
+    Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where
+    rounding of means would be felt, as at small alphas and in single precision. The preconditioner
+    is made of two to eight rows for each landmark, however these were chosen. The model gets
     ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
     solved the better the nearer the minimum is.

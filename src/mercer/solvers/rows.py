@@ -119,7 +119,9 @@ class Totals:
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for a number is found later
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what is too large for a number is found later
             sums = mass @ targets.astype(np.float64, copy=False)
         counted = targets if rows == n else targets[mass > 0]
         largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
