@@ -197,3 +197,25 @@ def test_residuals_kept_apart_need_no_more_iterations_than_unknowns() -> None:
         (matrix + 1e-9 * np.eye(40)) @ kept.solution, right, atol=2e-6 * np.linalg.norm(right)
     )
     np.testing.assert_allclose(kept.solution[:, 1], exact[:, 1], rtol=1e-6, atol=1e-8)
+
+
+def test_what_is_worse_than_the_start_is_not_returned() -> None:
+    # The products of the last look at the residuals belie those that the iterations were led by.
+    calls = iter(range(1000))
+
+    def multiply(vectors: Array) -> Array:
+        return times(vectors) if next(calls) < 3 else -50.0 * vectors
+
+    found = conjugate.solve(multiply, B, 0.1, tol=1e-12, max_iter=3)
+    assert not found.converged
+    assert_array_equal(found.solution, 0.0)
+    assert_array_equal(found.residuals, 1.0)
+
+
+def test_a_limit_and_a_stall_are_told_apart() -> None:
+    short = conjugate.solve(times, B, 1e-6, tol=1e-12, max_iter=2)
+    assert "raise max_iter" in conjugate.complaint(short, "max_iter")
+    noise = 1e-4 * np.random.default_rng(5).normal(size=(N, N))
+    ended = conjugate.solve(lambda V: times(V) + noise @ V, B, 1e-6, tol=1e-12, max_iter=10**5)
+    assert ended.stalled
+    assert "max_iter" not in conjugate.complaint(ended, "max_iter")

@@ -88,3 +88,116 @@ def test_a_path_that_stops_short() -> None:
         model.path(X, Y, ALPHAS)
     with pytest.raises(ParameterError, match=r"tol = -1 of the solver"):
         mc.KernelRidge(KERNEL, solver=S.Falkon(5, tol=-1)).path(X, Y, ALPHAS)
+
+
+# What rounding does -------------------------------------------------------------------------------
+
+
+def smooth(n: int, d: int, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d))
+    return rows, np.sin(rows).sum(axis=1) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("n", "alpha", "off"), [(100, 1e-8, 1e-5), (1000, 1e-4, 1e-3)])
+def test_all_rows_as_landmarks(n: int, alpha: float, off: float, fit_intercept: bool) -> None:
+    # An RBF kernel comes near a constant, which an intercept makes all but free.
+    rows, y = smooth(n, 3)
+    far = np.random.default_rng(1).normal(size=(500, 3))
+    settings: dict[str, Any] = {"alpha": alpha, "fit_intercept": fit_intercept}
+    exact = mc.KernelRidge(mc.RBF(1.5), solver=S.Spectral(), **settings).fit(rows, y).predict(far)
+    solver = S.Falkon(landmarks=np.arange(n), tol=1e-6)
+    model = mc.KernelRidge(mc.RBF(1.5), solver=solver, **settings).fit(rows, y)
+    assert model.converged_
+    assert_allclose(model.predict(far), exact, atol=off * np.abs(exact).max())
+
+
+def least_objective(
+    cross: Array, root: Array, y: Array, alpha: float, fit_intercept: bool
+) -> float:
+    """What the best function comes to, from a QR factor of C T; T' M T = I, T the inverse root."""
+    features = cross @ root
+    features = features - features.mean(axis=0) * fit_intercept
+    width = features.shape[1]
+    stacked = np.vstack([features, np.sqrt(alpha) * np.eye(width)])
+    padded = np.append(y - y.mean() * fit_intercept, np.zeros(width))
+    q, r = np.linalg.qr(stacked)
+    left = padded - stacked @ np.linalg.solve(r, q.T @ padded)
+    return float(left @ left)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("n", "d", "scale", "m", "alpha"),
+    [(2500, 10, 10**0.5, 200, 0.01), (2000, 2, 1.0, 300, 1.0), (2000, 2, 1.0, 300, 1e-3)],
+)
+def test_ordinary_data_take_few_iterations(
+    n: int, d: int, scale: float, m: int, alpha: float, fit_intercept: bool
+) -> None:
+    # A warning of missing the tolerance would be an error.
+    rows, y = smooth(n, d)
+    solver = S.Falkon(m, random_state=0)
+    kernel = mc.RBF(scale)
+    model = mc.KernelRidge(kernel, alpha, fit_intercept=fit_intercept, solver=solver).fit(rows, y)
+    assert model.converged_
+    assert model.n_iter_ <= 30
+    points, dual = rows[model.rows_], model.dual_coef_
+    left = y - model.predict(rows)
+    found = left @ left + alpha * dual @ kernel(points) @ dual
+    carrying = points[dual != 0]
+    root = np.linalg.inv(np.linalg.cholesky(kernel(carrying))).T
+    best = least_objective(kernel(rows, carrying), root, y, alpha, fit_intercept)
+    assert_allclose(found, best, rtol=1e-6)
+    # The other landmarks are explained by these, but for far rows.
+    values, vectors = np.linalg.eigh(kernel(points))
+    kept = values > 1e-13 * values.max()
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    best = least_objective(kernel(rows, points), root, y, alpha, fit_intercept)
+    assert_allclose(found, best, rtol=1e-3)
+
+
+@pytest.mark.parametrize("how", ["kmeans++", "rpcholesky"])
+def test_landmarks_that_are_no_fair_sample(how: str) -> None:
+    rows, y = smooth(3000, 3)
+    solver = S.Falkon(200, landmarks=how, random_state=0)
+    model = mc.KernelRidge(mc.Matern(2.0, nu=1.5), 0.01, solver=solver).fit(rows, y)
+    direct = S.Nystrom(landmarks=model.rows_)
+    expected = mc.KernelRidge(mc.Matern(2.0, nu=1.5), 0.01, solver=direct).fit(rows, y)
+    assert model.converged_
+    assert model.n_iter_ <= 30
+    assert_allclose(model.predict(rows), expected.predict(rows), atol=1e-4)
+
+
+def test_weights_are_in_the_preconditioner() -> None:
+    rows, y = smooth(3000, 3)
+    mass = np.random.default_rng(2).exponential(size=len(y)) ** 2
+    kernel, solver = mc.Matern(2.0, nu=1.5), S.Falkon(landmarks=np.arange(200))
+    model = mc.KernelRidge(kernel, 0.01, solver=solver).fit(rows, y, sample_weight=mass)
+    direct = S.Nystrom(landmarks=np.arange(200))
+    expected = mc.KernelRidge(kernel, 0.01, solver=direct).fit(rows, y, sample_weight=mass)
+    assert model.n_iter_ <= 30
+    assert_allclose(model.predict(rows), expected.predict(rows), atol=1e-4)
+
+
+def test_iterations_that_rounding_ends_say_so() -> None:
+    rows, y = smooth(2000, 2)
+    solver = S.Falkon(30, random_state=0, tol=1e-13)
+    model = mc.KernelRidge(mc.RBF(10.0), 1e-6, solver=solver)
+    with pytest.warns(NumericalWarning, match="stalled after") as caught:
+        model.fit(rows, y)
+    assert "max_iter" not in str(caught[0].message)
+    assert not model.converged_
+    assert model.n_iter_ < 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_single_precision_is_never_worse_than_nothing(seed: int) -> None:
+    rows, y = smooth(2000, 5, seed)
+    model = mc.KernelRidge(mc.RBF(15.0), 0.1, solver=S.Falkon(200, random_state=0))
+    with pytest.warns(NumericalWarning, match="stalled"):
+        model.fit(rows.astype(np.float32), y)
+    assert model.residual_ < 0.01
+    expected = mc.KernelRidge(mc.RBF(15.0), 0.1, solver=S.Nystrom(landmarks=model.rows_))
+    close = expected.fit(rows, y).predict(rows)
+    assert_allclose(model.predict(rows.astype(np.float32)), close, atol=0.05)

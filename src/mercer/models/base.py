@@ -246,7 +246,8 @@ class KernelEstimator(BaseEstimator):
                 "real and the imaginary part as two targets."
             )
         remedy = "Pass finite numbers as y; drop the rows that have no target."
-        with as_data_errors(type(self).__name__, remedy):
+        # Sums of targets near the largest number overflow both ways before any is looked at.
+        with as_data_errors(type(self).__name__, remedy), np.errstate(invalid="ignore"):
             targets: Array = check_array(
                 y,
                 ensure_2d=False,

@@ -74,6 +74,8 @@ class Progress:
         From which to go on.
     stopped : bool
         Whether a report asked to stop.
+    stalled : bool
+        Whether rounding, and no limit, ended them short of the tolerance.
     """
 
     solution: Array
@@ -83,6 +85,7 @@ class Progress:
     converged: bool
     state: State
     stopped: bool = False
+    stalled: bool = False
 
 
 def solve(
@@ -147,7 +150,9 @@ def solve(
     while run.n_iter < last and not stopped and not (run.is_done(tol) and run.is_right(tol)):
         run.step(tol)
         stopped = report is not None and report(run.progress(tol))
-    return replace(run.finish(tol), stopped=stopped)
+    found = run.finish(tol)
+    stalled = not (found.converged or stopped) and run.n_iter < last
+    return replace(found, stopped=stopped, stalled=stalled)
 
 
 def complaint(progress: Progress, levers: str) -> str:
@@ -167,9 +172,15 @@ def complaint(progress: Progress, levers: str) -> str:
     """
     if progress.converged or progress.stopped:
         return ""
+    left = f"with a relative residual of {progress.residuals.max(initial=0.0):.2g}"
+    if progress.stalled:
+        return (
+            f"the iterations stalled after {progress.n_iter} {left}, below which rounding does not "
+            "let them go; raise alpha, take a direct solver, or accept this by a larger tol"
+        )
     return (
-        f"the iterations stopped after {progress.n_iter} with a relative residual of "
-        f"{progress.residuals.max(initial=0.0):.2g}; raise {levers}, or accept this by a larger tol"
+        f"the iterations stopped after {progress.n_iter} {left}; raise {levers}, or accept this by "
+        "a larger tol"
     )
 
 
@@ -209,6 +220,7 @@ class _Run:
         elif start is not None:
             self._guess(np.ldexp(start.astype(self.right.dtype), -self.exponents))
         self.best, self.least = self.solution.copy(), self.history[-1]
+        self.start, self.start_left = self.best.copy(), self.least
         # What is worse than the start is no place to begin anew from.
         self.renewed = 2 * self.history[0]
         self.true: Array | None = None if self.n_iter else self.history[0]
@@ -315,7 +327,7 @@ class _Run:
         if residuals is None:
             residuals = self._relative(self._true_residual(self.solution))
         converged = bool((residuals <= _SLACK * tol).all())
-        if not converged and not (self.least >= residuals).all():
+        if not converged:
             residuals = self._return_to_the_best(residuals)
         return self._told(residuals, converged, state)
 
@@ -325,12 +337,19 @@ class _Run:
         return Progress(solution, residuals, state.history, self.n_iter, converged, state)
 
     def _return_to_the_best(self, residuals: Array) -> Array:
-        """Where rounding led the last iterations astray, take what was best, and its residuals."""
-        last, self.solution = self.solution, self.best
-        before = self._relative(self._true_residual(self.solution))
-        worse = ~(before < residuals)
-        self.solution[:, worse] = last[:, worse]
-        return np.where(worse, residuals, before)
+        """Where rounding led the last iterations astray, take what was best, and its residuals.
+
+        What was best is what the recurrence said, which may be wrong: never worse than the start.
+        """
+        if not (self.least >= residuals).all():
+            last, self.solution = self.solution, self.best
+            before = self._relative(self._true_residual(self.solution))
+            worse = ~(before < residuals)
+            self.solution[:, worse] = last[:, worse]
+            residuals = np.where(worse, residuals, before)
+        lost = ~(residuals <= self.start_left)
+        self.solution[:, lost] = self.start[:, lost]
+        return np.where(lost, self.start_left, residuals)
 
     def _active(self, tol: float) -> NDArray[np.bool_]:
         return (self.history[-1] > tol) & ~self.stuck

@@ -1,46 +1,187 @@
-r"""Ridge regression on landmarks by conjugate gradients, preconditioned by the landmarks alone.
+r"""Ridge regression on landmarks by conjugate gradients, preconditioned by a sample of the rows.
 
-With C = k(X, Z), M = k(Z, Z) and m landmarks that are a fair sample of rows of total weight w,
-C'WC is about (w / m) M^2. So, with M = R'R,
+With C = k(X, Z), M = k(Z, Z) = R'R, rows of total weight w, and C_s the rows of a sample of them of
+total weight w_s,
 
-.. math:: R^{-\top} (C^\top W C + \alpha M)\, R^{-1} \approx \frac{w}{m} R R^\top + \alpha I ,
+.. math:: R^{-\top} (C^\top W C + \alpha M)\, R^{-1} \approx
+    \frac{w}{w_s} R^{-\top} C_s^\top W_s C_s R^{-1} + \alpha I ,
 
-the inverse of which makes the number of iterations small. See Rudi, Carratino and Rosasco (2017),
-FALKON: an optimal large scale kernel method.
+the inverse of which makes the number of iterations small. Rudi, Carratino and Rosasco (2017),
+FALKON: an optimal large scale kernel method, take the landmarks for the sample; a few rows for each
+landmark do with fewer iterations, and with landmarks that are no fair sample. With an intercept,
+the rows of both sides are taken about their means: a function that is nearly constant then costs
+nothing but alpha, and a preconditioner that did not know would hide it behind a small residual.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate
 from mercer.solvers.iterative import check_limits, least_tolerance
-from mercer.solvers.landmark_equations import independent
+from mercer.solvers.moments import Moments
 from mercer.solvers.paths import PathAnswer
-from mercer.solvers.summands import CrossProducts
+from mercer.solvers.summands import CentredProduct, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
+from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 
-# Directions of M below this share of its diagonal are too short for the preconditioner to lengthen.
-_LEAST_JITTER = 1e-11
+# Landmarks that others explain but for this share of the largest diagonal of M are left out: what
+# rounding does to sums over rows, seen along them, would exceed what they carry.
+_SHORT = 1e-11
 # Residuals of all iterations may take this much, or as much as the matrix of the landmarks.
 _RESIDUAL_BYTES = 2**27
-# A pivot of M with jitter that is no more than so many times the jitter may be one of a duplicate.
-_SHORT = 4.0
+# The share of the tolerance that rounding of means may take in a product.
+_SAFE = 0.1
+# Units of rounding by which a mean may be wrong, in those of the values.
+_ROUNDING = 4
 _LEVERS = "max_iter or alpha"
+# Rows of the sample for each landmark: the first where there are many landmarks, the last where
+# there are few, and in between as many as make so many kernel values.
+_ROWS_FOR_EACH = 2, 8
+_SAMPLE_VALUES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedRows:
+    """Kernel values with landmarks, in double precision and coordinates where M is the identity.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The landmarks that are kept.
+    whitening : Whitening
+        Their triangle.
+    """
+
+    kernel: Kernel
+    points: Points
+    whitening: Whitening
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values."""
+        cross = self.kernel(points, self.points).astype(np.float64, copy=False)
+        return self.whitening.apply(cross)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The landmarks as coordinates, and as a sample of the rows.
+
+    Landmarks that add nothing, such as duplicates, carry no coefficient: no iteration could tell
+    how much each of them does. As rows they count.
+
+    Attributes
+    ----------
+    task : RidgeTask
+        The problem.
+    landmarks : Points
+        All of them.
+    kept : ndarray of shape (k,)
+        Those that carry coefficients.
+    points : Points
+        The same as points.
+    penalty : ndarray of shape (k, k)
+        The matrix M of these.
+    root : ndarray of shape (k, k)
+        R, upper triangular, with R'R = M.
+    covariance : ndarray of shape (k, k)
+        About R^-T C'WC R^-1, from the landmarks; about the means with an intercept.
+    """
+
+    task: RidgeTask
+    landmarks: Points
+    kept: NDArray[np.intp]
+    points: Points
+    penalty: Array
+    root: Array
+    covariance: Array
+
+    @classmethod
+    def of(cls, task: RidgeTask, points: Points) -> Sample:
+        """Look at landmarks.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+        points : Points
+            The landmarks.
+
+        Returns
+        -------
+        Sample
+            Before any pass over the rows.
+        """
+        penalty, m = task.penalty(points), len(points)
+        rounding = m * float(np.finfo(task.type_with(points)).eps)
+        found, used = _whitened(penalty, max(_SHORT, rounding)), points
+        if found.rank < m:
+            used = points[found.kept].detached()
+        if found.rank < m or (found.kept != np.arange(m)).any():
+            penalty = penalty[np.ix_(found.kept, found.kept)]
+        middle = found.apply(penalty.mean(axis=0)[None])[0]
+        covariance = _covariance(task, WhitenedRows(task.kernel, used, found), middle)
+        return cls(task, points, found.kept, used, penalty, found.upper, covariance)
+
+    def crossed(self) -> tuple[Array, Array]:
+        """C'w, and C'W times the targets, by a pass over the rows."""
+        found = self.task.rows.total(CrossProducts(self.task.kernel, self.points, self.task.middle))
+        return found[:, 0], found[:, 1:]
+
+    def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
+        """C'WC c, about the means with an intercept.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (k,)
+            C'w.
+        coefficients : ndarray of shape (k, t)
+            The columns c.
+        fused : bool
+            Whether each pair is evaluated only once, even though there is an intercept: a mean that
+            is not that of the very values C c leaves the rounding of both.
+
+        Returns
+        -------
+        ndarray of shape (k, t)
+            The products.
+        """
+        task = self.task
+        if fused or not task.fit_intercept:
+            return task.normal(self.points, sums, coefficients)
+        weight = task.rows.totals.weight
+        middle = sums @ coefficients / weight
+        product = CentredProduct(task.kernel, self.points, coefficients, middle)
+        found = task.rows.total(product)
+        return found[:-1] - np.outer(sums, found[-1] / weight)
+
+    def spread(self, coefficients: Array) -> Array:
+        """Coefficients of all landmarks from those of the ones that are kept."""
+        dual = np.zeros((*coefficients.shape[:-2], len(self.landmarks), coefficients.shape[-1]))
+        dual[..., self.kept, :] = coefficients
+        return dual
+
+    def intercept(self, sums: Array, coefficients: Array) -> Array:
+        """The constant that goes with coefficients, C'w being `sums`."""
+        if not self.task.fit_intercept:
+            return self.task.middle
+        found: Array = self.task.middle - sums @ coefficients / self.task.rows.totals.weight
+        return found
 
 
 class FalkonSystem:
     """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets.
-
-    Landmarks that add nothing, such as duplicates, are left out: no iteration could tell how much
-    each of them carries. Their coefficients are zero.
 
     Parameters
     ----------
@@ -50,6 +191,8 @@ class FalkonSystem:
         The landmarks.
     alpha : float
         The weight of the squared norm.
+    tol : float
+        The relative residual to come to.
     max_iter : int
         How many iterations there may be.
     """
@@ -57,54 +200,47 @@ class FalkonSystem:
     precondition = None
     levers = _LEVERS
 
-    def __init__(self, task: RidgeTask, points: Points, alpha: float, max_iter: int) -> None:
-        self.task, self.landmarks, self.alpha = task, points, alpha
-        self.penalty = task.penalty(points)
-        self.kept = np.arange(len(points))
-        jitter = _jitter(task, points, self.penalty)
-        self.root = self._rooted(jitter)
-        if np.min(self.root.diagonal()) ** 2 <= _SHORT * jitter:
-            kept = np.sort(independent(task, points, self.penalty).kept)
-            self.kept = kept if len(kept) else self.kept[:1]
-            self.penalty = self.penalty[np.ix_(self.kept, self.kept)]
-            self.root = self._rooted(jitter)
-        m = len(self.kept)
+    def __init__(
+        self, task: RidgeTask, points: Points, alpha: float, tol: float, max_iter: int
+    ) -> None:
+        self.task, self.alpha, self.sample = task, alpha, Sample.of(task, points)
+        m = len(self.sample.kept)
         residuals = 8 * m * task.n_targets * max_iter
-        self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.penalty.nbytes)
-        self.points = points if m == len(points) else points[self.kept].detached()
-        inner = task.rows.totals.weight / m * self.root @ self.root.T
+        self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
+        inner = self.sample.covariance.copy()
         inner[np.diag_indices(m)] += alpha
         self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
-        crossed = task.rows.total(CrossProducts(task.kernel, self.points, task.middle))
-        self.sums, self.right = crossed[:, 0], self._inward(crossed[:, 1:])
-
-    def _rooted(self, jitter: float) -> Array:
-        """R with R'R = M."""
-        root: Array = cholesky(self.penalty + jitter * np.eye(len(self.penalty)))
-        return root
+        self.sums, right = self.sample.crossed()
+        self.right = self._inward(right)
+        pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
+        eps = float(np.finfo(task.type_with(points)).eps)
+        # A mean is known up to rounding of the values; an intercept takes back what is wrong of it.
+        mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.totals.weight))
+        self.floor = mean if task.fit_intercept else 0.0
+        # How long coefficients may be for rounding of their function's mean to be no matter.
+        self.longest = _SAFE * least_tolerance(task, tol) / (eps * pull) if pull else np.inf
 
     def multiply(self, vectors: Array) -> Array:
         """The preconditioned matrix times columns."""
         c = self._outward(vectors)
-        normal = self.task.normal(self.points, self.sums, c)
-        return self._inward(normal + self.alpha * (self.penalty @ c))
+        safe = (np.linalg.norm(c, axis=0) <= self.longest * np.linalg.norm(vectors, axis=0)).all()
+        normal = self.sample.normal(self.sums, c, fused=bool(safe))
+        return self._inward(normal + self.alpha * (self.sample.penalty @ c))
 
     def answer(self, progress: conjugate.Progress) -> RidgeAnswer:
         """Coefficients from where the iterations are."""
-        c = self._outward(progress.solution)
-        dual = np.zeros((len(self.landmarks), c.shape[1]))
-        dual[self.kept] = c
-        intercept = _intercept(self.task, self.sums, c)
-        return RidgeAnswer(self.landmarks, dual, intercept, self.alpha)
+        c, sample = self._outward(progress.solution), self.sample
+        intercept = sample.intercept(self.sums, c)
+        return RidgeAnswer(sample.landmarks, sample.spread(c), intercept, self.alpha)
 
     def _outward(self, vectors: Array) -> Array:
         """B v = R^-1 A^-1 v."""
-        found: Array = solve_triangular(self.root, solve_triangular(self.outer, vectors))
+        found: Array = solve_triangular(self.sample.root, solve_triangular(self.outer, vectors))
         return found
 
     def _inward(self, vectors: Array) -> Array:
         """B' v."""
-        half = solve_triangular(self.root, vectors, trans="T")
+        half = solve_triangular(self.sample.root, vectors, trans="T")
         found: Array = solve_triangular(self.outer, half, trans="T")
         return found
 
@@ -112,8 +248,8 @@ class FalkonSystem:
 def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> PathAnswer:
     """Solve at each alpha; all of them share every pass over the rows.
 
-    In the eigenvectors of M, scaled to make it the identity, alpha is a shift of the matrix, and
-    the preconditioner is diagonal for every alpha.
+    In coordinates where M is the identity alpha is a shift of the matrix, and in the eigenvectors
+    of what the landmarks make of C'WC the preconditioner is diagonal for every alpha.
 
     Parameters
     ----------
@@ -132,27 +268,25 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
         Coefficients over the landmarks, without errors and degrees of freedom.
     """
     check_limits(task.owner, tol, max_iter)
-    penalty, alphas = task.penalty(points), task.alphas
-    values, vectors = eigh(penalty)
-    long = values > _jitter(task, points, penalty)
-    values, basis = values[long], vectors[:, long] / np.sqrt(values[long])
-    crossed = task.rows.total(CrossProducts(task.kernel, points, task.middle))
-    sums, right = crossed[:, 0], basis.T @ crossed[:, 1:]
-    expected = (task.rows.totals.weight / len(points) * values)[:, None]
+    sample, alphas = Sample.of(task, points), task.alphas
+    values, vectors = eigh(sample.covariance)
+    expected, basis = np.maximum(values, 0.0)[:, None], solve_triangular(sample.root, vectors)
+    sums, right = sample.crossed()
+    right = basis.T @ right
     progress = conjugate.solve(
-        lambda V: basis.T @ task.normal(points, sums, basis @ V),
+        lambda V: basis.T @ sample.normal(sums, basis @ V, fused=False),
         np.tile(right, len(alphas)),
         np.repeat(alphas, right.shape[1]),
         precondition=lambda V, shifts: V / (expected + shifts),
         tol=least_tolerance(task, tol),
         max_iter=max_iter,
     )
-    found = np.split(basis @ progress.solution, len(alphas), axis=1)
+    found = np.stack(np.split(basis @ progress.solution, len(alphas), axis=1))
     unknown = np.full(len(alphas), np.nan)
     return PathAnswer(
         points,
-        np.stack(found),
-        np.stack([_intercept(task, sums, c) for c in found]),
+        sample.spread(found),
+        np.stack([sample.intercept(sums, c) for c in found]),
         unknown,
         unknown,
         unknown,
@@ -160,15 +294,31 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
     )
 
 
-def _jitter(task: RidgeTask, points: Points, penalty: Array) -> float:
-    """How short directions of M may be: a share of its diagonal."""
-    rounding = len(points) * float(np.finfo(task.type_with(points)).eps)
-    return max(_LEAST_JITTER, rounding) * (float(penalty.diagonal().mean()) or 1.0)
+def _whitened(penalty: Array, short: float) -> Whitening:
+    """The landmarks that others do not explain, and R.
+
+    The plain factor, which is the fastest, tells whether there is anything to leave out.
+    """
+    everything = np.arange(len(penalty))
+    least = short * float(np.max(penalty.diagonal(), initial=0.0))
+    try:
+        root: Array = cholesky(penalty)
+    except LinAlgError:
+        root = np.zeros((1, 1))
+    if np.min(root.diagonal()) ** 2 > least:
+        return Whitening(everything, np.asfortranarray(root))
+    found = whiten(penalty, tol=short)
+    # Of a kernel that is zero any landmark will do.
+    return found if found.rank else Whitening(everything[:1], np.ones((1, 1)))
 
 
-def _intercept(task: RidgeTask, sums: Array, coefficients: Array) -> Array:
-    """The constant that goes with coefficients, C'w being `sums`."""
-    if not task.fit_intercept:
-        return task.middle
-    found: Array = task.middle - sums @ coefficients / task.rows.totals.weight
+def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> Array:
+    """The sum of w phi phi' over all rows, about means with an intercept, from a sample of them."""
+    n, m = task.n, len(middle)
+    least, most = _ROWS_FOR_EACH
+    size = min(n, max(least * m, min(most * m, _SAMPLE_VALUES // m)))
+    part = task.rows.pick(np.linspace(0, n - 1, size).astype(np.intp))
+    sums: Moments = FeatureMoments(features, m, task.middle, middle)(part).terms[0]
+    squares = sums.used(fit_intercept=task.fit_intercept).squares
+    found: Array = squares * (task.rows.totals.weight / (sums.weight or 1.0))
     return found

@@ -208,6 +208,8 @@ class System(Protocol):
     right: Array
     #: What to raise where the iterations stop short.
     levers: str
+    #: A relative residual that rounding may leave, and that does no harm.
+    floor: float
 
     @property
     def keeps_apart(self) -> bool:
@@ -262,6 +264,8 @@ def iterate(
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)
+        if progress.stalled and (progress.residuals <= system.floor).all():
+            progress = replace(progress, converged=True, stalled=False)
         quality = found.quality | {
             "n_iter_": progress.n_iter,
             "converged_": progress.converged,
@@ -356,6 +360,7 @@ class _System:
 
     levers = "max_iter, alpha or the rank of the preconditioner"
     keeps_apart = False
+    floor = 0.0
 
     def __init__(
         self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None, stopped: Stopped

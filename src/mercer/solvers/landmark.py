@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mercer.solvers import selection
 from mercer.solvers.falkon import FalkonSystem, falkon_path
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
-from mercer.solvers.iterative import iterate
+from mercer.solvers.iterative import check_limits, iterate
 from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import Moments
@@ -42,7 +42,7 @@ class Nystrom(RidgeSolver):
     Parameters
     ----------
     n_landmarks : int
-        How many landmarks; all rows give the exact answer.
+        How many landmarks; all rows give the exact answer, up to rounding times n / alpha.
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
     random_state : int, RandomState, Generator or None
@@ -172,7 +172,9 @@ class Falkon(RidgeSolver):
 
     Notes
     -----
-    Each iteration is one pass of C'(C v), in which each pair is evaluated once. The model gets
+    Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where
+    rounding of means would be felt, as at small alphas and in single precision. The preconditioner
+    is made of two to eight rows for each landmark, however these were chosen. The model gets
     ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
     solved the better the nearer the minimum is.
@@ -196,8 +198,9 @@ class Falkon(RidgeSolver):
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         alpha = task.the_alpha("Falkon")
+        check_limits(task.owner, self.tol, self.max_iter)
         chosen = _select(self, task)
-        system = FalkonSystem(task, chosen.points, alpha, self.max_iter)
+        system = FalkonSystem(task, chosen.points, alpha, self.tol, self.max_iter)
         return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:

@@ -24,6 +24,9 @@ from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 
+# Landmarks whose residual is below this many units of rounding of the diagonal add nothing. What is
+# left out changes a fit by about n / alpha times as much, so this is as little as is safe.
+_NOISE = 32
 # Passes that win back digits at the most.
 _PASSES = 3
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
@@ -51,7 +54,7 @@ def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
     Whitening
         Which they are, and their triangle.
     """
-    rounding = len(points) * float(np.finfo(np.float64).eps)
+    rounding = _NOISE * float(np.finfo(np.float64).eps)
     return whiten(penalty, tol=max(rounding, float(np.finfo(task.type_with(points)).eps)))
 
 

@@ -102,7 +102,8 @@ class OneAlpha(FeatureEquations):
 
     def effective_dof(self, alpha: float) -> float:
         """[1 +] k - alpha tr (T' H T + alpha I)^-1 for the alpha of the factor."""
-        inverse = lapack.dtrtri(self.root)[0]
+        # LAPACK complains, on the standard output, of a matrix that is empty.
+        inverse = lapack.dtrtri(self.root)[0] if self.root.size else self.root
         return float(self.fit_intercept + len(self.root) - alpha * np.vdot(inverse, inverse))
 
 

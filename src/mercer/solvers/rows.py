@@ -83,6 +83,8 @@ class Totals:
         The largest absolute values of the targets of rows of positive weight.
     weighted : bool
         Whether there are weights at all.
+    lightest, heaviest : float
+        The least and the largest weight of a row.
     """
 
     rows: int
@@ -90,6 +92,13 @@ class Totals:
     targets: Array
     largest: Array
     weighted: bool
+    lightest: float
+    heaviest: float
+
+    @property
+    def even(self) -> bool:
+        """Whether all rows count alike."""
+        return self.lightest == self.heaviest
 
     @classmethod
     def of(cls, targets: Array, weights: Array | None) -> Totals:
@@ -110,11 +119,14 @@ class Totals:
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
-        with np.errstate(over="ignore"):  # what is too large for a number is found later
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # what is too large for a number is found later
             sums = mass @ targets.astype(np.float64, copy=False)
         counted = targets if rows == n else targets[mass > 0]
         largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
-        return cls(rows, float(mass.sum()), sums, largest, weights is not None)
+        ends = float(mass.min(initial=np.inf)), float(mass.max(initial=-np.inf))
+        return cls(rows, float(mass.sum()), sums, largest, weights is not None, *ends)
 
     def __add__(self, other: Self) -> Totals:
         """The totals of both."""
@@ -124,6 +136,8 @@ class Totals:
             self.targets + other.targets,
             np.maximum(self.largest, other.largest),
             self.weighted,
+            min(self.lightest, other.lightest),
+            max(self.heaviest, other.heaviest),
         )
 
 

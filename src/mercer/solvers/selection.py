@@ -306,7 +306,7 @@ class KernelColumns:
 
 
 def _uniform(rows: Rows, size: int, rng: Any) -> RowNumbers:
-    if not rows.totals.weighted:
+    if rows.totals.even:
         return uniform_rows(len(rows), size, rng)
     return rows.total(WeightedDraw(size, seed_from(rng))).rows
 
@@ -452,7 +452,8 @@ def _size(n_landmarks: int, available: int, owner: str) -> int | None:
     if n_landmarks > available:
         warn(
             f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "
-            "are; all of them are landmarks, which is exact. Pass fewer, or use an exact solver.",
+            "are; all of them are landmarks, which leaves out nothing but rounding. Pass fewer, or "
+            "use an exact solver, which is faster and keeps more digits.",
             MercerWarning,
         )
     return int(n_landmarks) if n_landmarks < available else None

@@ -31,6 +31,8 @@ from mercer.solvers.cholesky import Solution
 Array = NDArray[np.floating[Any]]
 
 _BLOCK = 1024
+# Units of rounding by which centring shifts eigenvalues at the most, of what it takes out.
+_ROUNDING = 4
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class Spectrum:
     Attributes
     ----------
     eigenvalues : ndarray of shape (r,)
-        Descending, and exactly zero where they are no more than rounding, n eps times the largest;
-        r is n - 1 with an intercept, n without.
+        Descending, and exactly zero where they are no more than rounding, n eps times the largest
+        or a few eps of what the intercept takes out; r is n - 1 with an intercept, n without.
     vectors : ndarray of shape (n, r)
         The eigenvectors, orthogonal to sqrt(w) if there is an intercept.
     root : ndarray of shape (n,)
@@ -93,16 +95,17 @@ class Spectrum:
         ValidityError
             If an eigenvalue is negative by more than rounding, 10 n eps times the largest.
         """
-        root, border = weigh(gram, weights), None
+        root, border, centred = weigh(gram, weights), None, 0.0
         if fit_intercept:
             border = gram @ root / (root @ root)
             reflector = reflector_of(root)
+            centred = float(root @ border)
             values, reduced = np.linalg.eigh(reflected(gram, reflector))
             vectors = lifted(reduced[:, ::-1], reflector)
         else:
             values, reduced = np.linalg.eigh(gram)
             vectors = np.ascontiguousarray(reduced[:, ::-1])
-        return cls(_non_negative(values[::-1]), vectors, root, border)
+        return cls(_non_negative(values[::-1], centred), vectors, root, border)
 
     @property
     def rank(self) -> int:
@@ -277,10 +280,11 @@ def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: boo
     >>> spectral.eigenvalues(np.eye(3)).round(12)
     array([1., 1.])
     """
-    root = weigh(gram, weights)
+    root, centred = weigh(gram, weights), 0.0
     if fit_intercept:
+        centred = float(root @ (gram @ root) / (root @ root))
         gram = reflected(gram, reflector_of(root))
-    return _non_negative(np.linalg.eigvalsh(gram)[::-1])
+    return _non_negative(np.linalg.eigvalsh(gram)[::-1], centred)
 
 
 def shrinkage(values: Array, alpha: float) -> Array:
@@ -337,10 +341,15 @@ def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Arr
     return int(fit_intercept) + np.array(counts)
 
 
-def _non_negative(values: Array) -> Array:
-    """Set to zero what may be rounding; refuse negative values that cannot be."""
-    rounding = len(values) * np.finfo(values.dtype).eps * np.abs(values).max(initial=0.0)
-    tolerance = 10 * rounding
+def _non_negative(values: Array, centred: float) -> Array:
+    """Set to zero what may be rounding; refuse negative values that cannot be.
+
+    The matrix was rounded before an intercept took its share out, which is `centred` along the
+    weights: where rows are nearly alike, that is almost all of it.
+    """
+    n, eps, largest = len(values), np.finfo(values.dtype).eps, np.abs(values).max(initial=0.0)
+    rounding = eps * max(n * largest, _ROUNDING * centred)
+    tolerance = 10 * n * eps * max(largest, centred)
     smallest = values.min(initial=0.0)
     if smallest < -tolerance:
         raise ValidityError(

@@ -179,6 +179,36 @@ class NormalProduct:
 
 
 @dataclass(frozen=True, eq=False)
+class CentredProduct:
+    """C'W (C c - middle) above w'(C c - middle), with C the kernel of rows with points.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    coefficients : ndarray of shape (m, t)
+        The columns c.
+    middle : ndarray of shape (t,)
+        About the means of C c over all rows.
+    """
+
+    kernel: Kernel
+    points: Points
+    coefficients: Array
+    middle: Array
+
+    def __call__(self, part: Part) -> Array:
+        """An array of shape (m + 1, t)."""
+        gram = self.kernel.gram(part.points, self.points)
+        values = np.asarray(gram @ self.coefficients, dtype=np.float64)
+        values = part.mass[:, None] * (values - self.middle)
+        product = np.asarray(gram.T @ values, dtype=np.float64)
+        return np.vstack([product, values.sum(axis=0)])
+
+
+@dataclass(frozen=True, eq=False)
 class CrossProducts:
     """C'w and C'W (y - origin), side by side.
 

@@ -1,0 +1,80 @@
+"""What rounding may do to ridge regression on landmarks and by eigenvectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from mercer.exceptions import DataError, MercerWarning
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(500, 3))
+Y = np.sin(X).sum(axis=1) + 0.1 * RNG.normal(size=500)
+FAR = RNG.normal(size=(300, 3))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("alpha", "off"), [(1e-2, 1e-7), (1e-4, 1e-5), (1e-6, 1e-3)])
+def test_all_rows_as_landmarks(alpha: float, off: float, fit_intercept: bool) -> None:
+    # What is left out is 7e-15 of the diagonal; times n / alpha that is 1e-10, 1e-8 and 1e-6 of
+    # the values at the rows, and more at points that no row is near.
+    settings: dict[str, Any] = {"alpha": alpha, "fit_intercept": fit_intercept}
+    exact = mc.KernelRidge(mc.RBF(1.5), solver=S.Spectral(), **settings).fit(X, Y)
+    model = mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(500), **settings).fit(X, Y)
+    assert_allclose(model.predict(FAR), exact.predict(FAR), atol=off)
+    assert_allclose(model.predict(X), exact.predict(X), atol=1e-13 / alpha * 500)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("alpha", ["gcv", "loo", 1.0, 0.0])
+def test_rows_that_are_all_alike(alpha: Any, dtype: Any) -> None:
+    # Once the mean is out, nothing is left but rounding.
+    rows = np.tile(np.array([0.3, 1.7], dtype), (60, 1))
+    y = np.arange(60.0)
+    model = mc.KernelRidge(mc.RBF(3.0), alpha, solver=S.Spectral()).fit(rows, y)
+    assert_allclose(model.predict(rows[:1]), 29.5, rtol=1e-5)
+    assert_allclose(model.effective_dof_, 1.0, atol=1e-4)
+
+
+def test_an_indefinite_matrix_is_refused_still() -> None:
+    gram = np.full((5, 5), 100.0) + np.diag([1.0, 1.0, 1.0, 1.0, -1.0])
+    with pytest.raises(mc.exceptions.ValidityError, match="smallest eigenvalue"):
+        S.Spectrum.decompose(gram)
+
+
+@pytest.mark.parametrize("how", ["uniform", "kmeans++", "rpcholesky", "leverage"])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_equal_weights_draw_as_none(how: str, weight: float) -> None:
+    if how == "leverage" and weight != 1:
+        pytest.skip("a weight is a number of repetitions: leverage is not that of weights of one")
+    rows = [
+        mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(20, how, random_state=0))
+        .fit(X, Y, sample_weight=mass)
+        .rows_
+        for mass in (None, np.full(len(X), weight))
+    ]
+    assert_array_equal(*rows)
+
+
+def test_a_kernel_that_is_zero(capfd: pytest.CaptureFixture[str]) -> None:
+    model = mc.KernelRidge(mc.Linear(), solver=S.Nystrom(5, random_state=0))
+    model.fit(np.zeros((20, 2)), np.arange(20.0))
+    assert_allclose(model.predict([[1.0, 2.0]]), 9.5)
+    assert model.effective_dof_ == 1
+    assert capfd.readouterr() == ("", "")  # LAPACK would print
+
+
+@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+def test_targets_near_the_largest_number(solver: Any) -> None:
+    with pytest.raises(DataError, match="exceed the range of float64"):
+        mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(X, 1.7e308 * np.sign(X[:, 0]))
+
+
+def test_more_landmarks_than_rows_are_not_called_exact() -> None:
+    with pytest.warns(MercerWarning, match="leaves out nothing but rounding"):
+        mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(501)).fit(X, Y)
