@@ -31,6 +31,7 @@ from benchmarks import (
     real_ridge,
     report,
     ridge,
+    svm,
 )
 from benchmarks.harness import Outcome, Settings
 
@@ -44,6 +45,7 @@ GROUPS = {
     "real_data": real_data.races,
     "classifier": classifier.races,
     "machine": machines.races,
+    "svm": svm.races,
     "online": online.races,
     "landmarks": landmarks.races,
     "limits": limits.races,

@@ -146,6 +146,12 @@ void check_hadamard(const HadamardJob<T>& job) {
             "hadamard: a permutation leaves its block.");
 }
 
+void check_rows(const std::int64_t* rows, std::int64_t count, std::int64_t available) {
+  for (std::int64_t k = 0; k < count; ++k)
+    require(rows[k] >= 0 && rows[k] < available,
+            "rows: there is no row " + std::to_string(rows[k]) + " in the matrix.");
+}
+
 template void check_pairs(const Pairs<float>&);
 template void check_pairs(const Pairs<double>&);
 template void check_output(const Pairs<float>&, const Output&, Fold);

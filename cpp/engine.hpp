@@ -125,6 +125,39 @@ struct InverseJob {
   Interrupt interrupt;
 };
 
+// Sequential minimal optimisation on a working set, see smo.hpp. The kernel value of variables k
+// and m is values[rows[k]][rows[m]]; the first `split` variables and the others keep sums of their
+// own. The gap at the end is that of the variables that took part to the end: the caller looks at
+// all of them.
+template <class T>
+struct SmoJob {
+  const T* values = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t size = 0, split = 0;
+  const std::int64_t* rows = nullptr;
+  const double* ascent = nullptr;
+  double* up = nullptr;    // how far a coefficient may rise
+  double* down = nullptr;  // and how far it may fall
+  bool narrow = false;     // whether kernel values are rounded to float32
+  double tolerance = 0.0;
+  std::int64_t limit = 0;
+  Interrupt interrupt;
+  std::int64_t steps = 0;  // results
+  double gap = 0.0;
+};
+
+// out += sum_k factors[k] values[rows[k]], in float64.
+template <class T>
+struct RowSumJob {
+  const T* values = nullptr;
+  std::int64_t stride = 0, columns = 0, count = 0;
+  const std::int64_t* rows = nullptr;
+  const double* factors = nullptr;
+  double* out = nullptr;
+  int threads = 1;
+  Interrupt interrupt;
+};
+
 // Throw std::invalid_argument unless the job can run without reading or writing out of bounds.
 template <class T>
 void check_pairs(const Pairs<T>& pairs);
@@ -132,6 +165,7 @@ template <class T>
 void check_output(const Pairs<T>& pairs, const Output& output, Fold fold);
 template <class T>
 void check_hadamard(const HadamardJob<T>& job);
+void check_rows(const std::int64_t* rows, std::int64_t count, std::int64_t available);
 
 // The entry points of one instruction set. Jobs must have been checked.
 template <class T>
@@ -143,6 +177,8 @@ struct EngineTable {
   void (*hadamard)(const HadamardJob<T>&);
   void (*waves)(const WavesJob<T>&);
   bool (*inverse)(const InverseJob<T>&);
+  void (*smo)(SmoJob<T>&);
+  void (*row_sum)(const RowSumJob<T>&);
 };
 
 struct Engine {

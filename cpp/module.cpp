@@ -693,6 +693,66 @@ std::optional<double> invert(const Writable<T>& matrix, nb::handle new_diagonal,
   return done ? std::optional<double>(log_determinant) : std::nullopt;
 }
 
+// ---------------------------------------------------------------------------------------------
+// Sequential minimal optimisation
+// ---------------------------------------------------------------------------------------------
+
+template <class T>
+using WritableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// The first element and the distance of the rows of a matrix whose rows are contiguous.
+template <class T>
+std::pair<const T*, std::int64_t> readable_rows(const Matrix<T>& values, const std::string& owner) {
+  require(values.shape(1) <= 1 || values.stride(1) == 1,
+          owner + ": the rows of the matrix must be contiguous.");
+  return {values.data(), values.stride(0)};
+}
+
+template <class T>
+std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_t> rows,
+                                     std::int64_t split, Vector<double> ascent,
+                                     WritableVector<double> up, WritableVector<double> down,
+                                     bool narrow, double tolerance, std::int64_t limit) {
+  SmoJob<T> job;
+  std::tie(job.values, job.stride) = readable_rows<T>(values, "smo");
+  job.size = static_cast<std::int64_t>(rows.shape(0));
+  job.split = split;
+  require(split >= 0 && split <= job.size, "smo: split must lie between 0 and the variables.");
+  require(ascent.shape(0) == rows.shape(0) && up.shape(0) == rows.shape(0) &&
+              down.shape(0) == rows.shape(0),
+          "smo: rows, ascent, up and down must have one value per variable.");
+  check_rows(rows.data(), job.size,
+             static_cast<std::int64_t>(std::min(values.shape(0), values.shape(1))));
+  job.rows = rows.data();
+  job.ascent = ascent.data();
+  job.up = up.data();
+  job.down = down.data();
+  job.narrow = narrow;
+  job.tolerance = tolerance;
+  job.limit = limit;
+  job.interrupt = {signal_arrived, nullptr};
+  run_released([&] { engine().table<T>().smo(job); });
+  return {job.steps, job.gap};
+}
+
+template <class T>
+void row_sum(const Matrix<T>& values, Vector<std::int64_t> rows, Vector<double> factors,
+             WritableVector<double> out, int threads) {
+  RowSumJob<T> job;
+  std::tie(job.values, job.stride) = readable_rows<T>(values, "row_sum");
+  job.columns = static_cast<std::int64_t>(values.shape(1));
+  job.count = static_cast<std::int64_t>(rows.shape(0));
+  require(factors.shape(0) == rows.shape(0), "row_sum: there must be one factor per row.");
+  require(out.shape(0) == values.shape(1), "row_sum: out must have one value per column.");
+  check_rows(rows.data(), job.count, static_cast<std::int64_t>(values.shape(0)));
+  job.rows = rows.data();
+  job.factors = factors.data();
+  job.out = out.data();
+  job.threads = threads;
+  job.interrupt = {signal_arrived, nullptr};
+  run_released([&] { engine().table<T>().row_sum(job); });
+}
+
 // The sides decide the element type; without slots and vectors, another array of the call does.
 bool is_single(const PyPairs& call, nb::handle other) {
   for (const PySide* side : {&call.rows, &call.cols})
@@ -860,6 +920,42 @@ NB_MODULE(_core, m) {
       "and `right` the inverse times itself; returns the logarithm of the determinant, or None, "
       "with "
       "nothing changed, if the matrix is not positive definite.");
+  m.def(
+      "smo",
+      [](nb::handle values, Vector<std::int64_t> rows, std::int64_t split, Vector<double> ascent,
+         WritableVector<double> up, WritableVector<double> down, bool narrow, double tolerance,
+         std::int64_t limit) {
+        return with_floats<Matrix>(
+            values, "smo: the matrix must be one of float32 or float64.", [&](const auto& matrix) {
+              return smo(matrix, rows, split, ascent, up, down, narrow, tolerance, limit);
+            });
+      },
+      "values"_a, "rows"_a, "split"_a, "ascent"_a, "up"_a, "down"_a, "narrow"_a, "tolerance"_a,
+      "limit"_a,
+      nb::sig("def smo(values: numpy.typing.NDArray[typing.Any], "
+              "rows: numpy.typing.NDArray[numpy.int64], split: int, "
+              "ascent: numpy.typing.NDArray[numpy.float64], "
+              "up: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], "
+              "narrow: bool, tolerance: float, limit: int) -> tuple[int, float]"),
+      "Exchanges between pairs of variables until none gains more than the tolerance per unit, or "
+      "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Values "
+      "are rounded to float32 if `narrow`. Variables at bounds that are far from an exchange are "
+      "left out in time, and none looks at them again: the caller does. Returns the number of "
+      "exchanges and the largest gain that is left.");
+  m.def(
+      "row_sum",
+      [](nb::handle values, Vector<std::int64_t> rows, Vector<double> factors,
+         WritableVector<double> out, int threads) {
+        with_floats<Matrix>(
+            values, "row_sum: the matrix must be one of float32 or float64.",
+            [&](const auto& matrix) { row_sum(matrix, rows, factors, out, threads); });
+      },
+      "values"_a, "rows"_a, "factors"_a, "out"_a, "threads"_a,
+      nb::sig("def row_sum(values: numpy.typing.NDArray[typing.Any], "
+              "rows: numpy.typing.NDArray[numpy.int64], "
+              "factors: numpy.typing.NDArray[numpy.float64], "
+              "out: numpy.typing.NDArray[numpy.float64], threads: int) -> None"),
+      "Adds factors @ values[rows] to `out`, in float64.");
 }
 
 }  // namespace mercer

@@ -90,6 +90,7 @@ FITS = textwrap.dedent(
         (mc.KernelLMS(rbf, max_iter=10_000), y),
         (mc.KernelLMS(rbf, method="batch", alpha=1e-6, max_iter=100_000), y),
         (mc.KernelPerceptron(rbf, max_iter=10_000), rng.permutation(y > 0)),
+        (mc.SVR(rbf, C=1e6, epsilon=0.0, tol=1e-9), y),
     ]:
         try:
             model.set_callbacks(Signal()).fit(X, targets)
@@ -117,4 +118,5 @@ def test_an_interrupted_fit_keeps_its_last_step() -> None:
             "KernelLMS",
         ),
         "KernelPerceptron",
+        "SVR",
     ], done.stderr

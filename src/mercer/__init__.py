@@ -61,6 +61,7 @@ from mercer.models.machine_regression import (
 from mercer.models.perceptron import KernelPerceptron
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
+from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 from mercer.parallel import thread_count, threads
 from mercer.streams import Blocks, read_blocks
 
@@ -68,6 +69,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "RBF",
+    "SVC",
+    "SVDD",
+    "SVR",
     "AdditiveChi2",
     "Anova",
     "ArcCosine",
@@ -105,7 +109,10 @@ __all__ = [
     "Monomials",
     "NadarayaWatson",
     "NonNegative",
+    "NuSVC",
+    "NuSVR",
     "Nystrom",
+    "OneClassSVM",
     "PairKernel",
     "Periodic",
     "Points",
@@ -117,6 +124,7 @@ __all__ = [
     "RandomFourier",
     "RationalQuadratic",
     "Real",
+    "SVCSearch",
     "Sigmoid",
     "SpectralMixture",
     "Spectrum",

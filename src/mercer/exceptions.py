@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sklearn.exceptions import ConvergenceWarning
+
 __all__ = [
     "ClusterError",
     "DataError",
@@ -21,6 +23,7 @@ __all__ = [
     "NumericalWarning",
     "ParameterError",
     "ParameterTypeError",
+    "ShortFitWarning",
     "UnfusedWarning",
     "UnresolvedParameterError",
     "ValidityError",
@@ -91,6 +94,10 @@ class UnfusedWarning(MercerWarning):
 
 class NumericalWarning(MercerWarning):
     """A result is less accurate than usual, or needed help such as jitter."""
+
+
+class ShortFitWarning(NumericalWarning, ConvergenceWarning):
+    """Iterations ended before the result was as exact as asked; scikit-learn's filters see it."""
 
 
 def warn(message: str, category: type[MercerWarning]) -> None:

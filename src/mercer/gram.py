@@ -21,7 +21,7 @@ from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
-from mercer.program.specialise import floating_type, reads
+from mercer.program.specialise import SINGLE, floating_type, reads
 from mercer.symmetry import LowerTriangle
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ class Gram(_Operator):
         The kernel.
     pairs : Pairs
         The rows and columns.
+    narrow : bool, default=False
+        Whether values are computed in float32 also for data that are not.
 
     Examples
     --------
@@ -100,10 +102,38 @@ class Gram(_Operator):
     [0.607, 0.135]
     """
 
-    def __init__(self, kernel: Kernel, pairs: Pairs) -> None:
+    def __init__(self, kernel: Kernel, pairs: Pairs, *, narrow: bool = False) -> None:
         self.kernel = kernel
         self.pairs = pairs
-        super().__init__(floating_type(kernel.expression, pairs), pairs.shape)
+        self._narrow = narrow
+        given = SINGLE if narrow else floating_type(kernel.expression, pairs)
+        super().__init__(given, pairs.shape)
+
+    def narrowed(self) -> Gram:
+        """Return the same matrix with values computed in float32, at half the cost or less.
+
+        Returns
+        -------
+        Gram
+            Its products and entries are of float32; gradients are not affected.
+        """
+        return Gram(self.kernel, self.pairs, narrow=True)
+
+    def columns(self, which: Any) -> Gram:
+        """Return the matrix of some of the columns.
+
+        Parameters
+        ----------
+        which : array of int or slice
+            Column numbers.
+
+        Returns
+        -------
+        Gram
+            With all the rows.
+        """
+        part = self.pairs.block(slice(None), self._indices((slice(None), which))[1])
+        return Gram(self.kernel, part, narrow=self._narrow)
 
     @property
     def _expression(self) -> Expr:
@@ -113,7 +143,7 @@ class Gram(_Operator):
     # -----------------------------------------------------------------------------------------
 
     def _matmat(self, V: Array) -> Array:
-        return engine.product(self._expression, self.pairs, _real(V))
+        return engine.product(self._expression, self.pairs, _real(V), narrow=self._narrow)
 
     def _matvec(self, v: Array) -> Array:
         return self._matmat(v.reshape(-1, 1))
@@ -122,7 +152,8 @@ class Gram(_Operator):
         # Rows and columns of a given matrix have different roles.
         if self.kernel.input_tags()["pairwise"]:
             return self.toarray().T @ V
-        return engine.product(self._expression, self.pairs.transposed(), _real(V))
+        pairs = self.pairs.transposed()
+        return engine.product(self._expression, pairs, _real(V), narrow=self._narrow)
 
     def _rmatvec(self, v: Array) -> Array:
         return self._rmatmat(v.reshape(-1, 1))
@@ -132,7 +163,7 @@ class Gram(_Operator):
             return self
         if self.kernel.input_tags()["pairwise"]:
             return super()._transpose()
-        return Gram(self.kernel, self.pairs.transposed())
+        return Gram(self.kernel, self.pairs.transposed(), narrow=self._narrow)
 
     _adjoint = _transpose
 
@@ -162,16 +193,22 @@ class Gram(_Operator):
         if 0 in part.shape:
             block = np.empty(part.shape, self.dtype)
         else:
-            block = engine.gram(self._expression, part)
+            block = engine.gram(self._expression, part, narrow=self._narrow)
         return block.reshape(row_index.shape + column_index.shape)[()]
 
     def diagonal(self) -> Array:
         """Return the entries K_ii, without the matrix."""
         return reference.diagonal(self._expression, self.pairs.diagonal())
 
-    def toarray(self) -> Array:
-        """Return the whole matrix, if it fits in memory."""
-        return engine.gram(self._expression, self.pairs)
+    def toarray(self, room: Array | None = None) -> Array:
+        """Return the whole matrix, if it fits in memory.
+
+        Parameters
+        ----------
+        room : ndarray of the shape of the matrix, optional
+            Where to write it, if it has the type too.
+        """
+        return engine.gram(self._expression, self.pairs, narrow=self._narrow, room=room)
 
     # Sums
     # ---------------------------------------------------------------------------------------------

@@ -235,24 +235,26 @@ class Kernel(Parameterised, ABC):
     # Data
     # ---------------------------------------------------------------------------------------------
 
-    def prepare(self, X: Any) -> Points:
+    def prepare(self, X: Any, *, copy: bool = True) -> Points:
         """Read the data as this kernel needs them, once; every method accepts the result as data.
 
         Parameters
         ----------
         X : array-like, sparse matrix, data frame or list
             The points.
+        copy : bool, default=True
+            Whether to keep a copy, which later writes to X do not reach.
 
         Returns
         -------
         Points
         """
-        points = self._points(X, freeze=True)
+        points = self._points(X, freeze=copy)
         for slot in reads(self.expression).slots:
             points.columns(slot.view)
         return points
 
-    def validate(self, X: Any, owner: Any = None) -> Points:
+    def validate(self, X: Any, owner: Any = None, *, copy: bool = True) -> Points:
         """Check that X is data for this kernel; errors say what is wrong.
 
         Parameters
@@ -261,13 +263,15 @@ class Kernel(Parameterised, ABC):
             The points.
         owner : object, optional
             The estimator on whose behalf the data are checked.
+        copy : bool, default=True
+            Whether to keep a copy, which later writes to X do not reach.
 
         Returns
         -------
         Points
         """
         try:
-            return self.prepare(X)
+            return self.prepare(X, copy=copy)
         except DataError as error:
             if owner is None:
                 raise

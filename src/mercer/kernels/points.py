@@ -143,7 +143,9 @@ class Points:
         part._reset()
         part._data, part._ids, part._length = take(self._frame(), slice(None)), self.ids, len(self)
         part._parent = part._rows = None
-        return part.frozen()
+        # Rows that were picked are a copy already.
+        picked = self._parent is not None and not isinstance(self._rows, slice)
+        return part if picked else part.frozen()
 
     @staticmethod
     def concatenate(parts: Sequence[Points]) -> Points:

@@ -25,8 +25,12 @@ from mercer.models.results import (
 )
 from mercer.models.ridge import KernelRidge
 from mercer.models.smoothing import NadarayaWatson
+from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 
 __all__ = [
+    "SVC",
+    "SVDD",
+    "SVR",
     "Contributions",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
@@ -43,8 +47,12 @@ __all__ = [
     "KernelRidge",
     "NadarayaWatson",
     "NormalPredictions",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "OnlineModel",
     "PrimalCoefficients",
     "RepresenterModel",
     "RidgePath",
+    "SVCSearch",
 ]

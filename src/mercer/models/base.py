@@ -191,9 +191,9 @@ class KernelEstimator(BaseEstimator):
         fitted = name.endswith("_") and not name.startswith("_")
         return fitted or isinstance(getattr(type(self), name, None), cached_property)
 
-    def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
+    def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool, copy: bool = True) -> Points:
         """Let the kernel check the content, then check names and number of columns."""
-        points = kernel.validate(X, owner=self)
+        points = kernel.validate(X, owner=self, copy=copy)
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
             data = X.data if isinstance(X, Points) else X

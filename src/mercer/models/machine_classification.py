@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
+from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial
 from mercer.models.base import require_two_classes
+from mercer.models.labels import checked_labels
 from mercer.models.machine import KernelMachine
 from mercer.models.tasks import Joint, Separate, Task
 from mercer.penalties import Penalty
@@ -275,26 +273,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return len(self.classes_) > 2
 
     def _checked_targets(self, y: ArrayLike, n: int) -> NDArray[Any]:
-        owner = type(self).__name__
-        if y is None:
-            raise DataError(
-                f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
-            )
-        try:
-            with as_data_errors(owner):
-                labels: NDArray[Any] = column_or_1d(y, warn=True)
-                assert_all_finite(labels, input_name="y")
-                check_classification_targets(labels)
-        except TypeError as error:  # from sorting
-            raise DataTypeError(
-                f"{owner}: y mixes labels that have no order ({error}); pass labels of one kind, "
-                "and drop the rows that have none."
-            ) from error
-        if len(labels) != n:
-            raise DataError(
-                f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
-            )
-        return labels
+        return checked_labels(type(self).__name__, y, n)
 
     def _target_reader(self) -> Labels:
         return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))

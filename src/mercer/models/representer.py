@@ -39,30 +39,38 @@ class RepresenterModel(ExplainedModel):
     dual_coef_: Array
     intercept_: Any
 
+    @property
+    def _coefficients(self) -> Array:
+        """The a_i, of shape (n,) or (n, n_outputs); models may store them in another layout."""
+        return self.dual_coef_
+
     def _function_values(self, X: Any) -> Array:
         """The values f(x) of rows like those seen by fit; no matrix of pairs is stored."""
         check_is_fitted(self)
         points = self._validate_points(self.kernel_, X, reset=False)
-        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self.dual_coef_)
+        values: Array = np.asarray(self.kernel_.gram(points, self.points_) @ self._coefficients)
         values += self.intercept_
         return values
 
     @property
     def _n_functions(self) -> int:
-        return 1 if self.dual_coef_.ndim == 1 else self.dual_coef_.shape[1]
+        return 1 if self._coefficients.ndim == 1 else self._coefficients.shape[1]
+
+    @property
+    def _explained(self) -> tuple[Array, Any]:
+        """Coefficients and intercepts of the functions whose terms are shown."""
+        return self._coefficients, self.intercept_
 
     def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
-        intercepts = np.asarray(self.intercept_, dtype=np.float64)
-        added = np.broadcast_to(intercepts, self._n_functions)[functions]
-        return self._blocks_of_terms(points, functions), added
+        coefficients, intercept = self._explained
+        added = np.broadcast_to(np.asarray(intercept, dtype=np.float64), self._n_functions)
+        columns = np.asarray(coefficients, dtype=np.float64).T.reshape(-1, len(self.points_))
+        return self._blocks_of_terms(points, columns, functions), added[functions]
 
-    def _blocks_of_terms(self, points: Points, functions: Positions) -> Terms:
+    def _blocks_of_terms(self, points: Points, columns: Array, functions: Positions) -> Terms:
         """Rows of kernel values with all training points, a block at a time, and of terms."""
-        coefficients = np.asarray(self.dual_coef_, dtype=np.float64).T.reshape(
-            -1, len(self.points_)
-        )
         step = max(1, _BLOCK // len(self.points_))
         for start in range(0, len(points), step):
             rows = slice(start, start + step)
             block = self.kernel_(points[rows], self.points_).astype(np.float64, copy=False)
-            yield block, block * coefficients[functions[rows]]
+            yield block, block * columns[functions[rows]]

@@ -56,7 +56,9 @@ class Search:
         return self.kernels[row], float(self.alphas[column])
 
 
-def candidates(kernel: Kernel, length_scales: Grid, resolved: Kernel) -> Iterator[Kernel]:
+def candidates(
+    kernel: Kernel, length_scales: Grid, resolved: Kernel, owner: str = "KernelRidge"
+) -> Iterator[Kernel]:
     """The kernels of a search, not yet resolved.
 
     Parameters
@@ -68,6 +70,8 @@ def candidates(kernel: Kernel, length_scales: Grid, resolved: Kernel) -> Iterato
         the kernel alone.
     resolved : Kernel
         The same kernel, its length-scales resolved to numbers.
+    owner : str
+        The name of the model, for messages.
 
     Returns
     -------
@@ -75,8 +79,8 @@ def candidates(kernel: Kernel, length_scales: Grid, resolved: Kernel) -> Iterato
         One for each combination.
     """
     if isinstance(length_scales, str) and length_scales == "auto":
-        return _multiples(resolved)
-    return (kernel.replace(**values) for values in _replacements(kernel, length_scales))
+        return _multiples(resolved, owner)
+    return (kernel.replace(**values) for values in _replacements(kernel, length_scales, owner))
 
 
 def checked_alphas(alphas: ArrayLike) -> Array:
@@ -125,22 +129,23 @@ def default_alphas(scale: float, n: int, dtype: Any) -> Array:
     return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
 
 
-def _replacements(kernel: Kernel, length_scales: Grid) -> Iterator[dict[str, Any]]:
+def _replacements(kernel: Kernel, length_scales: Grid, owner: str) -> Iterator[dict[str, Any]]:
     """What to replace in the kernel, for each candidate."""
     if length_scales is None:
         return iter([{}])
     if isinstance(length_scales, Mapping):
         if not length_scales or not all(isinstance(path, str) for path in length_scales):
-            raise _bad_grid(length_scales)
-        columns = [_values_to_try(values, length_scales) for values in length_scales.values()]
+            raise _bad_grid(length_scales, owner)
+        given = length_scales.values()
+        columns = [_values_to_try(values, length_scales, owner) for values in given]
         return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
-    listed = _values_to_try(length_scales, length_scales)
-    return (dict.fromkeys(_free_lengths(kernel), value) for value in listed)
+    listed = _values_to_try(length_scales, length_scales, owner)
+    return (dict.fromkeys(_free_lengths(kernel, owner), value) for value in listed)
 
 
-def _multiples(kernel: Kernel) -> Iterator[Kernel]:
+def _multiples(kernel: Kernel, owner: str) -> Iterator[Kernel]:
     """The kernel with its length-scales multiplied, as far as their bounds allow."""
-    stored = _free_lengths(kernel)
+    stored = _free_lengths(kernel, owner)
     for factor in _FACTORS:
         yield kernel.replace(**{path: _multiplied(value, factor) for path, value in stored.items()})
 
@@ -151,7 +156,7 @@ def _multiplied(stored: Any, factor: float) -> Any:
     return factor * np.asarray(stored)
 
 
-def _free_lengths(kernel: Kernel) -> dict[str, Any]:
+def _free_lengths(kernel: Kernel, owner: str) -> dict[str, Any]:
     """The length-scales that are not held, as they are stored, by path."""
     stored = {
         path: entry.stored
@@ -160,26 +165,26 @@ def _free_lengths(kernel: Kernel) -> dict[str, Any]:
     }
     if not stored:
         raise ParameterError(
-            f"KernelRidge: length_scales was given, but {kernel!r} has no length_scale that is not "
+            f"{owner}: length_scales was given, but {kernel!r} has no length_scale that is not "
             "Fixed; leave length_scales out, or use a kernel with one, such as RBF()."
         )
     return stored
 
 
-def _values_to_try(values: Any, given: object) -> list[Any]:
+def _values_to_try(values: Any, given: object, owner: str) -> list[Any]:
     """The values for one path, at least one."""
     try:
         listed = [] if isinstance(values, str | bytes) else list(values)
     except TypeError:  # a single number
         listed = []
     if not listed:
-        raise _bad_grid(given)
+        raise _bad_grid(given, owner)
     return listed
 
 
-def _bad_grid(length_scales: object) -> ParameterError:
+def _bad_grid(length_scales: object, owner: str) -> ParameterError:
     return ParameterError(
-        f"KernelRidge: length_scales = {length_scales!r} holds no values to try; "
+        f"{owner}: length_scales = {length_scales!r} holds no values to try; "
         'pass "auto", a list such as [0.5, 1.0, 2.0], or a dictionary of lists such as '
         '{"rbf__length_scale": [0.5, 1.0]}.'
     )

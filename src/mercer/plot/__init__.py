@@ -7,7 +7,7 @@ need matplotlib: ``pip install "mercer[plot]"``.
 
 from __future__ import annotations
 
-from mercer.plot.boundary import BoundaryDisplay
+from mercer.plot.boundary import BoundaryDisplay, decision_boundary
 from mercer.plot.gaussian_process import GaussianProcessDisplay
 from mercer.plot.gram import GramDisplay
 from mercer.plot.learning import LearningCurveDisplay
@@ -22,4 +22,5 @@ __all__ = [
     "RidgePathDisplay",
     "SearchDisplay",
     "ShrinkageDisplay",
+    "decision_boundary",
 ]

@@ -377,5 +377,35 @@ def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     if not isinstance(estimator, RepresenterModel) or not hasattr(estimator, "points_"):
         return None, None
     points = estimator.points_
-    dual = np.asarray(estimator.dual_coef_, dtype=np.float64).reshape(len(points), -1)
+    dual = np.asarray(estimator._coefficients, dtype=np.float64).reshape(len(points), -1)
     return Numbers.read(points, 2, _OWNER).values, np.linalg.norm(dual, axis=1)
+
+
+def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> BoundaryDisplay:
+    """Draw what a model of two inputs decides, with its margin and the points that carry it.
+
+    Parameters
+    ----------
+    estimator : object
+        A fitted classifier or regressor of two columns.
+    X : array-like or data frame of shape (n, 2)
+        Points, which are drawn.
+    y : array-like of shape (n,), optional
+        Their labels or targets, which colour them.
+    **options
+        Passed to `BoundaryDisplay.from_estimator`.
+
+    Returns
+    -------
+    BoundaryDisplay
+        The display.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], [0, 1, 1, 0]
+    >>> display = mc.plot.decision_boundary(mc.SVC(C=10.0).fit(X, y), X, y)
+    >>> len(display.carriers)
+    4
+    """
+    return BoundaryDisplay.from_estimator(estimator, X, y, **options)

@@ -31,13 +31,16 @@ _CACHE_LINE = 64
 _LARGE = 2**24
 
 
-def gram(root: Expr, pairs: Pairs) -> Array:
-    """The matrix of all pairs."""
-    root, dtype, given = specialise(root, pairs)
+def gram(root: Expr, pairs: Pairs, *, narrow: bool = False, room: Array | None = None) -> Array:
+    """The matrix of all pairs; in float32 if it is asked for, and in given room if that serves."""
+    root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     shape = pairs.shape
-    memory.require_matrix(shape, dtype.itemsize)
-    out = _empty(shape, dtype)
+    if room is not None and room.shape == shape and room.dtype == dtype:
+        out = room
+    else:
+        memory.require_matrix(shape, dtype.itemsize)
+        out = _empty(shape, dtype)
     symmetric = pairs.rows is pairs.cols
     if not lowered.blocks:
         _fill(out, lowered, pairs, dtype, symmetric=symmetric)
@@ -68,9 +71,9 @@ def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
     return buffer[start : start + size].view(dtype).reshape(shape)
 
 
-def product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
-    """K @ V without K: shape (n, r)."""
-    root, dtype, given = specialise(root, pairs)
+def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
+    """K @ V without K: shape (n, r); in float32 if it is asked for."""
+    root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     vectors = _vectors(vectors, dtype)
     if not lowered.blocks:
@@ -225,6 +228,9 @@ def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tup
     if pairs.rows is pairs.cols:
         both = _packed(pairs.cols, slot, b, centre, scale, dtype)
         return both, both
+    if pairs.within:
+        kept = _packed(pairs.rows, slot, a, centre, scale, dtype)
+        return kept, _pack(b, centre, scale, dtype, _subject(slot))
     return (
         _pack(a, centre, scale, dtype, _subject(slot)),
         _packed(pairs.cols, slot, b, centre, scale, dtype),
@@ -234,7 +240,7 @@ def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tup
 def _packed(
     points: Any, slot: Slot, matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]
 ) -> Any:
-    """Pack the columns' side once: models predict against the same points again and again."""
+    """Pack points around their own centre once: they are compared with others again and again."""
     key = (None if scale is None else scale.tobytes(), dtype)
     found = points.packs.get(slot)
     if found is None or found[0] != key:
@@ -250,6 +256,10 @@ def _subject(slot: Slot) -> str:
 
 def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any], subject: str) -> Any:
     if isinstance(matrix, np.ndarray):
+        if matrix.dtype.itemsize > dtype.itemsize:
+            # Rounded after it is centred, so that data far from zero keep their digits.
+            matrix = matrix if centre is None else matrix - centre
+            matrix, centre, scale = matrix if scale is None else matrix * scale, None, None
         try:
             return _core.pack(_as_type(matrix, dtype), centre, scale)
         except OverflowError:

@@ -107,6 +107,8 @@ class Pairs:
 
     def block(self, rows: Any, cols: Any) -> Pairs:
         """The pairs of some rows with some columns."""
+        if isinstance(rows, slice) and rows == slice(None):
+            return Pairs(self.rows, self.cols[cols], self.values, self.same)
         return Pairs(self.rows[rows], self.cols[cols], self.values, self.same)
 
     def matrices(self, view: Hashable) -> tuple[Any, Any]:
@@ -118,7 +120,13 @@ class Pairs:
 
     def centre(self, slot: Slot) -> Array | None:
         """What is subtracted from both sides: distances do not change, cancellation goes away."""
-        return self.cols.centre(slot.view) if slot.centred else None
+        points = self.rows if self.within else self.cols
+        return points.centre(slot.view) if slot.centred else None
+
+    @property
+    def within(self) -> bool:
+        """Whether the columns are some of the rows: solvers take one such block after another."""
+        return self.cols is not self.rows and self.cols.origin is self.rows
 
     def scale(self, slot: Slot, width: int) -> Array | None:
         """The factor of each column of a slot."""

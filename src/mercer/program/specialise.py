@@ -75,8 +75,11 @@ def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
     return specialise(root, pairs).given
 
 
-def specialise(root: Expr, pairs: Pairs) -> Specialised:
-    """Choose the floating types, and rewrite leaves into the primitives that serve best."""
+def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised:
+    """Choose the floating types, and rewrite leaves into the primitives that serve best.
+
+    The result is asked for in float32 with ``narrow``, else it is so where all the data are.
+    """
     slots, sources, distances = reads(root)
     single = bool(slots or sources) and all(s.is_single(pairs) for s in sources)
     sparse = []
@@ -87,7 +90,7 @@ def specialise(root: Expr, pairs: Pairs) -> Specialised:
             single = single and pairs.rows.matrix(slot.view).dtype == SINGLE
         if type(matrix) is not np.ndarray:
             sparse.append(slot)
-    given = SINGLE if single else DOUBLE
+    given = SINGLE if single or narrow else DOUBLE
     # Norms and products of uncentred rows cancel: float32 would leave no digits.
     computed = DOUBLE if not distances.isdisjoint(sparse) else given
     return Specialised(_rewritten(root, frozenset(sparse)), computed, given)

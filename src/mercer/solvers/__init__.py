@@ -40,6 +40,7 @@ nothing of kernels or estimators:
 - `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
   smooth losses of functions over landmarks, from sums over rows;
 - `machine_auto`: the choice of a machine's solver;
+- `boxes`, `smo`: duals of support vector machines, by exchanges between pairs of variables;
 - `seeding`: seeds that lie far apart;
 - `selection`: landmarks for any kernel;
 - `local`: a constant or a line for each place, weighted by nearness.

@@ -1,0 +1,250 @@
+"""Support vector machines against LIBSVM, which is what scikit-learn has.
+
+LIBSVM's own package, scikit-learn-intelex and ThunderSVM take part where they are installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import sklearn.svm
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits, make_classification, make_friedman1
+from sklearn.model_selection import GridSearchCV
+
+import mercer as mc
+from benchmarks.environment import installed
+from benchmarks.harness import Contestant, Outcome, Settings, Target, at_least, race, speedup
+
+Array = NDArray[Any]
+
+N, D = 10_000, 30
+N_REGRESSION, D_REGRESSION = 5_000, 20
+N_THREADS = 20_000
+NEW_ROWS = 2_000
+N_GRID, COSTS, MULTIPLES = 2_000, (0.1, 1.0, 10.0, 100.0, 1000.0), (0.25, 0.5, 1.0, 2.0, 4.0)
+
+# Other machines with scikit-learn's interface: their names, and the modules with an SVC.
+OTHERS = {"scikit-learn-intelex": "sklearnex.svm", "ThunderSVM": "thundersvm"}
+OFFICIAL = "libsvm-official"
+
+# How close the objectives have to be, relative to themselves.
+AGREEMENT = 1e-3
+# How far apart mean scores of the grid may be: machines within the tolerance are not the same.
+SCORES = 5e-3
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The same machine twice, the data, and the dual objective of coefficients of all rows."""
+
+    mine: Any
+    peer: Any
+    arguments: tuple[Any, ...]
+    objective: Callable[[Any], float]
+
+
+def races(settings: Settings) -> Iterator[Outcome]:
+    """All races of this group."""
+    for C, target in ((1.0, 8.0), (100.0, 4.0)):
+        yield from _classification(settings, C, at_least(target))
+    for C in (1.0, 100.0):
+        yield _fit("SVR.fit", _regression(settings, C), settings, at_least(4.0), f"C={C:g}")
+    yield _fit("OneClassSVM.fit", _novelty(settings), settings, at_least(3.0), "nu=0.1")
+    yield _fit("SVC.fit, precomputed", _given(settings), settings, at_least(1.5), "C=1")
+    yield _digits(settings)
+    yield _grid(settings)
+    yield _threads(settings)
+
+
+def _classes(n: int, d: int) -> tuple[Array, Array]:
+    X, y = make_classification(
+        n, d, n_informative=d // 2, class_sep=1.0, flip_y=0.05, random_state=0
+    )
+    return X, y
+
+
+def _classification(settings: Settings, C: float, target: Target) -> Iterator[Outcome]:
+    X, y = _classes(settings.size(N), D)
+    machine = Machine(
+        mc.SVC(C=C), sklearn.svm.SVC(C=C), (X, y), lambda model: _hinge_dual(model, X, y)
+    )
+    yield _fit("SVC.fit", machine, settings, target, f"C={C:g}")
+    yield from _others(settings, machine, C)
+    new = _classes(settings.size(N) + settings.size(NEW_ROWS), D)[0][-settings.size(NEW_ROWS) :]
+    mine, peer = machine.mine.fit(X, y), machine.peer.fit(X, y)
+    contestants = [
+        Contestant("mercer", lambda: (mine.decision_function(new) > 0).astype(float)),
+        Contestant("SVC", lambda: (peer.decision_function(new) > 0).astype(float)),
+    ]
+    times = race(contestants, settings)
+    parameters = f"RBF n={len(X)} d={D} C={C:g}, {len(new)} rows"
+    yield speedup("SVC.predict", parameters, times, "SVC", at_least(10.0))
+
+
+def _others(settings: Settings, machine: Machine, C: float) -> Iterator[Outcome]:
+    """Machines that may not be installed."""
+    fits = {
+        name: import_module(module).SVC(C=C).fit
+        for name, module in OTHERS.items()
+        if installed(module.split(".")[0])
+    }
+    if installed("libsvm"):
+        fits[OFFICIAL] = _official(C)
+    X, y = machine.arguments
+    for name, fit in fits.items():
+        contestants = [
+            Contestant("mercer", lambda: _nothing(machine.mine.fit(X, y))),
+            Contestant(name, lambda fit=fit: _nothing(fit(X, y))),
+        ]
+        times = race(contestants, settings)
+        yield speedup("SVC.fit", f"n={len(X)} d={D} C={C:g}", times, name)
+
+
+def _official(C: float) -> Callable[[Array, Array], Any]:
+    train = import_module("libsvm.svmutil").svm_train
+
+    def fit(X: Array, y: Array) -> Any:
+        gamma = 1 / (X.shape[1] * X.var())
+        return train(y.astype(float), X, f"-q -c {C:g} -g {gamma:.17g} -e 1e-3 -m 200")
+
+    return fit
+
+
+def _absent() -> str:
+    """Those that cannot take part, by name."""
+    modules = {name: module.split(".")[0] for name, module in OTHERS.items()} | {OFFICIAL: "libsvm"}
+    names = [name for name, module in modules.items() if not installed(module)]
+    return f"; not installed: {', '.join(names)}" if names else ""
+
+
+def _regression(settings: Settings, C: float) -> Machine:
+    X, y = make_friedman1(settings.size(N_REGRESSION), D_REGRESSION, noise=1.0, random_state=0)
+
+    def objective(model: Any) -> float:
+        b = _coefficients(model, len(X))
+        return _quadratic(model, X, b) - float(b @ y) + 0.1 * float(np.abs(b).sum())
+
+    return Machine(mc.SVR(C=C), sklearn.svm.SVR(C=C), (X, y), objective)
+
+
+def _novelty(settings: Settings) -> Machine:
+    X, _ = _classes(settings.size(N_REGRESSION), D_REGRESSION)
+    return Machine(
+        mc.OneClassSVM(nu=0.1),
+        sklearn.svm.OneClassSVM(nu=0.1),
+        (X,),
+        lambda model: _quadratic(model, X, _coefficients(model, len(X))),
+    )
+
+
+def _given(settings: Settings) -> Machine:
+    X, y = _classes(settings.size(N_REGRESSION), D_REGRESSION)
+    K = mc.RBF(length_scale="scale").resolve(mc.RBF().prepare(X))(X)
+    return Machine(
+        mc.SVC("precomputed"),
+        sklearn.svm.SVC(kernel="precomputed"),
+        (K, y),
+        lambda model: _hinge_dual(model, X, y),
+    )
+
+
+def _digits(settings: Settings) -> Outcome:
+    X, y = load_digits(return_X_y=True)
+    contestants = [
+        Contestant("mercer", lambda: _nothing(mc.SVC().fit(X, y))),
+        Contestant("SVC", lambda: _nothing(sklearn.svm.SVC().fit(X, y))),
+    ]
+    times = race(contestants, settings)
+    return speedup("SVC.fit, digits", "10 classes, 45 pairs", times, "SVC", at_least(1.0))
+
+
+def _grid(settings: Settings) -> Outcome:
+    """All candidates on all folds, one thread each, without a machine of the best."""
+    X, y = _classes(settings.size(N_GRID), D)
+    lengths = [multiple * float(np.sqrt(D * X.var() / 2)) for multiple in MULTIPLES]
+    mine = mc.SVCSearch(Cs=COSTS, length_scales=lengths, cv=5, refit=False)
+    candidates = {"gamma": [1 / (2 * length**2) for length in lengths], "C": list(COSTS)}
+    peer = GridSearchCV(sklearn.svm.SVC(), candidates, cv=5, refit=False)
+    contestants = [
+        Contestant("mercer", lambda: _nothing(mine.fit(X, y))),
+        Contestant("GridSearchCV(SVC)", lambda: _nothing(peer.fit(X, y))),
+    ]
+    times = race(contestants, settings)
+    apart = _table(mine, "kernel__length_scale") - _table(peer, "gamma")
+    if np.abs(apart).max() > SCORES:
+        raise AssertionError(f"SVCSearch: mean scores differ by {np.abs(apart).max():.1e}")
+    parameters = f"n={len(X)} d={D}, {len(COSTS)} C x {len(lengths)} length-scales x 5 folds"
+    note = f"mean scores differ by {np.abs(apart).max():.0e} at most"
+    return speedup(
+        "SVCSearch.fit", parameters, times, "GridSearchCV(SVC)", at_least(8.0), note=note
+    )
+
+
+def _table(search: Any, width: str) -> Array:
+    """Mean scores, wider kernels later, then larger C."""
+    results = search.cv_results_
+    widths = np.asarray(results[f"param_{width}"], float)
+    order = np.lexsort([np.asarray(results["param_C"], float), widths])
+    if width == "gamma":
+        order = order.reshape(len(MULTIPLES), -1)[::-1].ravel()
+    return np.asarray(results["mean_test_score"])[order]
+
+
+def _threads(settings: Settings) -> Outcome:
+    X, y = _classes(settings.size(N_THREADS), D)
+    contestants = [
+        Contestant("mercer", lambda: _nothing(mc.SVC().fit(X, y)), threads=2),
+        Contestant("one thread", lambda: _nothing(mc.SVC().fit(X, y)), threads=1),
+    ]
+    times = race(contestants, settings)
+    parameters = f"RBF n={len(X)} d={D} C=1"
+    return speedup("SVC.fit", parameters, times, "one thread", at_least(1.6), threads=2)
+
+
+def _fit(
+    name: str, machine: Machine, settings: Settings, target: Target, parameters: str
+) -> Outcome:
+    contestants = [
+        Contestant("mercer", lambda: _nothing(machine.mine.fit(*machine.arguments))),
+        Contestant("LIBSVM", lambda: _nothing(machine.peer.fit(*machine.arguments))),
+    ]
+    times = race(contestants, settings)
+    mine, peer = machine.objective(machine.mine), machine.objective(machine.peer)
+    apart = (mine - peer) / abs(peer)
+    if apart > AGREEMENT:
+        raise AssertionError(f"{name}: the objective is {apart:.1e} of itself above LIBSVM's")
+    n, d = machine.arguments[0].shape
+    note = f"objective {mine:.8g}, LIBSVM {peer:.8g} ({apart:+.0e})"
+    if name == "SVC.fit":
+        note += _absent()
+    return speedup(name, f"n={n} d={d} {parameters}", times, "LIBSVM", target, note=note)
+
+
+def _nothing(model: Any) -> None:
+    """Times are compared, and objectives afterwards."""
+
+
+# Objectives ---------------------------------------------------------------------------------------
+
+
+def _coefficients(model: Any, n: int) -> Array:
+    found = np.zeros(n)
+    found[model.support_] = model.dual_coef_[0]
+    return found
+
+
+def _quadratic(model: Any, X: Array, b: Array) -> float:
+    kernel = mc.RBF(length_scale="scale").resolve(mc.RBF().prepare(X))
+    carries = np.flatnonzero(b)
+    part = b[carries]
+    return float(part @ (kernel.gram(X[carries]) @ part)) / 2
+
+
+def _hinge_dual(model: Any, X: Array, y: Array) -> float:
+    b = _coefficients(model, len(X))
+    return _quadratic(model, X, b) - float(np.abs(b).sum())

@@ -1,0 +1,417 @@
+// Quadratic programmes with boxes and one sum, on a working set of variables: two at a time.
+//
+// In the coefficients b of a kernel expansion, the dual problems of support vector machines are
+//
+//   minimise 1/2 b'Kb + c'b   subject to   l <= b <= u,  sum b = constant (in each group).
+//
+// With the ascent v = -(Kb + c), an exchange b_i += t, b_j -= t gains t (v_i - v_j) - t^2 a / 2,
+// where a = K_ii + K_jj - 2 K_ij; signs of classes and doubled variables are the caller's affair.
+// i has the largest v of those that may rise, j the largest gain of those that may fall (Fan, Chen,
+// Lin 2005). Kernel values may be float32; the ascent is float64.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "engine.hpp"
+#include "memory.hpp"
+#include "simd.hpp"
+
+namespace mercer::MERCER_ISA {
+
+// The larger of two extremes lane by lane, with positions.
+template <class T>
+struct LargestLanes {
+  Vec<T> value = broadcast<T>(-std::numeric_limits<T>::infinity());
+  IVec<T> position = broadcast_int<T>(-1);
+
+  MERCER_INLINE void add(Vec<T> other, IVec<T> where) {
+    const IVec<T> better = other > value;
+    value = select<T>(better, other, value);
+    position = better ? where : position;
+  }
+};
+
+template <class T>
+struct Largest {
+  T value = -std::numeric_limits<T>::infinity();
+  std::int64_t position = -1;
+
+  // The first position of equals, whatever the width of a vector.
+  MERCER_INLINE void add(const LargestLanes<T>& lanes) {
+    for (int lane = 0; lane < kLanes<T>; ++lane) {
+      const auto where = static_cast<std::int64_t>(lanes.position[lane]);
+      const T other = lanes.value[lane];
+      if (where >= 0 && (other > value || (other == value && where < position))) {
+        value = other;
+        position = where;
+      }
+    }
+  }
+};
+
+template <class T>
+MERCER_INLINE IVec<T> first_positions(std::int64_t begin) {
+  IVec<T> positions{};
+  for (int lane = 0; lane < kLanes<T>; ++lane) positions[lane] = static_cast<Int<T>>(begin + lane);
+  return positions;
+}
+
+// base - values, in T.
+template <class T>
+MERCER_INLINE Vec<T> narrowed_difference(Vec<double> base, const double* values) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return narrow({base - load<double>(values), base - load<double>(values + kLanes<double>)});
+  } else {
+    return base - load<double>(values);
+  }
+}
+
+// Exchanges between some variables of a job, of which S is the type of the matrix and T that of the
+// values as they are used.
+template <class T, class S>
+class Smo {
+ public:
+  // The variables in order, and the ascent of each.
+  Smo(SmoJob<S>& job, const std::vector<std::int64_t>& variables, const std::vector<double>& ascent)
+      : job_(job),
+        variables_(variables),
+        size_(static_cast<std::int64_t>(variables.size())),
+        split_(std::lower_bound(variables.begin(), variables.end(), job.split) - variables.begin()),
+        groups_{{0, pad(split_)}, {pad(split_), pad(split_) + pad(size_ - split_)}},
+        width_(groups_[1].end),
+        in_place_(lies_in_place()),
+        block_(in_place_ ? width_ : width_ * width_),
+        diagonal_(width_),
+        rising_(width_),
+        falling_(width_),
+        known_(width_),
+        stretch_(size_) {
+    read(ascent);
+    for (int g = 0; g < 2; ++g) find_extremes(g);
+  }
+
+  // Exchanges until none is left to be done, or until many variables no longer take part: True
+  // then.
+  bool run(Worker& worker) {
+    const std::int64_t look = std::max<std::int64_t>(size_, kLeastSteps);
+    for (std::int64_t left = look;; ++job_.steps, --left) {
+      job_.gap = std::max(gap(0), gap(1));
+      if (!(job_.gap > job_.tolerance) || job_.steps >= job_.limit) return false;
+      if (!worker.keep_going(width_)) return false;
+      if (left == 0) {
+        if (contenders() <= kFew * static_cast<double>(size_)) return true;
+        left = look;
+      }
+      exchange();
+    }
+  }
+
+  // The variables that may yet take part, and their ascents.
+  void leave(std::vector<std::int64_t>& variables, std::vector<double>& ascent) const {
+    variables.clear();
+    ascent.clear();
+    for (std::int64_t k = 0; k < size_; ++k) {
+      if (!contends(place(k))) continue;
+      const double rising = rising_[place(k)];
+      variables.push_back(variables_[static_cast<std::size_t>(k)]);
+      ascent.push_back(rising > -kNever ? rising : falling_[place(k)]);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t L = kLanes<T>;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // How often variables that no longer take part are counted, and the share of those left for which
+  // it is worth to begin anew without them.
+  static constexpr std::int64_t kLeastSteps = 500;
+  static constexpr double kFew = 0.7;
+
+  struct Group {
+    std::int64_t begin, end;
+    Largest<double> top{};
+    double bottom = kNever;
+  };
+
+  static std::int64_t pad(std::int64_t count) { return round_up(count, kPanel<float>); }
+  // Where a variable lies in the padded arrays.
+  std::int64_t place(std::int64_t k) const {
+    return k < split_ ? k : groups_[1].begin + k - split_;
+  }
+  std::int64_t variable(std::int64_t place) const {
+    const std::int64_t k = place < groups_[1].begin ? place : place - groups_[1].begin + split_;
+    return variables_[static_cast<std::size_t>(k)];
+  }
+  std::int64_t matrix_row(std::int64_t k) const {
+    return job_.rows[variables_[static_cast<std::size_t>(k)]];
+  }
+  double gap(int g) const { return groups_[g].top.value - groups_[g].bottom; }
+
+  // Whether an exchange with some other variable could gain: else nothing changes but its ascent.
+  bool contends(std::int64_t place) const {
+    const Group& group = groups_[place < groups_[1].begin ? 0 : 1];
+    return rising_[place] >= group.bottom || falling_[place] <= group.top.value;
+  }
+
+  double contenders() const {
+    double count = 0.0;
+    for (std::int64_t k = 0; k < size_; ++k) count += contends(place(k)) ? 1.0 : 0.0;
+    return count;
+  }
+
+  void read(const std::vector<double>& ascent) {
+    rising_.fill(-kNever);
+    falling_.fill(kNever);
+    diagonal_.fill(T(0));
+    known_.fill(0);
+    T largest = 0;
+    for (std::int64_t k = size_ - 1; k >= 0; --k)
+      stretch_[k] =
+          k + 1 < size_ && matrix_row(k + 1) == matrix_row(k) + 1 ? stretch_[k + 1] + 1 : 1;
+    for (std::int64_t k = 0; k < size_; ++k) {
+      const std::int64_t at = matrix_row(k);
+      diagonal_[place(k)] = static_cast<T>(job_.values[at * job_.stride + at]);
+      largest = std::max(largest, std::abs(diagonal_[place(k)]));
+      place_ascent(place(k), ascent[static_cast<std::size_t>(k)]);
+    }
+    least_curvature_ = (largest > 0 ? largest : T(1)) * T(1e-12);
+  }
+
+  // Whether the rows of the matrix can be used as they are. The padding of a row is then the
+  // beginning of the next one, which has to be long enough; ascents are infinite there.
+  bool lies_in_place() const {
+    if (!std::is_same_v<S, T> || (split_ > 0 && split_ < size_)) return false;
+    if (width_ > 2 * size_ || job_.stride < size_) return false;
+    for (std::int64_t k = 0; k < size_; ++k)
+      if (matrix_row(k) != k) return false;
+    return true;
+  }
+
+  // The kernel values of a variable with all others. Many variables are never exchanged: theirs are
+  // not read.
+  const T* row(std::int64_t place) {
+    if constexpr (std::is_same_v<S, T>) {
+      // The last row has none after it, and is copied.
+      if (in_place_ && place + 1 < size_) return job_.values + place * job_.stride;
+    }
+    T* target = block_.data() + (in_place_ ? 0 : place * width_);
+    if (known_[place] == 0) {
+      const S* source = job_.values + job_.rows[variable(place)] * job_.stride;
+      std::fill_n(target, width_, T(0));
+      gather(source, 0, split_, target);
+      gather(source, split_, size_, target + groups_[1].begin - split_);
+      known_[place] = 1;
+    }
+    return target;
+  }
+
+  // Stretches of neighbouring rows are copied at once: classes often lie together.
+  void gather(const S* source, std::int64_t begin, std::int64_t end, T* target) const {
+    for (std::int64_t m = begin; m < end;) {
+      const std::int64_t length = std::min(stretch_[m], end - m);
+      const S* values = source + matrix_row(m);
+      for (std::int64_t i = 0; i < length; ++i) target[m + i] = static_cast<T>(values[i]);
+      m += length;
+    }
+  }
+
+  void place_ascent(std::int64_t place, double value) {
+    rising_[place] = job_.up[variable(place)] > 0 ? value : -kNever;
+    falling_[place] = job_.down[variable(place)] > 0 ? value : kNever;
+  }
+
+  void find_extremes(int g) { update(g, nullptr, nullptr, 0.0); }
+
+  // Subtracts t (K_i - K_j) from the ascents of a group, and finds its extremes.
+  void update(int g, const T* first, const T* second, double t) {
+    constexpr int D = kLanes<double>;
+    Group& group = groups_[g];
+    constexpr int kParts = static_cast<int>(L) / D;
+    LargestLanes<double> top[kParts];
+    Vec<double> bottom[kParts];
+    for (Vec<double>& b : bottom) b = broadcast<double>(kNever);
+    const Vec<double> step = broadcast<double>(t);
+    IVec<double> where = first_positions<double>(group.begin);
+    for (std::int64_t k = group.begin; k < group.end; k += L) {
+      Vec<double> change[kParts] = {};
+      if (first != nullptr) kernel_difference(first + k, second + k, change);
+#pragma GCC unroll 2
+      for (int part = 0; part < kParts; ++part) {
+        const std::int64_t at = k + part * D;
+        const Vec<double> rising = load<double>(&rising_[at]) - step * change[part];
+        const Vec<double> falling = load<double>(&falling_[at]) - step * change[part];
+        store<double>(&rising_[at], rising);
+        store<double>(&falling_[at], falling);
+        top[part].add(rising, where);
+        bottom[part] = vmin<double>(bottom[part], falling);
+        where += D;
+      }
+    }
+    group.top = {};
+    group.bottom = kNever;
+    for (const LargestLanes<double>& lanes : top) group.top.add(lanes);
+    for (const Vec<double>& lanes : bottom)
+      for (int lane = 0; lane < D; ++lane) group.bottom = std::min(group.bottom, lanes[lane]);
+  }
+
+  template <int N>
+  static MERCER_INLINE void kernel_difference(const T* first, const T* second,
+                                              Vec<double> (&change)[N]) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const Widened a = widen(load_unaligned<T>(first)), b = widen(load_unaligned<T>(second));
+      change[0] = a.first - b.first;
+      change[1] = a.second - b.second;
+    } else {
+      change[0] = load_unaligned<T>(first) - load_unaligned<T>(second);
+    }
+  }
+
+  // The variable to fall with the largest gain of an exchange with the top of a group.
+  Largest<T> partner(const Group& group) {
+    const std::int64_t i = group.top.position;
+    const T* values = row(i);
+    const Vec<double> highest = broadcast<double>(group.top.value);
+    const Vec<T> own = broadcast<T>(diagonal_[i]), least = broadcast<T>(least_curvature_);
+    LargestLanes<T> lanes;
+    IVec<T> where = first_positions<T>(group.begin);
+    for (std::int64_t k = group.begin; k < group.end; k += L) {
+      const Vec<T> slope = narrowed_difference<T>(highest, &falling_[k]);
+      const Vec<T> shared = load_unaligned<T>(values + k);
+      const Vec<T> curvature = vmax<T>(own + load<T>(&diagonal_[k]) - (shared + shared), least);
+      const Vec<T> gain = slope * slope / curvature;
+      // Slopes that are too small for T still count; those of variables that cannot fall do not.
+      lanes.add(select<T>(slope >= Vec<T>{}, gain, broadcast<T>(T(-1))), where);
+      where += static_cast<Int<T>>(L);
+    }
+    Largest<T> best;
+    best.add(lanes);
+    return best;
+  }
+
+  void exchange() {
+    int chosen = -1;
+    Largest<T> best;
+    for (int g = 0; g < 2; ++g) {
+      if (!(gap(g) > job_.tolerance)) continue;
+      const Largest<T> found = partner(groups_[g]);
+      if (chosen >= 0 && !(found.value > best.value)) continue;
+      chosen = g;
+      best = found;
+    }
+    move(groups_[chosen].top.position, best.position);
+  }
+
+  void move(std::int64_t i, std::int64_t j) {
+    const T *first = row(i), *second = row(j);
+    const double high = rising_[i], low = falling_[j];
+    const T curvature =
+        std::max(diagonal_[i] + diagonal_[j] - (first[j] + first[j]), least_curvature_);
+    double& up = job_.up[variable(i)];
+    double& down = job_.down[variable(j)];
+    const double t = std::min({(high - low) / static_cast<double>(curvature), up, down});
+    job_.down[variable(i)] += t;
+    job_.up[variable(j)] += t;
+    up -= t;
+    down -= t;
+    place_ascent(i, high);
+    place_ascent(j, low);
+    for (int g = 0; g < 2; ++g) update(g, first, second, t);
+  }
+
+  SmoJob<S>& job_;
+  const std::vector<std::int64_t>& variables_;
+  std::int64_t size_, split_;
+  Group groups_[2];
+  std::int64_t width_;
+  bool in_place_;
+  AlignedBuffer<T> block_, diagonal_;
+  AlignedBuffer<double> rising_, falling_;
+  AlignedBuffer<std::uint8_t> known_;    // whether a row of the block has been read
+  AlignedBuffer<std::int64_t> stretch_;  // neighbouring rows from each variable on
+  T least_curvature_ = 0;
+};
+
+// Variables at bounds that no exchange would move are left out as soon as there are many.
+template <class T, class S>
+void exchange_until_done(SmoJob<S>& job, Worker& worker) {
+  std::vector<std::int64_t> variables(static_cast<std::size_t>(job.size));
+  for (std::size_t k = 0; k < variables.size(); ++k) variables[k] = static_cast<std::int64_t>(k);
+  std::vector<double> ascent(job.ascent, job.ascent + job.size);
+  for (bool more = true; more;) {
+    const std::vector<std::int64_t> some = variables;
+    Smo<T, S> smo(job, some, ascent);
+    more = smo.run(worker);
+    if (more) smo.leave(variables, ascent);
+  }
+}
+
+template <class T>
+void run_smo(SmoJob<T>& job) {
+  auto body = [&job](Worker& worker) {
+    if (worker.next_unit() < 0) return;
+    if (job.narrow) {
+      exchange_until_done<float>(job, worker);
+    } else {
+      exchange_until_done<T>(job, worker);
+    }
+  };
+  job.steps = 0;
+  run_workers(1, 1, job.interrupt, WorkerBody(body));
+}
+
+// ---------------------------------------------------------------------------------------------
+// Sums of rows
+// ---------------------------------------------------------------------------------------------
+
+// out += sum of factor times row, a stretch of columns at a time: the sums stay in the first cache.
+template <class T>
+void run_row_sum(const RowSumJob<T>& job) {
+  constexpr std::int64_t kStretch = 1024, kTogether = 4;
+  constexpr int L = kLanes<T>, D = kLanes<double>;
+  auto add = [&job](std::int64_t k, std::int64_t begin, std::int64_t end) {
+    const T* rows[kTogether];
+    double factors[kTogether];
+    for (std::int64_t r = 0; r < kTogether; ++r) {
+      const bool exists = k + r < job.count;
+      rows[r] = job.values + job.rows[exists ? k + r : k] * job.stride;
+      factors[r] = exists ? job.factors[k + r] : 0.0;
+    }
+    std::int64_t c = begin;
+    for (; c + L <= end; c += L) {
+#pragma GCC unroll 2
+      for (int part = 0; part < L / D; ++part) {
+        Vec<double> sum = load_unaligned<double>(job.out + c + part * D);
+#pragma GCC unroll 4
+        for (std::int64_t r = 0; r < kTogether; ++r) {
+          if constexpr (sizeof(T) == sizeof(float)) {
+            const Widened wide = widen(load_unaligned<T>(rows[r] + c));
+            sum += factors[r] * (part == 0 ? wide.first : wide.second);
+          } else {
+            sum += factors[r] * load_unaligned<T>(rows[r] + c);
+          }
+        }
+        store_unaligned<double>(job.out + c + part * D, sum);
+      }
+    }
+    for (; c < end; ++c)
+      for (std::int64_t r = 0; r < kTogether; ++r)
+        job.out[c] += factors[r] * static_cast<double>(rows[r][c]);
+  };
+  auto body = [&](Worker& worker) {
+    for (std::int64_t u = worker.next_unit(); u >= 0; u = worker.next_unit()) {
+      const std::int64_t begin = u * kStretch, end = std::min(begin + kStretch, job.columns);
+      for (std::int64_t k = 0; k < job.count; k += kTogether) {
+        add(k, begin, end);
+        if (!worker.keep_going(kTogether * kStretch / D)) return;
+      }
+    }
+  };
+  const std::int64_t units = divide_up(job.columns, kStretch);
+  const double work = 4.0 * static_cast<double>(job.count) * static_cast<double>(job.columns);
+  run_workers(units, useful_threads(job.threads, units, work), job.interrupt, WorkerBody(body));
+}
+
+}  // namespace mercer::MERCER_ISA

@@ -1,0 +1,331 @@
+"""Kernel matrices for solvers that ask for blocks and products, as the kernel serves them best."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import memory
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.kernels.special import Precomputed
+from mercer.program.specialise import reads
+from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix
+
+Array = NDArray[np.floating[Any]]
+Positions = NDArray[np.int64]
+
+# Up to so many rows the matrix is stored, in float64.
+_SMALL = 2048
+_LINE = 64  # bytes of a cache line
+# How far float32 may be from float64: at least so much of the largest value, and so many times the
+# largest error among the pairs of some rows. Errors grow with the columns of the data and with the
+# degree of a polynomial.
+_LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
+_WARY, _SAMPLE = 16.0, 256
+# A matrix of fewer rows than this share is worth making.
+_MOST_OF = 0.75
+
+
+class LazyMatrix:
+    """The matrix of a compiled kernel: blocks and products are computed when they are asked for.
+
+    Parameters
+    ----------
+    gram : Gram
+        The square Gram matrix.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        self._gram = gram
+        self._scratch = threading.local()
+        with np.errstate(invalid="ignore"):
+            largest = float(np.abs(gram.diagonal()).max())
+        self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
+        self.rounding = _rounding(gram) * largest if self.has_single else 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return int(self._gram.shape[0])
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The values of the pairs of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+        precise : bool
+            Whether in float64.
+
+        Returns
+        -------
+        values : ndarray
+            A square matrix, until the next block is asked for by the same thread.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        gram = self._gram.kernel.gram(self._gram.pairs.cols[rows])
+        if not precise:
+            gram = gram.narrowed()
+        return gram.toarray(self._room(len(rows), gram.dtype)), np.arange(len(rows))
+
+    def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """Memory for a block, the same for one after another."""
+        # Rows begin at vectors, but not all at cache lines: then the engine would write past the
+        # caches, from which the block is read next.
+        stride = -(-count * dtype.itemsize // _LINE) * _LINE + _LINE // 2
+        size = count * stride + _LINE
+        buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            self._scratch.buffer = buffer = None  # before the larger one is there
+            memory.require_matrix((count, count), dtype.itemsize)
+            # With room for larger ones: what is not written to takes no memory yet.
+            buffer = self._scratch.buffer = np.empty(2 * size, np.uint8)
+        start = -buffer.__array_interface__["data"][0] % _LINE
+        rows = buffer[start : start + count * stride].view(dtype).reshape(count, -1)
+        return rows[:, :count]
+
+    def times(
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        factors : ndarray of float64
+            A factor for each.
+        precise : bool
+            Whether in float64.
+        at : ndarray of int, optional
+            The columns; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n,) or of `at`
+            In float64.
+        """
+        count = self.size if at is None else len(at)
+        if not len(rows) or not count:
+            return np.zeros(count)
+        points = self._gram.pairs.cols
+        gram = self._gram.kernel.gram(points if at is None else points[at], points[rows])
+        values = (gram if precise else gram.narrowed()) @ factors
+        return np.asarray(values, dtype=np.float64)
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix of some rows alone, if they are not most of them.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+
+        Returns
+        -------
+        matrix : SymmetricMatrix
+            Stored if they are few.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        distinct, positions = np.unique(rows, return_inverse=True)
+        if len(distinct) > _MOST_OF * self.size:
+            return self, rows
+        gram = self._gram.kernel.gram(self._gram.pairs.cols[distinct])
+        small = len(distinct) <= _SMALL
+        return StoredMatrix(gram.toarray()) if small else LazyMatrix(gram), positions
+
+
+class CachedMatrix:
+    """The matrix of a kernel that Python evaluates: rows that were used lately are kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    room : float
+        Bytes for rows that are kept; two at least.
+    """
+
+    has_single = False
+    rounding = 0.0
+
+    def __init__(self, kernel: Kernel, points: Points, room: float) -> None:
+        self._kernel, self._points = kernel, points
+        self._most = max(2, int(room / (8 * len(points))))
+        self._kept: OrderedDict[int, Array] = OrderedDict()  # the last is the one used last
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self._points)
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The values of the pairs of some rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows; some may be there twice.
+        precise : bool
+            Makes no difference.
+
+        Returns
+        -------
+        values : ndarray
+            A square matrix.
+        positions : ndarray of int
+            Where each of the rows is in it.
+        """
+        distinct, positions = np.unique(rows, return_inverse=True)
+        if len(distinct) > self._most:
+            return self._kernel(self._points[distinct]), positions
+        return self._rows(distinct)[:, distinct], positions
+
+    def times(
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        factors : ndarray of float64
+            A factor for each.
+        precise : bool
+            Makes no difference.
+        at : ndarray of int, optional
+            The columns; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n,) or of `at`
+            In float64.
+        """
+        total = np.zeros(self.size)
+        for start in range(0, len(rows), self._most):
+            part = slice(start, start + self._most)
+            total += factors[part] @ self._rows(rows[part])
+        return total if at is None else total[at]
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix itself, whose rows serve all problems.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+
+        Returns
+        -------
+        matrix : CachedMatrix
+            The same.
+        rows : ndarray of int
+            The same.
+        """
+        return self, rows
+
+    def _rows(self, rows: Positions) -> Array:
+        """Some rows, no more than are kept."""
+        missing = np.array([row for row in rows.tolist() if row not in self._kept], dtype=np.intp)
+        if len(missing):
+            values = self._kernel(self._points[missing], self._points)
+            self._kept.update(zip(missing.tolist(), values, strict=True))
+        for row in rows.tolist():
+            self._kept.move_to_end(row)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return np.stack([self._kept[row] for row in rows.tolist()])
+
+
+def _rounding(gram: Gram) -> float:
+    """How far values in float32 may be from those in float64, relative to the largest."""
+    n = int(gram.shape[0])
+    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    part = gram.kernel.gram(gram.pairs.cols[some])
+    exact = part.toarray()
+    error = float(np.abs(part.narrowed().toarray() - exact).max())
+    largest = float(np.abs(exact.diagonal()).max())
+    return max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
+
+
+def is_costly(kernel: Kernel) -> bool:
+    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        False if the engine computes it alone.
+    """
+    return bool(reads(kernel.expression).sources)
+
+
+def kernel_matrix(
+    kernel: Kernel, points: Points, cache_bytes: float | None = None
+) -> SymmetricMatrix:
+    """The matrix of a kernel, in the form that is quickest.
+
+    The values of a compiled kernel are computed when they are used, unless there are few. Those
+    that Python computes are stored, or as many rows of them as there is room for.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The training points.
+    cache_bytes : float, optional
+        Room for values that are kept; by default half of the memory that is free.
+
+    Returns
+    -------
+    SymmetricMatrix
+        What `mercer.solvers.smo` takes.
+    """
+    given = _given_matrix(kernel, points)
+    if given is not None:
+        return StoredMatrix(given)
+    gram = kernel.gram(points)
+    n, costly = len(points), is_costly(kernel)
+    if n > _SMALL and not costly:
+        return LazyMatrix(gram)
+    room = memory.available() / 2 if cache_bytes is None else cache_bytes
+    if costly and n * n * gram.dtype.itemsize > room:
+        return CachedMatrix(kernel, points, room)
+    return StoredMatrix(gram.toarray())
+
+
+def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
+    """The data themselves, if they are the matrix: no copy is made."""
+    if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
+        return None
+    data = points.data if points.origin is points else None
+    if not (isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)):
+        return None
+    return data if data.shape[0] == data.shape[1] else None

@@ -1,0 +1,50 @@
+"""Labels of classes as users give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from mercer.exceptions import DataError, DataTypeError, as_data_errors
+
+
+def checked_labels(owner: str, y: ArrayLike | None, n: int) -> NDArray[Any]:
+    """Labels, one for each row, that can be put in order.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model, for messages.
+    y : array-like
+        The labels.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The labels.
+    """
+    if y is None:
+        raise DataError(
+            f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
+        )
+    try:
+        with as_data_errors(owner):
+            labels: NDArray[Any] = column_or_1d(y, warn=True)
+            assert_all_finite(labels, input_name="y")
+            check_classification_targets(labels)
+    except TypeError as error:  # from sorting
+        raise DataTypeError(
+            f"{owner}: y mixes labels that have no order ({error}); pass labels of one kind, "
+            "and drop the rows that have none."
+        ) from error
+    if len(labels) != n:
+        raise DataError(
+            f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
+        )
+    return labels

@@ -1,0 +1,308 @@
+"""What support vector machines share: kernels by name, the dual problems, what is kept of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import validity
+from mercer.exceptions import ParameterError, ShortFitWarning, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.dot_product import Linear
+from mercer.kernels.points import Points
+from mercer.kernels.views import EVERYTHING, Numbers
+from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.iterative import IterativeEstimator
+from mercer.models.kernel_matrix import kernel_matrix
+from mercer.models.representer import RepresenterModel
+from mercer.models.svm import named
+from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.solving import Options, solved
+from mercer.solvers.boxes import StoredMatrix, SymmetricMatrix
+from mercer.solvers.factor import Advice
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
+
+_SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
+_ADVICE = Advice(
+    "C",
+    'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
+    "kernel whose is_psd is True",
+)
+
+
+def _in_double_precision(X: Any) -> Any:
+    """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
+    single = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
+    return X.astype(np.float64) if single else X
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The rows that a machine learns from.
+
+    Attributes
+    ----------
+    points : Points
+        All rows, in an order that suits the machine.
+    numbers : ndarray of int
+        The rows of X that they are.
+    rows : ndarray of int
+        Those points that have a positive weight.
+    weights : ndarray
+        Their weights.
+    """
+
+    points: Points
+    numbers: Rows
+    rows: Rows
+    weights: Array
+
+    @classmethod
+    def of(cls, points: Points, weights: Array) -> Training:
+        """All rows in their order, of which some may have no weight."""
+        rows = np.flatnonzero(weights > 0)
+        return cls(points, np.arange(len(points)), rows, weights[rows])
+
+
+class SupportVectorMachine(IterativeEstimator, RepresenterModel):
+    """Base of support vector machines.
+
+    A subclass states dual problems over the rows, and what their solutions mean.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel, or one by scikit-learn's name.
+    """
+
+    def __init__(self, kernel: Any = "rbf") -> None:
+        super().__init__(kernel)
+
+    kernel: Any
+    degree: Any
+    gamma: Any
+    coef0: Any
+    tol: float
+    max_iter: int
+    cache_size: float | None
+    psd: Similarity | None
+
+    # Kernels by name ------------------------------------------------------------------------------
+
+    def _default_kernel(self) -> Kernel:
+        return (
+            named.outline(self.kernel) if named.is_name(self.kernel) else super()._default_kernel()
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        if not named.is_name(self.kernel):
+            return super().__sklearn_tags__()
+        given = self.kernel
+        try:
+            self.kernel = named.outline(given)
+            return super().__sklearn_tags__()
+        finally:
+            self.kernel = given
+
+    def _read_points(self, X: Any) -> tuple[Kernel, Points]:
+        """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
+        owner = type(self).__name__
+        arguments = {name: getattr(self, name) for name in named.DEFAULTS}
+        X = _in_double_precision(X)
+        if not named.is_name(self.kernel):
+            kernel = self._kernel_or_default(self.kernel)
+            named.require_no_arguments(owner, kernel, arguments)
+            return kernel, self._validate_points(kernel, X, reset=True, copy=False)
+        points = self._validate_points(named.outline(self.kernel), X, reset=True, copy=False)
+        return named.named_kernel(owner, self.kernel, points, **arguments), points
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _training(
+        self, kernel: Kernel, points: Points, sample_weight: ArrayLike | None, targets: Any
+    ) -> Training:
+        """The rows that count; the kernel is resolved from them."""
+        given = self._validate_weights(sample_weight, targets)
+        weights = np.ones(len(points)) if given is None else given.astype(np.float64)
+        self.kernel_ = kernel.resolve(points, given)
+        return Training.of(points, weights)
+
+    def _fit_duals(
+        self, X: Any, y: Any, data: Training, duals: Sequence[Dual]
+    ) -> tuple[SymmetricMatrix, list[Machine]]:
+        """Solve the dual problems, and keep what they say."""
+        matrix, repair = self._matrix(data.points)
+        with self._iterations(X, y, None, "round") as report:
+
+            def told(machines: Callable[[], list[Machine]]) -> bool:
+                return report(lambda: self._kept(data, machines(), repair))
+
+            machines = solved(matrix, duals, self._options, report=told)
+            self.__dict__.update(self._kept(data, machines, repair))
+        if not self.converged_:
+            self._warn_of_short_fit()
+        return matrix, machines
+
+    def _matrix(self, points: Points) -> tuple[SymmetricMatrix, validity.Repair | None]:
+        """Where kernel values come from, and how they were mended."""
+        kernel, method = self.kernel_, self._similarity
+        if kernel.is_psd is True or method == "ignore":
+            return kernel_matrix(kernel, points, self._cache_bytes), None
+        gram = gram_matrix(self, kernel, points, 1.0, method)
+        if method == "raise":
+            require_positive(self, kernel, gram, _ADVICE)
+            return StoredMatrix(gram), None
+        repair = validity.repair(gram, method)
+        return StoredMatrix(repair.matrix), repair
+
+    @property
+    def _cache_bytes(self) -> float | None:
+        return None if self.cache_size is None else 2.0**20 * float(self.cache_size)
+
+    @property
+    def _similarity(self) -> Similarity:
+        """What is done with a matrix that is not valid: scikit-learn takes it as it is."""
+        if self.psd is not None:
+            return self.psd
+        return "ignore" if named.is_name(self.kernel) else "raise"
+
+    @property
+    def _options(self) -> Options:
+        return Options(float(self.tol), None if self.max_iter == -1 else int(self.max_iter))
+
+    def _kept(
+        self, data: Training, machines: Sequence[Machine], repair: validity.Repair | None
+    ) -> dict[str, Any]:
+        """The fitted attributes."""
+        n = len(data.points)
+        coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
+        support = np.flatnonzero(np.any(coefficients != 0, axis=1))
+        support = support[self._order_of_support(support)]
+        # A function without support vectors is a constant, which one point carries.
+        carriers = support if len(support) else np.arange(1)
+        expansion = coefficients[carriers]
+        if repair is not None:
+            # A repair multiplies rows of kernel values; here it multiplies the coefficients.
+            expansion = repair.transform(coefficients.T).T.astype(np.float64)
+            carriers = np.arange(n)
+        if self.kernel_.is_psd is False and repair is None:
+            # The problem is not convex: what is found may be far from its minimum.
+            machines = [replace(machine, gap=np.nan) for machine in machines]
+        return {
+            "support_": data.numbers[support].astype(np.int32),
+            "support_vectors_": self._rows_as_given(data.points[support]),
+            "points_": data.points[carriers].detached(),
+            "rows_": data.numbers[carriers],
+            "converged_": all(machine.converged for machine in machines),
+            "fit_status_": int(not all(machine.converged for machine in machines)),
+            "shape_fit_": data.points.shape,
+            "_expansion": expansion,
+        } | self._meaning(support, coefficients[support], machines)
+
+    @abstractmethod
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        """Coefficients of support vectors, intercepts and quality, as the model calls them."""
+
+    def _order_of_support(self, support: Rows) -> Rows:
+        """How support vectors are put in order."""
+        return np.arange(len(support))
+
+    def _warn_of_short_fit(self) -> None:
+        steps, gap = np.max(self.n_iter_), np.max(self.dual_gap_)
+        warn(
+            f"{type(self).__name__} stopped after {steps} steps with a duality gap of {gap:.3g}, "
+            f"before every row was within tol = {self.tol:g}; raise max_iter ({self.max_iter}), "
+            "scale the data, or lower C.",
+            ShortFitWarning,
+        )
+
+    n_iter_: Any
+    dual_gap_: Any
+
+    # The function ---------------------------------------------------------------------------------
+
+    _expansion: Array
+
+    @property
+    def _coefficients(self) -> Array:
+        return self._expansion
+
+    def _machine_values(self, X: Any) -> Array:
+        """The values of the machines, of shape (m, n_machines)."""
+        return np.asarray(super()._function_values(X), dtype=np.float64)
+
+    def _function_values(self, X: Any) -> Array:
+        return self._machine_values(X)[:, 0]
+
+    @property
+    def _n_functions(self) -> int:
+        return 1
+
+    def _rows_as_given(self, points: Points) -> Any:
+        """Rows in the user's own type; none of a matrix."""
+        return np.empty((0, 0)) if self.kernel_.input_tags()["pairwise"] else points.detached().data
+
+    @property
+    def coef_(self) -> Array:
+        """The normal of the plane, for a linear kernel: one row for each function.
+
+        Returns
+        -------
+        ndarray of shape (n_functions, n_features)
+            The functions are ``X @ coef_.T + intercept_``.
+        """
+        check_is_fitted(self)
+        if not isinstance(self.kernel_, Linear):
+            raise AttributeError(
+                f"{type(self).__name__} has no coef_: kernel = {self.kernel_!r} is not linear; use "
+                "dual_coef_, the coefficients of the support vectors."
+            )
+        rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
+        return np.asarray((rows.T @ self._expansion).T)
+
+    # Parameters -----------------------------------------------------------------------------------
+
+    def _check_shared(self) -> None:
+        self._require_flags("shrinking")
+        self._require_number("tol", low=0.0, example="1e-3")
+        if self.cache_size is not None:
+            self._require_number("cache_size", low=0.0, example="200")
+        whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
+        if not (whole and (self.max_iter == -1 or self.max_iter >= 1)):
+            raise ParameterError(
+                f"{type(self).__name__}: max_iter = {self.max_iter!r} is neither -1 nor a whole "
+                "number >= 1; pass -1 to leave the limit to the solver."
+            )
+        if self.psd is not None and self.psd not in _SIMILARITIES:
+            raise ParameterError(
+                f"{type(self).__name__}: psd = {self.psd!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _SIMILARITIES))}."
+            )
+
+    def _require_number(
+        self, name: str, *, low: float, example: str, high: float = np.inf, closed: bool = False
+    ) -> float:
+        """Refuse a parameter that is not a number above (or at) a limit."""
+        value = getattr(self, name)
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        inside = number and np.isfinite(float(value)) and float(value) <= high
+        if not (inside and (float(value) > low or (closed and float(value) == low))):
+            rule = f">= {low:g}" if closed else f"> {low:g}"
+            rule += f" and <= {high:g}" if np.isfinite(high) else ""
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {value!r} is not a finite number {rule}; pass "
+                f"for example {example}."
+            )
+        return float(value)

@@ -1,0 +1,403 @@
+"""Support vector machines that tell classes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.exceptions import ParameterError
+from mercer.models.base import shown
+from mercer.models.svm.base import Similarity, Training
+from mercer.models.svm.classifier import SupportVectorClassifier
+from mercer.models.svm.duals import Classes, Dual, NuClasses
+from mercer.models.svm.landmarks import over_landmarks
+from mercer.models.svm.schemes import Codes, scheme_of
+from mercer.solvers.landmark import Falkon, Nystrom
+
+if TYPE_CHECKING:
+    from mercer.models.svm.search import SVCSearch
+
+Array = NDArray[np.float64]
+
+
+class SVC(SupportVectorClassifier):
+    r"""Support vector classification.
+
+    For two classes, y being -1 and 1, f(x) = sum_i y_i a_i k(x, x_i) + b minimises
+
+    .. math:: \tfrac12 \|f - b\|_k^2 + \sum_i C_i \max(0, 1 - y_i f(x_i)),
+
+    by way of the dual problem in the a_i between 0 and C_i, two of which are improved at a time
+    [1]_. The rows with a_i > 0 are the support vectors. Code that was written for
+    `sklearn.svm.SVC` runs as it is, and predicts the same.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
+        "sigmoid", "precomputed", or a function of two matrices.
+    C : float or dict, default=1.0
+        The weight of errors; as a dict, that of each class.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named: by default
+        1 / (n_features Var(X)), for "auto" 1 / n_features.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    class_weight : dict or "balanced", optional
+        What C is multiplied by for each class.
+    max_iter : int, default=-1
+        The largest number of steps for each function; -1 for 100 times the rows, and at least ten
+        million.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` returns for more than two classes.
+    break_ties : bool, default=True
+        Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
+        first of them.
+    probability : bool, default=False
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts
+        of the rows in turn, starting from the machine of all rows.
+    random_state : int, RandomState or None, default=None
+        For the five parts.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One function for each pair of classes, or for each class against the rest.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    solver : "auto" or a solver, default="auto"
+        ``mercer.solvers.Nystrom(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
+        with the square of the hinge loss, C_i max(0, 1 - y_i f(x_i))^2, for many rows; of several
+        classes each is then told from the rest. "auto" solves the dual problem, exactly.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
+        (as `mercer.validity.repair` does), or take it as it is. By default kernels that
+        are named are taken as they are, as in scikit-learn, and others refused.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, in order.
+    support_ : ndarray of shape (n_support,)
+        The rows of X that are support vectors, class by class.
+    support_vectors_ : array-like of shape (n_support, n_features)
+        These rows.
+    n_support_ : ndarray of shape (n_classes,)
+        How many of each class.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_support)
+        y_i a_i of the support vectors; for more than two classes, in each column those against the
+        other classes. One row for each class with ``multi_class="ovr"``.
+    intercept_ : ndarray of shape (n_functions,)
+        The constants b.
+    class_weight_ : ndarray of shape (n_classes,)
+        What C was multiplied by.
+    n_iter_ : ndarray of shape (n_functions,)
+        Steps.
+    dual_gap_ : ndarray of shape (n_functions,)
+        The objective is at most this much above its minimum, in its own units, if the kernel matrix
+        is positive semi-definite; NaN for kernels that are known not to be valid.
+    objective_ : ndarray of shape (n_functions,)
+        The value of the dual problem, which is minus the objective, up to the gap.
+    converged_ : bool
+        Whether all functions are as exact as `tol` asks.
+    kernel_ : Kernel
+        The kernel used, with all parameters numbers.
+    points_ : Points
+        The points that carry coefficients.
+    rows_ : ndarray of int
+        The rows of X that they are.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    NuSVC : With a bound on the share of errors in place of C.
+    KernelMachineClassifier : Other losses; the hinge loss without this solver.
+
+    References
+    ----------
+    .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
+       information for training support vector machines. Journal of Machine Learning Research 6.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> y = ["same", "different", "different", "same"]
+    >>> model = mc.SVC(mc.RBF(length_scale=0.5), C=10.0).fit(X, y)
+    >>> model.predict([[0.1, 0.9], [0.9, 0.9]])
+    array(['different', 'same'], dtype='<U9')
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        C: float | Mapping[Any, float] = 1.0,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        class_weight: Any = None,
+        max_iter: int = -1,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = True,
+        probability: bool = False,
+        random_state: Any = None,
+        multi_class: Literal["ovo", "ovr"] = "ovo",
+        verbose: bool = False,
+        solver: Any = "auto",
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.C = C
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.verbose = verbose
+        self.solver = solver
+        self.psd = psd
+
+    def path(
+        self,
+        X: Any,
+        y: ArrayLike,
+        Cs: Sequence[float],
+        length_scales: Any = None,
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+    ) -> SVCSearch:
+        """Cross-validate C and length-scales, sharing what can be shared.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : array-like of shape (n,)
+            Labels.
+        Cs : sequence of float
+            The values of C.
+        length_scales : "auto", sequence, dict or None, default=None
+            Those of the kernel; by default as they are.
+        cv : int, splitter or iterable, optional
+            As in scikit-learn: five stratified folds by default.
+        scoring : str or callable, optional
+            A scorer; accuracy by default.
+
+        Returns
+        -------
+        SVCSearch
+            Fitted, with ``cv_results_``; the model itself is left as it is.
+        """
+        # The search fits machines of this class.
+        from mercer.models.svm.search import SVCSearch
+
+        return SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring).fit(X, y)
+
+    def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
+        if isinstance(self.solver, str):
+            super()._learn(X, y, data, codes)
+            return
+        if self.kernel_.input_tags()["pairwise"]:
+            raise ParameterError(
+                f"{type(self).__name__}: X is a matrix, whose rows are no landmarks; pass "
+                'solver="auto", or Precomputed(K) with row numbers as X.'
+            )
+        weights = np.zeros(len(data.points))
+        # The machine's loss has a half, and its penalty the weight 1.
+        weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]
+        self._scheme = scheme_of(len(self.classes_), "ovr")
+        self.__dict__.update(over_landmarks(self, data.points, np.asarray(y), weights))
+
+    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
+        costs = self.class_weight_ * self._costs()
+        return Classes(
+            data.rows[positions], signs, data.weights[positions] * costs[codes[positions]]
+        )
+
+    def _costs(self) -> Array:
+        """C for each class."""
+        if not isinstance(self.C, Mapping):
+            return np.full(len(self.classes_), float(self.C))
+        missing = [label for label in self.classes_.tolist() if label not in self.C]
+        if missing:
+            raise ParameterError(
+                f"{type(self).__name__}: C = {shown(self.C)} has nothing for the class "
+                f"{missing[0]!r}; pass a number for each class."
+            )
+        return np.array([float(self.C[label]) for label in self.classes_.tolist()])
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_solver()
+        if not isinstance(self.C, Mapping):
+            self._require_number("C", low=0.0, example="1.0")
+            return
+        for label, value in self.C.items():
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if not (number and np.isfinite(float(value)) and float(value) > 0):
+                raise ParameterError(
+                    f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a finite "
+                    "number > 0; pass for example 1.0."
+                )
+
+    def _check_solver(self) -> None:
+        if isinstance(self.solver, str) and self.solver == "auto":
+            return
+        if not isinstance(self.solver, Nystrom | Falkon):
+            raise ParameterError(
+                f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
+                '"auto", or mercer.solvers.Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
+            )
+        for name, value in (("probability", True), ("decision_function_shape", "ovo")):
+            if getattr(self, name) == value:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {value!r} needs the dual problem, and solver "
+                    f'= {shown(self.solver)} has landmarks; pass solver="auto", or use '
+                    "mercer.KernelLogisticRegression, which gives probabilities."
+                )
+
+
+class NuSVC(SupportVectorClassifier):
+    r"""Support vector classification with a bound on the share of errors.
+
+    `nu` is at least the share of rows within the margin, or beyond it, and at most the share of
+    support vectors [1]_. The machine is an `SVC` whose C follows from it.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel, or one by scikit-learn's name, as for `SVC`.
+    nu : float, default=0.5
+        Between 0 and 1; at most twice the share of the smaller of two classes.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    class_weight : dict or "balanced", optional
+        What the weights of the rows of each class are multiplied by.
+    max_iter : int, default=-1
+        The largest number of steps for each function; -1 for the solver's own limit.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        What `decision_function` returns for more than two classes.
+    break_ties : bool, default=True
+        Whether classes with equal votes are told apart by their decision function.
+    probability : bool, default=False
+        Whether to learn `predict_proba`, from machines that are fitted without each of five parts
+        of the rows in turn, starting from the machine of all rows.
+    random_state : int, RandomState or None, default=None
+        For the five parts.
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        One function for each pair of classes, or for each class against the rest.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+
+    See Also
+    --------
+    SVC : With a weight of errors; the fitted attributes are described there.
+
+    References
+    ----------
+    .. [1] B. Schoelkopf, A. Smola, R. Williamson, P. Bartlett (2000). New support vector
+       algorithms. Neural Computation 12.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> mc.NuSVC(mc.Linear(), nu=0.5).fit(X, y).predict([[0.5], [2.5]])
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        class_weight: Any = None,
+        max_iter: int = -1,
+        decision_function_shape: Literal["ovr", "ovo"] = "ovr",
+        break_ties: bool = True,
+        probability: bool = False,
+        random_state: Any = None,
+        multi_class: Literal["ovo", "ovr"] = "ovo",
+        verbose: bool = False,
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.nu = nu
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
+        self.random_state = random_state
+        self.multi_class = multi_class
+        self.verbose = verbose
+        self.psd = psd
+
+    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
+        weights = data.weights[positions] * self.class_weight_[codes[positions]]
+        sides = weights[signs > 0].sum(), weights[signs < 0].sum()
+        largest = 2 * min(sides) / sum(sides)
+        if float(self.nu) > largest * (1 + 1e-12):
+            raise ParameterError(
+                f"{type(self).__name__}: nu = {self.nu!r} is more than {largest:.3g}, twice the "
+                "share of the smaller of two classes, so that no function has it (the specified nu "
+                'is infeasible); lower nu, or pass class_weight="balanced".'
+            )
+        return NuClasses(data.rows[positions], signs, weights, float(self.nu))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._require_number("nu", low=0.0, high=1.0, example="0.5")

@@ -1,0 +1,325 @@
+"""What machines for classes share: several classes, votes, probabilities."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import compute_class_weight
+
+from mercer.exceptions import DataError, ParameterError, as_data_errors
+from mercer.kernels.points import Points
+from mercer.models.availability import offered_unless
+from mercer.models.base import require_two_classes, shown
+from mercer.models.labels import checked_labels
+from mercer.models.svm.base import SupportVectorMachine, Training
+from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.probability import Calibration
+from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
+from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.solvers.boxes import SymmetricMatrix
+
+Array = NDArray[np.float64]
+
+_SHAPES = ("ovr", "ovo")
+_FOLDS = 5
+
+
+class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
+    """Base of machines for classes: one function for each pair of classes, or for each class.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel, or one by scikit-learn's name.
+    """
+
+    class_weight: Any
+    decision_function_shape: str
+    break_ties: bool
+    multi_class: str
+    probability: bool
+    random_state: Any
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the machines.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights, which multiply C; a row of weight 0 is left out.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        with self._fitting():
+            self._check_parameters()
+            data, codes = self._prepared(X, y, sample_weight)
+            self._learn(X, y, data, codes)
+        return self
+
+    def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
+        """Solve the dual problems, and learn probabilities if they are asked for."""
+        data, codes = self._arranged(data, codes)
+        self._codes = np.full(len(data.points), -1)
+        self._codes[data.rows] = codes
+        duals = self._duals(data, codes, np.arange(len(codes)))
+        matrix, machines = self._fit_duals(X, y, data, duals)
+        del self._codes
+        if not self.probability:
+            return
+        try:
+            self._calibrate(matrix, data, codes, machines)
+        except KeyboardInterrupt:
+            self.converged_ = False  # the machine is kept, without probabilities
+            raise
+
+    classes_: NDArray[Any]
+    class_weight_: Array
+    _codes: Codes
+    _scheme: Scheme
+
+    def _prepared(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Training, Codes]:
+        """The rows that count and their classes, with what follows from them."""
+        kernel, points = self._read_points(X)
+        labels = checked_labels(type(self).__name__, y, len(points))
+        data = self._training(kernel, points, sample_weight, labels)
+        self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
+        self.class_weight_ = self._class_weights(labels[data.rows])
+        self._scheme = scheme_of(len(self.classes_), self.multi_class)
+        return data, codes
+
+    def _arranged(self, data: Training, codes: Codes) -> tuple[Training, Codes]:
+        """Rows class by class where pairs of classes are learned: they are read in one piece."""
+        if not isinstance(self._scheme, Pairs) or self.kernel_.input_tags()["pairwise"]:
+            return data, codes
+        order = np.argsort(codes, kind="stable")
+        points = data.points[data.rows[order]]
+        arranged = Training(points, data.rows[order], np.arange(len(points)), data.weights[order])
+        return arranged, codes[order]
+
+    def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
+        """The problems of all functions over some of the rows that count."""
+        return [
+            self._dual(data, codes, positions[chosen], signs)
+            for chosen, signs in self._scheme.sides(codes[positions])
+        ]
+
+    @abstractmethod
+    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
+        """The problem of one function, over some of the rows that count."""
+
+    def _class_weights(self, labels: NDArray[Any]) -> Array:
+        with as_data_errors(type(self).__name__):
+            weights: Array = compute_class_weight(
+                self.class_weight, classes=self.classes_, y=labels
+            )
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ParameterError(
+                f"{type(self).__name__}: class_weight = {shown(self.class_weight)} gives weights "
+                f'{weights.tolist()}, which are not all finite and > 0; pass "balanced", or such a '
+                "number for each class."
+            )
+        return weights
+
+    def _order_of_support(self, support: Codes) -> Codes:
+        """By class, as scikit-learn has it."""
+        return np.argsort(self._codes[support], kind="stable")
+
+    def _meaning(
+        self, support: Codes, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        codes = self._codes[support]
+        return {
+            "dual_coef_": self._scheme.layout(coefficients, codes),
+            "intercept_": np.array([machine.intercept for machine in machines]),
+            "n_support_": np.bincount(codes, minlength=len(self.classes_)).astype(np.int32),
+            "n_iter_": np.array([machine.n_iter for machine in machines], dtype=np.int32),
+            "dual_gap_": np.array([machine.gap for machine in machines]),
+            "objective_": np.array([machine.objective for machine in machines]),
+        }
+
+    # Predictions ----------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:
+        """The values of the functions, or what they say together of each class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,), (m, n_classes) or (m, n_functions)
+            For two classes positive values speak for the second. For more, one number for each
+            class, whose largest is predicted; with ``decision_function_shape="ovo"`` one for each
+            pair of classes, positive where it speaks for the first.
+        """
+        if self.decision_function_shape == "ovo":
+            values = self._machine_values(X)
+            return values if len(self.classes_) > 2 else values[:, 0]
+        return self._class_scores(X)
+
+    def _class_scores(self, X: Any) -> Array:
+        """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
+        values = self._machine_values(X)
+        return self._scheme.scores(values)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The classes.
+        """
+        winners = self._winners(self._machine_values(X))
+        return np.asarray(self.classes_[winners])
+
+    def _winners(self, values: Array) -> Codes:
+        scores = self._scheme.scores(values)
+        if self.break_ties and scores.ndim == 2:
+            return np.asarray(np.argmax(scores, axis=1))
+        return self._scheme.winners(values)
+
+    # Probabilities --------------------------------------------------------------------------------
+
+    def _calibrate(
+        self,
+        matrix: SymmetricMatrix,
+        data: Training,
+        codes: Codes,
+        machines: Sequence[Machine],
+    ) -> None:
+        """Learn the slope of probabilities from machines that have not seen the rows."""
+        near = [machine.coefficients(matrix.size) for machine in machines]
+        values, short = np.empty((len(codes), len(machines))), 0
+        for train, held in self._folds(codes):
+            fitted = solved(
+                matrix, self._duals(data, codes, train), self._options, near=near, everywhere=True
+            )
+            for column, machine in enumerate(fitted):
+                values[held, column] = machine.values(data.rows[held])
+            short += sum(not machine.converged for machine in fitted)
+        warn_of_folds(type(self).__name__, short)
+        found = Calibration.of(self._scheme.scores(values), codes, data.weights)
+        self._calibration, self.calibration_error_ = found, found.error
+
+    _calibration: Calibration
+
+    def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
+        fewest = int(np.bincount(codes).min())
+        if fewest < 2:
+            raise DataError(
+                f"{type(self).__name__}: probabilities are learned from rows that are left out, "
+                "and a class has a single row; pass two or more of each, or probability=False."
+            )
+        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=self.random_state)
+        yield from folds.split(np.empty((len(codes), 0)), codes)
+
+    @offered_unless(lambda model: _why_no_probabilities(model))
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Rows that sum to 1, largest for the class that `predict` returns.
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @offered_unless(lambda model: _why_no_probabilities(model))
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            0 or less.
+        """
+        scores = self._class_scores(X)
+        if not hasattr(self, "_calibration"):
+            raise NotFittedError(
+                f"{type(self).__name__}: probabilities were not learned; call fit with "
+                "probability=True, and let it end."
+            )
+        return np.asarray(self._calibration.log_probabilities(scores), dtype=np.float64)
+
+    # Explanations: the sum of what the functions say of a class -----------------------------------
+
+    def _function_values(self, X: Any) -> Array:
+        values = self._machine_values(X)
+        if len(self.classes_) == 2:
+            return values[:, 0]
+        return np.asarray(values @ self._scheme.directions)
+
+    @property
+    def _n_functions(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _predicted_places(self, points: Points) -> Codes:
+        return self._winners(self._machine_values(points))
+
+    @property
+    def _explained(self) -> tuple[Array, Array]:
+        if len(self.classes_) == 2:
+            return self._expansion, self.intercept_
+        directions = self._scheme.directions
+        return self._expansion @ directions, self.intercept_ @ directions
+
+    # Parameters -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        self._check_shared()
+        self._require_flags("break_ties", "probability")
+        for name in ("decision_function_shape", "multi_class"):
+            if getattr(self, name) not in _SHAPES:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {getattr(self, name)!r} is unknown; pass "
+                    '"ovr" or "ovo".'
+                )
+        if self.multi_class == "ovr" and self.decision_function_shape == "ovo":
+            raise ParameterError(
+                f'{type(self).__name__}: multi_class = "ovr" fits one function for each class, and '
+                'decision_function_shape = "ovo" asks for one for each pair; pass '
+                'decision_function_shape="ovr".'
+            )
+
+
+def _why_no_probabilities(model: SupportVectorClassifier) -> str | None:
+    if model.probability:
+        return None
+    return "probability=False; pass probability=True, or use decision_function"

@@ -1,0 +1,328 @@
+"""Support vector machines of one class: what is unlike the rows that were seen."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import OutlierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import ParameterError
+from mercer.kernels.points import Points
+from mercer.models.explanation import Terms
+from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
+from mercer.models.svm.duals import Ball, Dual, Half, Machine
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
+    """Base of machines of one class.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel, or one by scikit-learn's name.
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.nu = nu
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.psd = psd
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the boundary of a class.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : object, optional
+            Not looked at; for pipelines.
+        sample_weight : array-like of shape (n,), optional
+            Weights; a row of weight 0 is left out.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        with self._fitting():
+            self._check_shared()
+            self._require_number("nu", low=0.0, high=1.0, example="0.5")
+            kernel, points = self._read_points(X)
+            data = self._training(kernel, points, sample_weight, np.empty(len(points)))
+            self._fit_duals(X, y, data, [self._dual(data)])
+        return self
+
+    @abstractmethod
+    def _dual(self, data: Training) -> Dual:
+        """The problem of the rows that count."""
+
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        (machine,) = machines
+        return {
+            "dual_coef_": coefficients.T,
+            "intercept_": np.array([machine.intercept]),
+            "offset_": np.array([-machine.intercept]),
+            "n_support_": np.array([len(support)], dtype=np.int32),
+            "n_iter_": machine.n_iter,
+            "dual_gap_": machine.gap,
+            "objective_": machine.objective,
+        }
+
+    offset_: Array
+
+    def score_samples(self, X: Any) -> Array:
+        """How much each row is like those that were seen, without a threshold.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The decision function plus ``offset_``.
+        """
+        return self.decision_function(X) + self.offset_
+
+    def decision_function(self, X: Any) -> Array:
+        """Positive inside the boundary, negative outside.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The values of the function.
+        """
+        return self._function_values(X)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Tell rows that are like those seen from others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            1 inside the boundary, -1 outside.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+class OneClassSVM(SupportVectorDetector):
+    r"""A plane between the rows and the origin, in the space of the kernel.
+
+    f(x) = sum_i a_i k(x, x_i) - rho, where at most a share `nu` of the rows has f(x) < 0, and at
+    least as many are support vectors [1]_.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
+        "sigmoid", "precomputed", or a function of two matrices.
+    nu : float, default=0.5
+        Between 0 and 1.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    max_iter : int, default=-1
+        The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        The rows of X that are support vectors.
+    support_vectors_ : array-like of shape (n_support, n_features)
+        These rows.
+    n_support_ : ndarray of shape (1,)
+        How many.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their coefficients a_i, between 0 and the weight of the row.
+    intercept_ : ndarray of shape (1,)
+        The constant, minus rho.
+    offset_ : ndarray of shape (1,)
+        rho: the decision function is `score_samples` minus this.
+    n_iter_ : int
+        Steps.
+    dual_gap_ : float
+        The objective is at most this much above its minimum.
+    objective_ : float
+        The value of the dual problem.
+    converged_ : bool
+        Whether the function is as exact as `tol` asks.
+    kernel_ : Kernel
+        The kernel used, with all parameters numbers.
+    points_ : Points
+        The points that carry coefficients.
+    rows_ : ndarray of int
+        The rows of X that they are.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    SVDD : The smallest ball; the same boundary if k(x, x) is constant.
+
+    References
+    ----------
+    .. [1] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson (2001). Estimating the
+       support of a high-dimensional distribution. Neural Computation 13.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0], [0.1], [0.2], [0.3], [5.0]]
+    >>> mc.OneClassSVM(mc.RBF(length_scale=0.5), nu=0.3).fit(X).predict([[0.15], [3.0]])
+    array([ 1, -1])
+    """
+
+    def _dual(self, data: Training) -> Dual:
+        return Half(data.rows, data.weights, float(self.nu))
+
+
+class SVDD(SupportVectorDetector):
+    r"""The smallest ball around the rows, in the space of the kernel.
+
+    At most a share `nu` of the rows lies outside. With coefficients a_i that sum to 1 the centre is
+    c = sum_i a_i phi(x_i), and the decision function (R^2 - |phi(x) - c|^2) / 2 [1]_. Where k(x, x)
+    is constant, it is that of `OneClassSVM`, divided by nu n.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel, or one by scikit-learn's name, as for `OneClassSVM`.
+    nu : float, default=0.5
+        Between 0 and 1.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality, in units of half a squared distance.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    max_iter : int, default=-1
+        The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+
+    Attributes
+    ----------
+    radius_ : float
+        The radius R of the ball.
+
+    See Also
+    --------
+    OneClassSVM : A plane in place of a ball; the other fitted attributes are described there.
+
+    References
+    ----------
+    .. [1] D. Tax, R. Duin (2004). Support vector data description. Machine Learning 54.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[-1.0], [0.0], [1.0]]
+    >>> model = mc.SVDD(mc.Linear(), nu=0.1).fit(X)
+    >>> round(model.radius_, 3), model.predict([[0.5], [1.5]])
+    (1.0, array([ 1, -1]))
+    """
+
+    def _check_shared(self) -> None:
+        super()._check_shared()
+        if self.psd in ("clip", "flip", "shift"):
+            raise ParameterError(
+                f"{type(self).__name__}: psd = {self.psd!r} is not possible, because a repair says "
+                "nothing of k(x, x) of new rows; use OneClassSVM, which does not need it."
+            )
+
+    def _dual(self, data: Training) -> Dual:
+        diagonal = np.asarray(self.kernel_.diag(data.points[data.rows]), dtype=np.float64)
+        return Ball(data.rows, data.weights, float(self.nu), diagonal)
+
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        # On the sphere <phi(x), c> - k(x, x) / 2 is the threshold, which is (|c|^2 - R^2) / 2.
+        (machine,) = machines
+        squared = max(machine.squared_norm + 2 * machine.intercept, 0.0)
+        return super()._meaning(support, coefficients, machines) | {
+            "radius_": float(np.sqrt(squared))
+        }
+
+    def _function_values(self, X: Any) -> Array:
+        # Half of what the squared radius exceeds the squared distance from the centre by.
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
+        return super()._function_values(points) - diagonal / 2
+
+    def _terms(self, points: Points, functions: Rows) -> tuple[Terms, Array]:
+        terms, added = super()._terms(points, functions)
+        return terms, added - np.asarray(self.kernel_.diag(points), dtype=np.float64) / 2

@@ -1,0 +1,356 @@
+"""Dual problems of support vector machines, and the functions that their solutions stand for.
+
+All are written in the coefficients b of f = sum_i b_i k(., x_i), for which the classes are signs:
+each is a box, a linear term, and sums that have to stay as they are.
+
+References
+----------
+.. [1] C.-C. Chang, C.-J. Lin (2011). LIBSVM: a library for support vector machines. ACM
+   Transactions on Intelligent Systems and Technology 2(3).
+.. [2] D. Tax, R. Duin (2004). Support vector data description. Machine Learning 54.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A function f(x) = sum_i b_i k(x, x_i) + b that solves a dual problem.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows x_i; some may be there twice.
+    dual : ndarray
+        The b_i.
+    intercept : float
+        The constant b.
+    product : ndarray of shape (n,), optional
+        f - b at all rows, those that the problem does not have among them.
+    objective, gap : float
+        The value of the dual problem, and how much less it could be at most.
+    n_iter : int
+        Steps of the solver.
+    converged : bool
+        Whether every row is as near to its condition of optimality as asked.
+    squared_norm : float
+        The squared length of f - b in the space of the kernel.
+    epsilon : float
+        The half-width of the tube that was found, for machines that find one.
+    """
+
+    rows: Rows
+    dual: Array
+    intercept: float
+    product: Array | None
+    objective: float
+    gap: float
+    n_iter: int
+    converged: bool
+    squared_norm: float
+    epsilon: float = 0.0
+
+    def coefficients(self, n: int) -> Array:
+        """The b_i of all n rows."""
+        return np.bincount(self.rows, self.dual, n).astype(np.float64, copy=False)
+
+    def values(self, rows: Rows) -> Array:
+        """Values of f at rows of the matrix."""
+        assert self.product is not None
+        return self.product[rows] + self.intercept
+
+
+class Dual(ABC):
+    """A dual problem over some rows."""
+
+    @abstractmethod
+    def programme(self) -> BoxProgramme:
+        """The problem, with a place to start."""
+
+    def unit(self, found: BoxSolution) -> float:
+        """The unit in which the decision function is measured: the margin, if it is 1 there."""
+        return 1.0
+
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """The function that a solution stands for; the product is that with the whole matrix."""
+        linear = inner(programme.linear, found.coefficients)
+        return Machine(
+            programme.rows,
+            found.coefficients,
+            found.levels[0],
+            product,
+            found.objective,
+            found.dual_gap,
+            found.n_iter,
+            found.converged,
+            2 * (found.objective - linear),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(Dual):
+    """Two classes: the length of f is to be small, and sum_i y_i b_i large; 0 <= y_i b_i <= C_i.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    signs : ndarray
+        Their classes y_i, -1 and 1.
+    costs : ndarray
+        The C_i.
+    """
+
+    rows: Rows
+    signs: Array
+    costs: Array
+
+    def programme(self) -> BoxProgramme:
+        """From zero."""
+        bounds = self.signs * self.costs
+        return BoxProgramme(
+            self.rows,
+            -self.signs,
+            np.minimum(bounds, 0.0),
+            np.maximum(bounds, 0.0),
+            np.zeros(len(self.rows)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NuClasses(Dual):
+    """Two classes, of whose rows a share nu at most may lie within the margin.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    signs : ndarray
+        Their classes, -1 and 1.
+    weights : ndarray
+        Their weights.
+    nu : float
+        The share.
+    """
+
+    rows: Rows
+    signs: Array
+    weights: Array
+    nu: float
+
+    def programme(self) -> BoxProgramme:
+        """The first rows of each class, up to the sum that each must have."""
+        order = np.argsort(-self.signs, kind="stable")
+        n_first = int((self.signs > 0).sum())
+        # The margin is the unit in the end, so that weights may have any.
+        rows, weights = self.rows[order], self.weights[order] / self.weights.max()
+        wanted = self.nu * weights.sum() / 2
+        above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
+        return BoxProgramme(
+            rows,
+            np.zeros(len(rows)),
+            np.concatenate([np.zeros(n_first), -weights[n_first:]]),
+            np.concatenate([weights[:n_first], np.zeros(len(below))]),
+            np.concatenate([above, -below]),
+            n_first,
+        )
+
+    def unit(self, found: BoxSolution) -> float:
+        """The margin that was found; classes that coincide have none."""
+        above, below = found.levels
+        return (below - above) / 2 if below > above else 1.0
+
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """In units of the margin that was found."""
+        above, below = found.levels
+        margin = self.unit(found)
+        plain = super().machine(programme, found, product)
+        return replace(
+            plain,
+            dual=plain.dual / margin,
+            intercept=(above + below) / 2 / margin,
+            product=None if product is None else product / margin,
+            objective=plain.objective / margin**2,
+            gap=plain.gap / margin**2,
+            squared_norm=plain.squared_norm / margin**2,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tube(Dual):
+    """Targets, from which f may differ by epsilon for nothing.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    targets : ndarray
+        Their targets.
+    costs : ndarray
+        The largest coefficient of each, in absolute value.
+    epsilon : float
+        Half the width of the tube.
+    """
+
+    rows: Rows
+    targets: Array
+    costs: Array
+    epsilon: float
+
+    def programme(self) -> BoxProgramme:
+        """Two variables for each row: above the tube, and below it."""
+        n = len(self.rows)
+        return BoxProgramme(
+            np.tile(self.rows, 2),
+            np.concatenate([self.epsilon - self.targets, -self.epsilon - self.targets]),
+            np.concatenate([np.zeros(n), -self.costs]),
+            np.concatenate([self.costs, np.zeros(n)]),
+            np.zeros(2 * n),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NuTube(Dual):
+    """Targets, with a tube that a share nu of the rows at most may leave.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    targets : ndarray
+        Their targets.
+    costs : ndarray
+        The largest coefficient of each, in absolute value.
+    nu : float
+        The share.
+    """
+
+    rows: Rows
+    targets: Array
+    costs: Array
+    nu: float
+
+    def programme(self) -> BoxProgramme:
+        """Both variables of the first rows, up to the sum that they must have."""
+        n = len(self.rows)
+        start = filled(self.costs, self.nu * self.costs.sum() / 2)
+        return BoxProgramme(
+            np.tile(self.rows, 2),
+            np.tile(-self.targets, 2),
+            np.concatenate([np.zeros(n), -self.costs]),
+            np.concatenate([self.costs, np.zeros(n)]),
+            np.concatenate([start, -start]),
+            n,
+        )
+
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """With the tube that was found."""
+        above, below = found.levels
+        return replace(
+            super().machine(programme, found, product),
+            intercept=(above + below) / 2,
+            epsilon=(above - below) / 2,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Half(Dual):
+    """One class, all but a share nu of whose rows a plane separates from the origin.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    weights : ndarray
+        Their weights.
+    nu : float
+        The share.
+    """
+
+    rows: Rows
+    weights: Array
+    nu: float
+
+    def programme(self) -> BoxProgramme:
+        """The first rows, up to the sum that they must have."""
+        zeros = np.zeros(len(self.rows))
+        start = filled(self.weights, self.nu * self.weights.sum())
+        return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
+
+    def unit(self, found: BoxSolution) -> float:
+        """The distance of the plane, if that is less than 1."""
+        return min(1.0, abs(found.levels[0])) or 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Ball(Dual):
+    """One class, all but a share nu of whose rows lie in the smallest ball.
+
+    With coefficients that sum to 1, the squared distance of a row from the centre is
+    k(x, x) - 2 sum_i b_i k(x, x_i) + |centre|^2.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The rows.
+    weights : ndarray
+        Their weights.
+    nu : float
+        The share.
+    diagonal : ndarray
+        The k(x_i, x_i).
+    """
+
+    rows: Rows
+    weights: Array
+    nu: float
+    diagonal: Array
+
+    def programme(self) -> BoxProgramme:
+        """The first rows, up to a sum of 1."""
+        costs = self.weights / (self.nu * self.weights.sum())
+        return BoxProgramme(
+            self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
+        )
+
+    def unit(self, found: BoxSolution) -> float:
+        """The squared radius, if that is less than 1."""
+        linear = float(-self.diagonal / 2 @ found.coefficients)
+        squared = 2 * (found.objective - linear) + 2 * found.levels[0]
+        return min(1.0, squared) if squared > 0 else 1.0
+
+
+def filled(upper: Array, total: float) -> Array:
+    """The largest values from the first on, as far as their sum allows.
+
+    Parameters
+    ----------
+    upper : ndarray
+        The largest values.
+    total : float
+        The sum.
+
+    Returns
+    -------
+    ndarray
+        Values from 0 to the largest.
+    """
+    before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
+    return np.clip(total - before, 0.0, upper)

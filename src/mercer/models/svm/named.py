@@ -1,0 +1,162 @@
+"""Kernels by the names that scikit-learn gives them."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.dot_product import Linear, Polynomial, Sigmoid
+from mercer.kernels.heuristics import Spread
+from mercer.kernels.points import as_points
+from mercer.kernels.special import FunctionKernel, Precomputed
+from mercer.kernels.stationary import RBF
+from mercer.kernels.views import EVERYTHING, Numbers
+
+#: What each name reads of the arguments beside it.
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "linear": (),
+    "poly": ("degree", "gamma", "coef0"),
+    "rbf": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "precomputed": (),
+}
+DEFAULTS: dict[str, Any] = {"degree": 3, "gamma": "scale", "coef0": 0.0}
+
+
+def is_name(kernel: object) -> bool:
+    """Whether a kernel is given in scikit-learn's way: by name, or as a function of matrices.
+
+    Parameters
+    ----------
+    kernel : object
+        The parameter.
+
+    Returns
+    -------
+    bool
+        True if ``gamma`` and its like may stand beside it.
+    """
+    return isinstance(kernel, str) or (callable(kernel) and not isinstance(kernel, Kernel))
+
+
+def outline(kernel: Any) -> Kernel:
+    """A kernel of the kind that is named, to say what data it takes.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        The name, or the function.
+
+    Returns
+    -------
+    Kernel
+        With parameters that mean nothing.
+    """
+    if not isinstance(kernel, str):
+        return FunctionKernel(kernel)
+    kinds: dict[str, type[Kernel]] = {
+        "precomputed": Precomputed,
+        "rbf": RBF,
+        "poly": Polynomial,
+        "sigmoid": Sigmoid,
+    }
+    return kinds.get(kernel, Linear)()
+
+
+def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0: Any) -> Kernel:
+    """The kernel that a name stands for.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model, for messages.
+    kernel : str or callable
+        "rbf", "poly", "linear", "sigmoid" or "precomputed", or a function of two matrices.
+    X : array-like
+        The data, from which ``gamma`` follows if it is not a number.
+    degree : int
+        Of "poly".
+    gamma : "scale", "auto" or float
+        The factor of squared distances and of inner products.
+    coef0 : float
+        What is added to inner products.
+
+    Returns
+    -------
+    Kernel
+        A kernel of mercer's with the same values.
+    """
+    if not isinstance(kernel, str):
+        return FunctionKernel(kernel)
+    if kernel not in ARGUMENTS:
+        raise ParameterError(
+            f"{owner}: kernel = {kernel!r} is no name of a kernel; pass a kernel such as "
+            f"mercer.RBF(), or one of {', '.join(map(repr, ARGUMENTS))}."
+        )
+    if kernel == "precomputed":
+        return Precomputed()
+    if kernel == "linear":
+        return Linear()
+    factor = _gamma(owner, gamma, X)
+    if kernel == "rbf":
+        return RBF(length_scale=1.0 / np.sqrt(2.0 * factor))
+    if kernel == "sigmoid":
+        return Sigmoid(gain=factor, offset=coef0)
+    if not (isinstance(coef0, Real) and float(coef0) >= 0):
+        raise ParameterError(
+            f"{owner}: coef0 = {coef0!r} makes (gamma x.z + coef0)^degree no valid kernel; pass a "
+            "number >= 0."
+        )
+    return Polynomial(degree=degree, gain=factor, offset=coef0)
+
+
+def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:
+    """Refuse arguments of named kernels beside a kernel that has parameters of its own.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model, for messages.
+    kernel : Kernel
+        The kernel.
+    given : dict
+        The arguments by name.
+    """
+    for name, value in given.items():
+        default = DEFAULTS[name]
+        if isinstance(value, str) != isinstance(default, str) or value != default:
+            raise ParameterError(
+                f"{owner}: {name} = {value!r} belongs to kernels that are named, such as "
+                f'kernel="rbf", and kernel = {kernel!r} has parameters of its own; set those, or '
+                f"leave {name} out."
+            )
+
+
+def _gamma(owner: str, gamma: Any, X: Any) -> float:
+    """The number that gamma stands for."""
+    if isinstance(gamma, str) and gamma in ("scale", "auto"):
+        matrix = as_points(X, owner).matrix(EVERYTHING.read_by(Numbers(owner)))
+        width = matrix.shape[1]
+        if gamma == "auto":
+            return 1.0 / float(width)
+        # A variance that is too small to be a number belongs to data without any.
+        deviation = Spread.of(matrix, None).deviation
+        variance = deviation * deviation
+        found = float(1.0 / (width * variance)) if variance > 0 else 1.0
+        if not 0 < found < np.inf:
+            raise DataError(
+                f"{owner}: gamma = {gamma!r} leaves the range of numbers, as the data vary by "
+                f"{deviation:.3g}; scale them."
+            )
+        return found
+    number = isinstance(gamma, Real) and not isinstance(gamma, bool)
+    if not (number and np.isfinite(float(gamma)) and float(gamma) > 0):
+        raise ParameterError(
+            f'{owner}: gamma = {gamma!r} is neither "scale", "auto" nor a number > 0; pass one of '
+            "these."
+        )
+    return float(gamma)

@@ -1,0 +1,132 @@
+"""Probabilities of classes, from scores of rows that a machine has not learned from.
+
+The probabilities are softmax(b s) of the scores s, for two classes those of 0 and f: so they never
+disagree with the prediction, which has the largest score. The one number b, an inverse temperature,
+minimises the cross-entropy of the scores that each row gets from a machine fitted without it.
+
+References
+----------
+.. [1] J. Platt (2000). Probabilistic outputs for support vector machines. Advances in Large Margin
+   Classifiers.
+.. [2] C. Guo, G. Pleiss, Y. Sun, K. Weinberger (2017). On calibration of modern neural networks.
+   International Conference on Machine Learning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+Array = NDArray[np.floating[Any]]
+Codes = NDArray[np.intp]
+
+_BINS = 10
+# Inverse temperatures, in units of the spread of the scores: beyond them, nothing changes.
+_LOW, _HIGH = 1e-3, 1e3
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """From scores to probabilities.
+
+    Attributes
+    ----------
+    slope : float
+        The inverse temperature.
+    error : float
+        The expected calibration error: by how much the probability of the predicted class differs
+        from the share of rows in which it is right, in ten bins of probability, weighted.
+    """
+
+    slope: float
+    error: float
+
+    @classmethod
+    def of(cls, scores: Array, codes: Codes, weights: Array) -> Calibration:
+        """The best for given scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n,) or (n, n_classes)
+            Of rows that were not learned from.
+        codes : ndarray of shape (n,)
+            Their classes.
+        weights : ndarray of shape (n,)
+            Their weights.
+
+        Returns
+        -------
+        Calibration
+            The slope, with its error.
+        """
+        columns = as_columns(scores)
+        unit = float(columns.std()) or 1.0
+        rows = np.arange(len(codes))
+
+        def entropy(logarithm: float) -> float:
+            logs = log_softmax(np.exp(logarithm) / unit * columns, axis=1)
+            return -float(weights @ logs[rows, codes])
+
+        found = minimize_scalar(entropy, bounds=(np.log(_LOW), np.log(_HIGH)), method="bounded")
+        slope = float(np.exp(found.x) / unit)
+        return cls(slope, calibration_error(log_softmax(slope * columns, axis=1), codes, weights))
+
+    def log_probabilities(self, scores: Array) -> Array:
+        """Logarithms of the probabilities.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (m,) or (m, n_classes)
+            Values of the decision function.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Largest where the score is.
+        """
+        return np.asarray(log_softmax(self.slope * as_columns(scores), axis=1))
+
+
+def as_columns(scores: Array) -> Array:
+    """Scores of two classes as those of 0 and f.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,) or (n, n_classes)
+        The scores.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        One column for each class.
+    """
+    return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+
+
+def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:
+    """The mean difference of confidence and accuracy over bins of confidence.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray of shape (n, n_classes)
+        Of the classes.
+    codes : ndarray of shape (n,)
+        The classes.
+    weights : ndarray of shape (n,)
+        The weights of the rows.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+    """
+    predicted = np.argmax(log_probabilities, axis=1)
+    confidence = np.exp(log_probabilities[np.arange(len(codes)), predicted])
+    bins = np.minimum((confidence * _BINS).astype(np.intp), _BINS - 1)
+    differences = np.bincount(bins, weights * ((predicted == codes) - confidence), _BINS)
+    return float(np.abs(differences).sum() / weights.sum())

@@ -1,0 +1,322 @@
+"""Support vector machines that predict numbers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import column_or_1d
+
+from mercer.exceptions import DataError
+from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
+from mercer.models.svm.duals import Dual, Machine, NuTube, Tube
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
+    """Base of machines for numbers.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A kernel, or one by scikit-learn's name.
+    """
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the function.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,), optional
+            Weights, which multiply C; a row of weight 0 is left out.
+
+        Returns
+        -------
+        self
+            The fitted model.
+        """
+        with self._fitting():
+            self._check_parameters()
+            kernel, points = self._read_points(X)
+            targets = self._single_targets(y, len(points))
+            data = self._training(kernel, points, sample_weight, targets)
+            self._fit_duals(X, y, data, [self._dual(data, targets[data.rows])])
+        return self
+
+    def _single_targets(self, y: ArrayLike, n: int) -> Array:
+        targets = self._validate_targets(y, n).astype(np.float64, copy=False)
+        if targets.ndim == 2 and targets.shape[1] == 1:
+            targets = column_or_1d(targets, warn=True)
+        if targets.ndim != 1:
+            raise DataError(
+                f"{type(self).__name__}: y has shape {targets.shape}, and a machine predicts one "
+                "number; fit one for each column, as sklearn.multioutput.MultiOutputRegressor does."
+            )
+        return targets
+
+    @abstractmethod
+    def _dual(self, data: Training, targets: Array) -> Dual:
+        """The problem of the rows that count."""
+
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        (machine,) = machines
+        return {
+            "dual_coef_": coefficients.T,
+            "intercept_": np.array([machine.intercept]),
+            "n_support_": np.array([len(support)], dtype=np.int32),
+            "n_iter_": machine.n_iter,
+            "dual_gap_": machine.gap,
+            "objective_": machine.objective,
+        }
+
+    def predict(self, X: Any) -> Array:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The values of the function.
+        """
+        return self._function_values(X)
+
+
+class SVR(SupportVectorRegressor):
+    r"""Support vector regression.
+
+    f(x) = sum_i c_i k(x, x_i) + b minimises
+
+    .. math:: \tfrac12 \|f - b\|_k^2 + C \sum_i w_i \max(0, |y_i - f(x_i)| - \epsilon).
+
+    The rows outside the tube of half-width epsilon, or on its edge, are the support vectors.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
+        "sigmoid", "precomputed", or a function of two matrices.
+    C : float, default=1.0
+        The weight of errors.
+    epsilon : float, default=0.1
+        Errors that cost nothing, in units of y.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality, in units of y.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    max_iter : int, default=-1
+        The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        The rows of X that are support vectors.
+    support_vectors_ : array-like of shape (n_support, n_features)
+        These rows.
+    n_support_ : ndarray of shape (1,)
+        How many.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their coefficients c_i, between -C w_i and C w_i.
+    intercept_ : ndarray of shape (1,)
+        The constant b.
+    n_iter_ : int
+        Steps.
+    dual_gap_ : float
+        The objective is at most this much above its minimum, in its own units, if the kernel matrix
+        is positive semi-definite; NaN for kernels that are known not to be valid.
+    objective_ : float
+        The value of the dual problem, which is minus the objective, up to the gap.
+    converged_ : bool
+        Whether the function is as exact as `tol` asks.
+    kernel_ : Kernel
+        The kernel used, with all parameters numbers.
+    points_ : Points
+        The points that carry coefficients.
+    rows_ : ndarray of int
+        The rows of X that they are.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    NuSVR : With a bound on the share of errors in place of epsilon.
+    KernelMachineRegressor : Other losses.
+
+    References
+    ----------
+    .. [1] A. Smola, B. Schoelkopf (2004). A tutorial on support vector regression. Statistics and
+       Computing 14.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
+    >>> mc.SVR(mc.Linear(), C=10.0, epsilon=0.0).fit(X, y).predict([[1.5]]).round(2)
+    array([1.5])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.C = C
+        self.epsilon = epsilon
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.psd = psd
+
+    def _dual(self, data: Training, targets: Array) -> Dual:
+        return Tube(data.rows, targets, float(self.C) * data.weights, float(self.epsilon))
+
+    def _check_parameters(self) -> None:
+        self._check_shared()
+        self._require_number("C", low=0.0, example="1.0")
+        self._require_number("epsilon", low=0.0, closed=True, example="0.1")
+
+
+class NuSVR(SupportVectorRegressor):
+    r"""Support vector regression whose tube leaves out a share of the rows.
+
+    `nu` is at least the share of rows outside the tube and at most the share of support vectors;
+    the width of the tube follows from it.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        Any kernel, or one by scikit-learn's name, as for `SVR`.
+    nu : float, default=0.5
+        Between 0 and 1.
+    C : float, default=1.0
+        The weight of errors.
+    degree : int, default=3
+        Of the kernel "poly".
+    gamma : "scale", "auto" or float, default="scale"
+        Factor of squared distances and of inner products, for kernels that are named.
+    coef0 : float, default=0.0
+        What "poly" and "sigmoid" add to the inner product.
+    tol : float, default=1e-3
+        How far a row may be from its condition of optimality, in units of y.
+    shrinking : bool, default=True
+        For code written for scikit-learn: the solver always works on the rows that matter, and
+        checks all of them at the end.
+    cache_size : float, optional
+        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
+        free. Kernels that the engine evaluates keep none.
+    max_iter : int, default=-1
+        The largest number of steps; -1 for the solver's own limit.
+    verbose : bool, default=False
+        For code written for scikit-learn; progress is shown by its callbacks.
+    psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
+        What to do with a kernel matrix that is not positive semi-definite, as for `SVC`.
+
+    Attributes
+    ----------
+    epsilon_ : float
+        Half the width of the tube.
+
+    See Also
+    --------
+    SVR : With a tube that is given; the other fitted attributes are described there.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.5]
+    >>> model = mc.NuSVR(mc.Linear(), nu=0.5, C=10.0).fit(X, y)
+    >>> 0.0 < model.epsilon_ < 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        nu: float = 0.5,
+        C: float = 1.0,
+        *,
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        max_iter: int = -1,
+        verbose: bool = False,
+        psd: Similarity | None = None,
+    ) -> None:
+        super().__init__(kernel)
+        self.nu = nu
+        self.C = C
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.psd = psd
+
+    def _dual(self, data: Training, targets: Array) -> Dual:
+        return NuTube(data.rows, targets, float(self.C) * data.weights, float(self.nu))
+
+    def _meaning(
+        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+    ) -> dict[str, Any]:
+        return super()._meaning(support, coefficients, machines) | {"epsilon_": machines[0].epsilon}
+
+    def _check_parameters(self) -> None:
+        self._check_shared()
+        self._require_number("nu", low=0.0, high=1.0, example="0.5")
+        self._require_number("C", low=0.0, example="1.0")

@@ -1,0 +1,439 @@
+"""C and length-scale of a support vector machine by cross-validation, with shared work.
+
+The kernel matrix of a length-scale is computed once, for all folds and all C; each machine starts
+from that of the C before, scaled; and the solver knows the values at the rows that are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
+from mercer.models.base import require_two_classes
+from mercer.models.ridge_search import candidates
+from mercer.models.svm import named
+from mercer.models.svm.base import Training
+from mercer.models.svm.classification import SVC
+from mercer.models.svm.schemes import Codes, scheme_of
+from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.parallel import one_thread, thread_count
+from mercer.solvers.boxes import SymmetricMatrix
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """A machine that has yet to learn some rows, the rows, and those that are left out.
+
+    Attributes
+    ----------
+    model : SVC
+        With the classes and the class weights of the rows to learn from.
+    data : Training
+        These rows.
+    codes : ndarray
+        Their classes.
+    held : ndarray of int
+        The rows of X that are left out.
+    labels : ndarray
+        Their labels.
+    """
+
+    model: SVC
+    data: Training
+    codes: Codes
+    held: Codes
+    labels: NDArray[Any]
+
+    def path(
+        self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any
+    ) -> list[tuple[float, float, float, int]]:
+        """For each C: score of the rows left out, times to fit and to score, machines too short."""
+        found: dict[float, tuple[float, float, float, int]] = {}
+        model, near, before = copy(self.model), None, 1.0
+        everything = np.arange(len(self.codes))
+        for cost in sorted(set(costs)):
+            started = time.perf_counter()
+            model.C = cost
+            if near is not None:
+                near = [coefficients * (cost / before) for coefficients in near]
+            duals = model._duals(self.data, self.codes, everything)
+            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
+            near, before = [machine.coefficients(matrix.size) for machine in machines], cost
+            fitted = time.perf_counter()
+            values = np.stack([machine.values(self.held) for machine in machines], axis=1)
+            score = _scored(scorer, _HeldOut(model, values), self.labels)
+            short = sum(not machine.converged for machine in machines)
+            found[cost] = score, fitted - started, time.perf_counter() - fitted, short
+        return [found[cost] for cost in costs]
+
+
+class _HeldOut(ClassifierMixin, BaseEstimator):
+    """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
+
+    def __init__(self, model: SVC, values: Array) -> None:
+        self.model, self.values = model, values
+        self.classes_ = model.classes_
+
+    def decision_function(self, X: Any) -> Array:
+        """The scores of the classes."""
+        return self.model._scheme.scores(self.values)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The classes."""
+        return np.asarray(self.classes_[self.model._winners(self.values)])
+
+
+def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
+    try:
+        return float(scorer(held, None, labels))
+    except AttributeError as error:
+        raise ParameterError(
+            "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
+            'pass a scorer of predict or decision_function, such as "accuracy".'
+        ) from error
+
+
+def _has_best(search: SVCSearch) -> bool:
+    check_is_fitted(search, "cv_results_")
+    return hasattr(search, "best_estimator_")
+
+
+def _has_probabilities(search: SVCSearch) -> bool:
+    return _has_best(search) and hasattr(search.best_estimator_, "predict_proba")
+
+
+class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Cross-validation of `SVC` over C and length-scales, at a fraction of a grid search's cost.
+
+    The result is that of `sklearn.model_selection.GridSearchCV` over the same folds, up to the
+    solver's tolerance. The kernel matrix of a length-scale is computed once and serves all folds
+    and all C; a machine starts from that of the C before.
+
+    Parameters
+    ----------
+    estimator : SVC, optional
+        The machine; an `SVC` by default. Its kernel may be any with a length-scale.
+    Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0, 1000.0)
+        The values of C.
+    length_scales : "auto", sequence, dict or None, default="auto"
+        Values for the length-scales of the kernel, or, as a dict, for each of them by path;
+        "auto" for multiples of ``"scale"``, None for the kernel as it is.
+    cv : int, splitter or iterable, optional
+        As in scikit-learn: five stratified folds by default.
+    scoring : str or callable, optional
+        A scorer of `predict` or of `decision_function`; accuracy by default.
+    refit : bool, default=True
+        Whether to fit the best on all rows.
+
+    Attributes
+    ----------
+    cv_results_ : dict of str to ndarray
+        Scores and times, in scikit-learn's layout.
+    best_index_ : int
+        The position of the best candidate there.
+    best_score_ : float
+        Its mean score.
+    best_params_ : dict
+        Its parameters, for ``set_params``.
+    best_estimator_ : SVC
+        The best machine, fitted on all rows. Only with ``refit``.
+    refit_time_ : float
+        Seconds that this fit took. Only with ``refit``.
+    n_splits_ : int
+        The number of folds.
+    scorer_ : callable
+        The scorer.
+    classes_ : ndarray
+        The classes.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    SVC : The machine.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = mc.SVCSearch(Cs=[1.0, 10.0], length_scales=[1.0, 3.0]).fit(X, y)
+    >>> sorted(search.best_params_)
+    ['C', 'kernel__length_scale']
+    >>> bool(search.best_score_ > 0.95)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: SVC | None = None,
+        Cs: Sequence[float] = (0.1, 1.0, 10.0, 100.0, 1000.0),
+        length_scales: Any = "auto",
+        *,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: bool = True,
+    ) -> None:
+        self.estimator = estimator
+        self.Cs = Cs
+        self.length_scales = length_scales
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Compare all candidates, and fit the best.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Anything that the kernel takes.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : array-like of shape (n,), optional
+            Weights, for learning and not for the scores.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self
+            The search, with its results.
+        """
+        y = column_or_1d(y, warn=True)
+        model = self._model(X)
+        data, _ = model._prepared(X, y, sample_weight)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        grid = self._costs()
+        self.scorer_ = check_scoring(model, self.scoring)
+        folds = self._folds(model, data, X, y, groups)
+        self.n_splits_, self.classes_ = len(folds), model.classes_
+        kernels = [
+            kernel.resolve(data.points)
+            for kernel in candidates(model.kernel, self.length_scales, model.kernel_, "SVCSearch")
+        ]
+        tables = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
+        self._tabulate(kernels, grid, tables)
+        warn_of_folds("SVCSearch", int(sum(table[..., 3].sum() for table in tables)))
+        if self.refit:
+            started = time.perf_counter()
+            best = clone(model).set_params(**self.best_params_)
+            self.best_estimator_ = best.fit(X, y, sample_weight)
+            self.refit_time_ = time.perf_counter() - started
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        model = SVC() if self.estimator is None else self.estimator
+        tags.input_tags = get_tags(model).input_tags
+        return tags
+
+    # Candidates and folds -------------------------------------------------------------------------
+
+    def _model(self, X: Any) -> SVC:
+        """The machine with a kernel whose length-scale can be set, if it has one."""
+        model = SVC() if self.estimator is None else clone(self.estimator)
+        if not isinstance(model, SVC):
+            raise ParameterError(
+                f"SVCSearch: estimator = {model!r} is not an SVC; use "
+                "sklearn.model_selection.GridSearchCV, which takes any estimator."
+            )
+        model._check_parameters()
+        if not isinstance(model.solver, str):
+            raise ParameterError(
+                f"SVCSearch: solver = {model.solver!r} has landmarks, which share nothing between "
+                "folds; use sklearn.model_selection.GridSearchCV."
+            )
+        kernel, _ = model._read_points(X)
+        return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
+
+    def _costs(self) -> list[float]:
+        try:
+            costs = [float(cost) for cost in self.Cs]
+        except (TypeError, ValueError):
+            costs = []
+        if not costs or not all(np.isfinite(cost) and cost > 0 for cost in costs):
+            raise ParameterError(
+                f"SVCSearch: Cs = {self.Cs!r} is not a list of finite numbers > 0; pass for "
+                "example [1.0, 10.0, 100.0]."
+            )
+        return costs
+
+    def _folds(
+        self, model: SVC, data: Training, X: Any, y: ArrayLike, groups: ArrayLike | None
+    ) -> list[_Fold]:
+        labels = np.asarray(y)
+        weights = np.zeros(len(labels))
+        weights[data.rows] = data.weights
+        splits = check_cv(self.cv, labels, classifier=True).split(X, labels, groups)
+        return [self._fold(model, data, labels, weights, *split) for split in splits]
+
+    @staticmethod
+    def _fold(
+        model: SVC, data: Training, labels: Any, weights: Array, train: Codes, held: Codes
+    ) -> _Fold:
+        rows = train[weights[train] > 0]
+        local = copy(model)
+        local.classes_, codes = np.unique(labels[rows], return_inverse=True)
+        require_two_classes("SVCSearch", local.classes_)
+        local.class_weight_ = local._class_weights(labels[rows])
+        local._scheme = scheme_of(len(local.classes_), local.multi_class)
+        training = Training(data.points, data.numbers, rows, weights[rows])
+        return _Fold(local, training, codes, held, labels[held])
+
+    def _compared(
+        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]
+    ) -> Array:
+        """Scores, times and short fits of one kernel, of shape (n_folds, n_costs, 4)."""
+        model.kernel_ = kernel
+        matrix, _ = model._matrix(data.points)
+
+        def alone(fold: _Fold) -> list[tuple[float, float, float, int]]:
+            with one_thread():
+                return fold.path(matrix, costs, self.scorer_)
+
+        with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
+            return np.array(list(pool.map(alone, folds)))
+
+    def _tabulate(
+        self, kernels: Sequence[Kernel], costs: list[float], tables: Sequence[Array]
+    ) -> None:
+        """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
+        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
+        # Of shape (n_candidates, n_folds).
+        scores, fit_times, score_times, _ = np.moveaxis(
+            np.concatenate([table.swapaxes(0, 1) for table in tables]), 2, 0
+        )
+        results: dict[str, Any] = {"params": params}
+        for name in params[0]:
+            results[f"param_{name}"] = np.ma.MaskedArray(
+                [candidate[name] for candidate in params], dtype=object, mask=False
+            )
+        for number in range(scores.shape[1]):
+            results[f"split{number}_test_score"] = scores[:, number]
+        for name, values in (
+            ("test_score", scores),
+            ("fit_time", fit_times),
+            ("score_time", score_times),
+        ):
+            results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
+        results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(
+            np.int32
+        )
+        self.cv_results_ = results
+        self.best_index_ = int(np.argmin(results["rank_test_score"]))
+        self.best_score_ = float(results["mean_test_score"][self.best_index_])
+        self.best_params_ = params[self.best_index_]
+
+    # The best -------------------------------------------------------------------------------------
+
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """The score of the best machine, by the scorer of the search.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+        y : array-like of shape (m,)
+            Labels.
+
+        Returns
+        -------
+        float
+            Of ``scorer_``.
+        """
+        return float(self.scorer_(self.best_estimator_, X, y))
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            As of `SVC`.
+        """
+        return np.asarray(self.best_estimator_.predict_proba(X))
+
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes with the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The classes.
+        """
+        return np.asarray(self.best_estimator_.predict(X))
+
+    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Array:
+        """The decision function of the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray
+            As of `SVC`.
+        """
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+
+def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
+    """The parameters in which kernels differ, for ``set_params`` of a machine."""
+    tables = [kernel.get_params() for kernel in kernels]
+    first = tables[0]
+    varying = [
+        path
+        for path, value in first.items()
+        if not isinstance(value, Kernel)
+        and any(repr(table[path]) != repr(value) for table in tables)
+    ]
+    if not varying:
+        varying = [path for path in first if path.split("__")[-1] == "length_scale"]
+    return [{f"kernel__{path}": table[path] for path in varying} for table in tables]

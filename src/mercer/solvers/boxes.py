@@ -1,0 +1,259 @@
+"""Quadratic programmes with boxes and sums: the problem, its matrix and its solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer.parallel import thread_count
+
+Array = NDArray[np.float64]
+Matrix = NDArray[np.floating[Any]]
+Positions = NDArray[np.int64]
+
+
+# Diagonals for which float32 has room, products of values included.
+SMALLEST, LARGEST = 1e-15, 1e15
+
+
+def inner(a: Array, b: Array) -> float:
+    """The inner product of long vectors, without BLAS.
+
+    Threads that BLAS wakes for one keep a processor busy for some time afterwards, which the
+    engine's next product needs.
+
+    Parameters
+    ----------
+    a, b : ndarray of shape (m,)
+        The vectors.
+
+    Returns
+    -------
+    float
+        Their inner product.
+    """
+    return float((a * b).sum())
+
+
+class SymmetricMatrix(Protocol):
+    """A symmetric matrix of which blocks and products can be had."""
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+
+    @property
+    def has_single(self) -> bool:
+        """Whether float32 is quicker than float64, and serves to begin with."""
+
+    @property
+    def rounding(self) -> float:
+        """The largest error of a value in a product that is not `precise`; 0 if all are."""
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
+        """A square matrix that holds the pairs of these rows, and where each row is in it."""
+
+    def times(
+        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
+    ) -> Array:
+        """The sum of some rows, each times its factor, at some columns or all of them."""
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """A matrix that serves for problems of these rows alone, and where each row is in it."""
+
+
+class StoredMatrix:
+    """A symmetric matrix in memory.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, n)
+        Of float32 or float64, which is taken for exact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.boxes import StoredMatrix
+    >>> StoredMatrix(np.eye(3)).times(np.array([1]), np.array([2.0]), precise=True)
+    array([0., 2., 0.])
+    """
+
+    def __init__(self, values: Matrix) -> None:
+        kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+        self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
+
+    @cached_property
+    def has_single(self) -> bool:
+        """Whether float32 is quicker, and has the range."""
+        if self.values.dtype == np.float32:
+            return False
+        largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
+        return SMALLEST < largest < LARGEST
+
+    @property
+    def rounding(self) -> float:
+        """Nothing: products are those of the values as they are."""
+        return 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.values)
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
+        """The matrix itself: the engine rounds what it reads.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        precise : bool
+            Of no effect.
+
+        Returns
+        -------
+        values : ndarray of shape (n, n)
+            The matrix.
+        rows : ndarray of int
+            The rows.
+        """
+        return self.values, rows
+
+    def times(
+        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
+    ) -> Array:
+        """The sum of some rows, each times its factor.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+        factors : ndarray of float64
+            A factor for each.
+        precise : bool
+            Of no effect: the values are read as they are.
+        at : ndarray of int, optional
+            The columns; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n,) or of `at`
+            In float64.
+        """
+        total = np.zeros(self.size)
+        _core.row_sum(self.values, rows, factors, total, thread_count())
+        return total if at is None else total[at]
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix itself.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The rows.
+
+        Returns
+        -------
+        matrix : StoredMatrix
+            The same.
+        rows : ndarray of int
+            The same.
+        """
+        return self, rows
+
+
+@dataclass(frozen=True)
+class BoxProgramme:
+    """What is minimised, in coefficients b of kernel rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int64 of shape (m,)
+        The row of the matrix that each variable belongs to.
+    linear : ndarray of shape (m,)
+        The linear term c.
+    lower, upper : ndarray of shape (m,)
+        The box, finite.
+    start : ndarray of shape (m,)
+        A point in the box; its sums are those that are kept.
+    n_first : int, optional
+        The first so many variables keep one sum and the others another; one sum of all by default.
+    """
+
+    rows: Positions
+    linear: Array
+    lower: Array
+    upper: Array
+    start: Array
+    n_first: int | None = None
+
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """The variables of every sum."""
+        if self.n_first is None:
+            return (slice(0, len(self.rows)),)
+        return slice(0, self.n_first), slice(self.n_first, len(self.rows))
+
+    def feasible(self, near: Array) -> Array:
+        """A point in the box with the sums of the start.
+
+        Parameters
+        ----------
+        near : ndarray of shape (m,)
+            Coefficients, of a similar problem for example.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            These clipped, and moved in proportion to the room that is left.
+        """
+        coefficients = np.clip(near, self.lower, self.upper)
+        for group in self.groups:
+            lack = float(self.start[group].sum() - coefficients[group].sum())
+            limit = self.upper[group] if lack > 0 else self.lower[group]
+            room = limit - coefficients[group]
+            total = float(room.sum())
+            if total:
+                coefficients[group] += room * min(1.0, lack / total)
+        return coefficients
+
+
+@dataclass(frozen=True)
+class BoxSolution:
+    """A point in the box, and how good it is.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (m,)
+        The variables b.
+    product : ndarray of shape (n,)
+        The matrix times the coefficients of its rows: in float64 where a coefficient is not zero,
+        or where rounding could matter for what follows; elsewhere it may be rounded to float32.
+    levels : tuple of float
+        For every group the multiplier of its sum: an intercept.
+    objective : float
+        What is minimised.
+    dual_gap : float
+        The objective is at most this much above its minimum, if the matrix is positive
+        semi-definite.
+    violation : float
+        The most that an exchange between two variables gains for a unit that is exchanged.
+    n_iter : int
+        The number of exchanges.
+    converged : bool
+        Whether the violation is as small as was asked.
+    """
+
+    coefficients: Array
+    product: Array
+    levels: tuple[float, ...]
+    objective: float
+    dual_gap: float
+    violation: float
+    n_iter: int
+    converged: bool

@@ -1,0 +1,407 @@
+r"""Quadratic programmes with boxes and sums: the duals of support vector machines.
+
+In the coefficients b of an expansion over kernel rows r, all of them read
+
+.. math:: \min_b\; \tfrac12 \sum_{ij} b_i b_j K_{r_i r_j} + c^\top b \qquad \text{subject to}
+   \qquad l \le b \le u, \quad \textstyle\sum_{i \in g} b_i = \text{constant for every group } g.
+
+A regression has two variables for each row, and yet no matrix of twice the size. Every round takes
+the variables that violate the conditions of the optimum most, and those between their bounds, into
+a working set; the engine solves for these by exchanges between pairs [1]_; one product with the
+matrix then corrects the gradient of all variables, so that nothing is ever left out of the check.
+Working sets grow with the number of variables between bounds: larger ones cost more for each
+exchange, smaller ones need many more rounds.
+
+Kernel values are of float32 at first, where they serve. At the end the gradient is computed once
+more in float64, for all variables but those at zero that are further from an exchange than rounding
+can have moved them (all errors of one sign, each the largest, with a margin): whatever their exact
+gradient is, they add nothing to the gap and the violation. Where the gradient then shows violations
+the rounds go on in float64.
+
+.. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
+   information for training support vector machines. Journal of Machine Learning Research 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer.solvers.boxes import (
+    Array,
+    BoxProgramme,
+    BoxSolution,
+    Positions,
+    SymmetricMatrix,
+    inner,
+)
+
+# Variables of a working set: those of the first round and new ones of later rounds (at least, and
+# relative to the rows of the matrix: a product with a changed row costs more, the more there are;
+# new ones also relative to those between bounds), the least and the most of all.
+_FIRST = 1536
+_NEW = 512
+_PART = 0.15
+_GROWTH = 1.0
+_LEAST = 512
+_MOST = 8192
+# Up to so many variables, all of them are the working set.
+_AT_ONCE = 2048
+# An inner problem is solved to this share of the violation before, and no further than this share
+# of the tolerance.
+_SHARE = 0.05
+_CLOSE = 0.5
+# Rounding of increments, and the share of the tolerance from which the product is computed anew.
+_EPS = 16 * float(np.finfo(np.float64).eps)
+_TOO_FAR = 0.1
+_REFRESHES = 3
+# A little less than what is asked, so that another way to round does not miss it.
+_NEARLY = 0.9
+# Violations that rounding to float32 may cause, relative to the gradient.
+_NOISE = 1e-6
+# The largest error that was seen counts as this many of itself.
+_WARY = 16.0
+# What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
+# without one after which it has given what it can.
+_VISIBLE = {False: 1e-8, True: 1e-14}
+_PATIENCE = {False: 10, True: 100}
+
+
+def solve(
+    programme: BoxProgramme,
+    matrix: SymmetricMatrix,
+    *,
+    tol: float = 1e-3,
+    max_iter: int | None = None,
+    near: Array | None = None,
+    report: Callable[[Callable[[], BoxSolution]], bool] | None = None,
+) -> BoxSolution:
+    """Minimise, up to violations of the tolerance.
+
+    Parameters
+    ----------
+    programme : BoxProgramme
+        The problem.
+    matrix : SymmetricMatrix
+        The matrix K.
+    tol : float
+        The violation that is allowed.
+    max_iter : int, optional
+        The largest number of exchanges; by default ten million, or a hundred for each variable.
+    near : ndarray of shape (m,), optional
+        Where to begin, made feasible first.
+    report : callable, optional
+        Called after every round with a function that returns the solution as it is; stops if it
+        returns True.
+
+    Returns
+    -------
+    BoxSolution
+        The best that was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.boxes import BoxProgramme, StoredMatrix
+    >>> from mercer.solvers.smo import solve
+    >>> sign = np.array([1.0, -1.0])
+    >>> box = {"lower": np.minimum(sign, 0), "upper": np.maximum(sign, 0), "start": np.zeros(2)}
+    >>> problem = BoxProgramme(rows=np.arange(2), linear=-sign, **box)
+    >>> found = solve(problem, StoredMatrix(np.array([[4.0, 0.0], [0.0, 4.0]])))
+    >>> found.coefficients
+    array([ 0.25, -0.25])
+    """
+    limit = max(10_000_000, 100 * len(programme.rows)) if max_iter is None else max_iter
+    ascent = _Ascent(programme, matrix, tol, limit, near)
+    precise = not matrix.has_single
+    ascent.climb(precise=precise, report=report)
+    if not precise and not ascent.certified():
+        ascent.climb(precise=True, report=report)
+    for _ in range(_REFRESHES):
+        if not ascent.refreshed():
+            break
+        ascent.climb(precise=True, report=report)
+    return ascent.solution()
+
+
+class _Ascent:
+    """The variables on their way: how far each may rise and fall, and the product with K."""
+
+    def __init__(
+        self,
+        programme: BoxProgramme,
+        matrix: SymmetricMatrix,
+        tol: float,
+        limit: int,
+        near: Array | None,
+    ) -> None:
+        self._programme = programme
+        self._matrix = matrix
+        self._tol = tol
+        self._left = self._limit = limit
+        start = programme.start if near is None else programme.feasible(near)
+        self._up, self._down = programme.upper - start, start - programme.lower
+        self._product: Array = np.zeros(matrix.size)
+        self._working: Positions = np.empty(0, np.int64)
+        # Rows at which the product is still that of float32, although it has been looked at.
+        self._rounded: Positions = np.empty(0, np.int64)
+        self._violation = np.inf
+        self._drift = 0.0  # what rounding of the increments may have added up to
+        self._stopped = False
+        weights, rows = self._weights()
+        if len(rows):
+            self._product = matrix.times(rows, weights, precise=not matrix.has_single)
+
+    # The state
+    # -----------------------------------------------------------------------------------------
+
+    def coefficients(self) -> Array:
+        """The variables."""
+        return _between(self._programme.lower, self._programme.upper, self._up, self._down)
+
+    def certified(self) -> bool:
+        """Whether the violation is known to be small; else the product is computed from nothing.
+
+        It is computed in float64 where the gap and the violation depend on it.
+        """
+        if not self._matrix.rounding:
+            return self._violation <= self._tol
+        weights, rows = self._weights()
+        exact = np.zeros(self._matrix.size, bool)
+        exact[self._programme.rows[self.coefficients() != 0]] = True
+        carriers = np.flatnonzero(exact)
+        before = self._product[carriers]
+        self._product[carriers] = self._matrix.times(rows, weights, precise=True, at=carriers)
+        seen = float(np.abs(self._product[carriers] - before).max(initial=0.0))
+        margin = self._matrix.rounding * float(np.abs(weights).sum()) + _WARY * seen
+        doubtful = self._programme.rows[self._within(margin, exact[self._programme.rows])]
+        near = np.setdiff1d(doubtful, carriers)
+        self._product[near] = self._matrix.times(rows, weights, precise=True, at=near)
+        exact[near] = True
+        self._rounded = np.flatnonzero(~exact)
+        return False
+
+    def refreshed(self) -> bool:
+        """Compute the product in float64 from nothing if sums of increments are no longer it."""
+        if self._drift <= _TOO_FAR * self._tol:
+            return False
+        weights, rows = self._weights()
+        self._product, self._drift = self._matrix.times(rows, weights, precise=True), 0.0
+        self._rounded = self._rounded[:0]
+        return True
+
+    def _within(self, margin: float, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Variables that an exchange may move, if gradients that are not exact err by a margin."""
+        ascents = self._ascents()
+        _, _, extremes = self._extremes(ascents, exact)
+        near = np.zeros(len(ascents), bool)
+        for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
+            rises = (self._up[group] > 0) & (ascents[group] >= low - margin)
+            near[group] = rises | (self._down[group] > 0) & (ascents[group] <= high + margin)
+        return near
+
+    def _complete(self) -> None:
+        """Compute the product in float64 where it is not."""
+        weights, rows = self._weights()
+        at, self._rounded = self._rounded, self._rounded[:0]
+        self._product[at] = self._matrix.times(rows, weights, precise=True, at=at)
+
+    def _weights(self) -> tuple[Array, Positions]:
+        """The coefficients of rows that are not zero, and the rows."""
+        weights = self._by_rows(self._programme.rows, self.coefficients())
+        rows = np.flatnonzero(weights)
+        return weights[rows], rows
+
+    def _by_rows(self, rows: Positions, values: Array) -> Array:
+        return np.bincount(rows, weights=values, minlength=self._matrix.size).astype(np.float64)
+
+    def _ascents(self) -> Array:
+        """What the objective falls by for each variable, for a unit."""
+        return -(self._product[self._programme.rows] + self._programme.linear)
+
+    def _extremes(
+        self, ascents: Array, among: NDArray[np.bool_] | bool = True
+    ) -> tuple[Array, Array, list[tuple[float, float]]]:
+        """The ascents of those that may rise and of those that may fall, and their extremes."""
+        rising = np.where((self._up > 0) & among, ascents, -np.inf)
+        falling = np.where((self._down > 0) & among, ascents, np.inf)
+        groups = self._programme.groups
+        extremes = [
+            (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
+            for g in groups
+        ]
+        return rising, falling, extremes
+
+    def _objective(self, coefficients: Array) -> float:
+        products = self._product[self._programme.rows]
+        return inner(coefficients, products / 2 + self._programme.linear)
+
+    # Rounds
+    # ----------------------------------------------------------------------------------------
+
+    def climb(
+        self, *, precise: bool, report: Callable[[Callable[[], BoxSolution]], bool] | None
+    ) -> None:
+        """Rounds until the violation is small, or the objective no longer becomes smaller."""
+        best, patience = np.inf, _PATIENCE[precise]
+        while self._left > 0 and not self._stopped:
+            ascents = self._ascents()
+            rising, falling, extremes = self._extremes(ascents)
+            self._violation = max(high - low for high, low in extremes)
+            if self._violation <= self._target(ascents, precise=precise):
+                return
+            if len(self._rounded):
+                self._complete()
+                continue
+            objective = self._objective(self.coefficients())
+            shown = objective < best - _VISIBLE[precise] * abs(objective)
+            patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
+            if patience == 0:
+                return
+            self._choose(rising, falling, extremes)
+            try:
+                self._round(ascents, precise=precise)
+            except KeyboardInterrupt:
+                if report is not None:
+                    report(self.solution)
+                raise
+            self._stopped = report is not None and report(self.solution)
+
+    def _target(self, ascents: Array, *, precise: bool) -> float:
+        if precise:
+            return self._tol
+        return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
+
+    def _round(self, ascents: Array, *, precise: bool) -> None:
+        working = self._working
+        rows = self._programme.rows[working]
+        values, positions = self._matrix.block(rows, precise=precise)
+        n_first = self._programme.n_first
+        split = len(working) if n_first is None else int(np.searchsorted(working, n_first))
+        up, down = self._up[working], self._down[working]
+        box = self._programme.lower[working], self._programme.upper[working]
+        before = _between(*box, up, down)
+        if len(self._up) <= _AT_ONCE:
+            tolerance = _NEARLY * self._tol
+        else:
+            tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
+        steps = 0
+        try:
+            steps, _ = _core.smo(
+                values,
+                positions,
+                split,
+                ascents[working],
+                up,
+                down,
+                not precise,
+                tolerance,
+                self._left,
+            )
+        finally:  # after Ctrl-C too: what has been exchanged by then counts
+            self._left -= max(steps, 1)
+            changes = self._by_rows(rows, _between(*box, up, down) - before)
+            changed = np.flatnonzero(changes)
+            increment = self._matrix.times(changed, changes[changed], precise=precise)
+            self._product += increment
+            self._drift += _EPS * float(np.abs(increment).max(initial=0.0))
+            self._up[working], self._down[working] = up, down
+
+    def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
+        """The next working set: the worst violators, those between bounds, and some of the last."""
+        m = len(rising)
+        if m <= _AT_ONCE:
+            self._working = np.flatnonzero((self._up > 0) | (self._down > 0))
+            return
+        rank = np.zeros(m, np.int8)
+        rank[self._working] = 1
+        between = (self._up > 0) & (self._down > 0)
+        rank[between] += 2
+        part = int(_PART * self._matrix.size)
+        wanted = max(_NEW, part, int(_GROWTH * between.sum()))
+        if not len(self._working):
+            wanted = max(_FIRST, part)
+        # At most half of the set, so that the worst are in it whatever else is.
+        count = min(wanted, _MOST // 2) // (2 * len(extremes))
+        for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
+            top = group.start + _smallest(-rising[group], count)
+            bottom = group.start + _smallest(falling[group], count)
+            rank[top[rising[top] > low]] = 4
+            rank[bottom[falling[bottom] < high]] = 4
+        sizes = np.bincount(rank, minlength=5)
+        chosen = rank >= 2 if sizes[2:].sum() <= _MOST else rank >= 3
+        self._working = _at_most(_MOST, rank, np.flatnonzero(chosen))
+        if len(self._working) < _LEAST:
+            others = np.flatnonzero(rank == 1)[: _LEAST - len(self._working)]
+            self._working = np.sort(np.concatenate([self._working, others]))
+
+    # The result
+    # ------------------------------------------------------------------------------------
+
+    def solution(self) -> BoxSolution:
+        """The solution as it is now."""
+        ascents = self._ascents()
+        _, _, extremes = self._extremes(ascents)
+        violation = max(0.0, *(high - low for high, low in extremes))
+        levels = tuple(
+            self._level(ascents[g], self._up[g], self._down[g]) for g in self._programme.groups
+        )
+        gap = sum(
+            _gap(ascents[g] - level, self._up[g], self._down[g])
+            for g, level in zip(self._programme.groups, levels, strict=True)
+        )
+        coefficients = self.coefficients()
+        return BoxSolution(
+            coefficients=coefficients,
+            product=self._product,
+            levels=levels,
+            objective=self._objective(coefficients),
+            dual_gap=gap,
+            violation=violation,
+            n_iter=self._limit - max(self._left, 0),
+            converged=violation <= self._tol,
+        )
+
+    @staticmethod
+    def _level(ascents: Array, up: Array, down: Array) -> float:
+        """The ascent of the variables between bounds, else the middle of what is possible."""
+        free = (up > 0) & (down > 0)
+        if free.any():
+            return float(ascents[free].mean())
+        high = float(ascents[up > 0].max(initial=-np.inf))
+        low = float(ascents[down > 0].min(initial=np.inf))
+        if np.isfinite(high) and np.isfinite(low):
+            return (high + low) / 2
+        return next((end for end in (high, low) if np.isfinite(end)), 0.0)
+
+
+def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
+    """Variables from how far they may rise and fall.
+
+    They are measured from the bound that is zero, where one is: beside a large bound, no digits of
+    a small variable are lost.
+    """
+    found = np.where(upper == 0, -up, lower + down)
+    return np.where(up == 0, upper, np.where(down == 0, lower, found))
+
+
+def _gap(slopes: Array, up: Array, down: Array) -> float:
+    """What every variable could gain on its own at this multiplier: the duality gap."""
+    return inner(np.maximum(slopes, 0.0), up) - inner(np.minimum(slopes, 0.0), down)
+
+
+def _smallest(values: Array, count: int) -> Positions:
+    if len(values) <= count:
+        return np.arange(len(values))
+    return np.argpartition(values, count)[:count]
+
+
+def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions:
+    """No more than the limit, those of the highest rank first."""
+    if len(chosen) <= limit:
+        return chosen
+    order = np.argsort(-rank[chosen], kind="stable")
+    return np.sort(chosen[order[:limit]])

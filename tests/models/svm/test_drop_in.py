@@ -1,0 +1,334 @@
+"""Support vector machines against scikit-learn's, whose arguments and attributes they share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import svm
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
+from references import matrix, rbf
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(0)
+X, SPECIES = load_iris(return_X_y=True)
+X = X + 0.05 * RNG.normal(size=X.shape)  # no row twice: the coefficients are then unique
+NAMES = np.array(["setosa", "versicolor", "virginica"])[SPECIES]
+TWO = np.where(SPECIES == 1, "yes", "no")
+NUMBERS = X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * RNG.normal(size=len(X))
+WEIGHTS = RNG.uniform(0.5, 2.0, size=len(X))
+Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
+TOL = 1e-8
+
+
+def exceptions_of_principle(estimator: Any) -> dict[str, str]:
+    """Checks that contradict what the arguments mean."""
+    reason = "gamma of a kernel that is named counts every row once, as scikit-learn's does"
+    found = {
+        f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
+    }
+    if isinstance(estimator, mc.SVCSearch):
+        return {}
+    if isinstance(estimator, mc.NuSVC):
+        reason = "no function has a nu of 0.5 if one class has nearly all of the weight"
+        found |= {
+            "check_class_weight_classifiers": reason,
+            "check_sample_weight_equivalence_on_dense_data": reason,
+            "check_sample_weight_equivalence_on_sparse_data": reason,
+        }
+    return found
+
+
+@parametrize_with_checks(
+    [
+        mc.SVC(),
+        mc.SVC(mc.RBF(length_scale="scale"), probability=True, random_state=0),
+        mc.SVC(multi_class="ovr"),
+        mc.NuSVC(),
+        mc.SVR(),
+        mc.NuSVR(),
+        mc.OneClassSVM(),
+        mc.SVDD(),
+        mc.SVCSearch(Cs=[1.0], length_scales=None, cv=2),
+    ],
+    expected_failed_checks=exceptions_of_principle,
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def nearness(model: Any) -> float:
+    """By how much two functions may differ whose objectives agree to a part in ten million.
+
+    The objective is strongly convex: within g of its minimum, |f - f*| <= sqrt(2 g) in the norm of
+    the kernel, so |f(x) - f*(x)| <= sqrt(2 g k(x, x)); the factor is for the intercept.
+    """
+    gap = 1e-7 * float(np.abs(model.objective_).max())
+    assert np.max(model.dual_gap_) < gap
+    return 2 * float(np.sqrt(2 * gap * max(model.kernel_.diag(X).max(), 1.0)))
+
+
+def expanded(model: Any) -> Array:
+    """The coefficients of all rows, one column for each row of ``dual_coef_``."""
+    coefficients = np.zeros((len(X), len(model.dual_coef_)))
+    coefficients[model.support_] = model.dual_coef_.T
+    return coefficients
+
+
+ARGUMENTS: list[dict[str, Any]] = [
+    {},
+    {"kernel": "linear"},
+    {"kernel": "poly"},
+    {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
+    {"kernel": "rbf", "gamma": "auto"},
+    {"kernel": "rbf", "gamma": 2.0, "C": 10.0},
+    {"class_weight": "balanced"},
+    {"class_weight": {"setosa": 2.0, "versicolor": 0.5}},
+    {"decision_function_shape": "ovo"},
+]
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_three_classes(arguments: dict[str, Any], weights: Any) -> None:
+    ours = mc.SVC(tol=TOL, **arguments).fit(X, NAMES, weights)
+    theirs = svm.SVC(tol=TOL, **arguments).fit(X, NAMES, weights)
+    assert ours.converged_
+    assert ours.dual_coef_.shape == (2, len(ours.support_))
+    np.testing.assert_array_equal(ours.support_vectors_, X[ours.support_])
+    assert ours.n_support_.sum() == len(ours.support_)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=nearness(ours))
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+    np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
+
+
+def test_the_layout_of_coefficients() -> None:
+    ours, theirs = (
+        Machine(C=10.0, gamma=0.5, tol=1e-10).fit(X, NAMES) for Machine in (mc.SVC, svm.SVC)
+    )
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_array_equal(ours.n_support_, theirs.n_support_)
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize("labels", [TWO, (SPECIES == 1).astype(int), SPECIES == 1])
+def test_two_classes(labels: Any, weights: Any) -> None:
+    ours = mc.SVC(C=3.0, tol=TOL).fit(X, labels, weights)
+    theirs = svm.SVC(C=3.0, tol=TOL).fit(X, labels, weights)
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-3)
+    K = matrix(rbf, X, length_scale=np.sqrt(X.shape[1] * X.var() / 2))
+    a, b = (expanded(model)[:, 0] for model in (ours, theirs))
+    peer = b @ K @ b / 2 - np.abs(b).sum()
+    assert abs(a @ K @ a / 2 - np.abs(a).sum() - peer) < 1e-7 * abs(peer)
+    assert abs(float(ours.objective_[0]) - peer) < 1e-7 * abs(peer)
+    assert ours.intercept_.shape == theirs.intercept_.shape
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+    np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
+
+
+PEERS = [
+    (mc.NuSVC(nu=0.3, tol=TOL), svm.NuSVC(nu=0.3, tol=TOL), NAMES),
+    (mc.NuSVC(nu=0.1, tol=TOL, kernel="poly"), svm.NuSVC(nu=0.1, tol=TOL, kernel="poly"), TWO),
+    (mc.SVR(tol=TOL), svm.SVR(tol=TOL), NUMBERS),
+    (mc.SVR(C=50, epsilon=0.0, tol=TOL), svm.SVR(C=50, epsilon=0.0, tol=TOL), NUMBERS),
+    (mc.SVR(kernel="linear", tol=TOL), svm.SVR(kernel="linear", tol=TOL), NUMBERS),
+    (mc.NuSVR(tol=TOL), svm.NuSVR(tol=TOL), NUMBERS),
+    (mc.NuSVR(nu=0.2, C=10, tol=TOL), svm.NuSVR(nu=0.2, C=10, tol=TOL), NUMBERS),
+    (mc.OneClassSVM(nu=0.2, tol=TOL), svm.OneClassSVM(nu=0.2, tol=TOL), None),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "y"), PEERS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_other_machines(ours: Any, theirs: Any, y: Any, weights: Any) -> None:
+    ours = clone(ours).fit(X, y, sample_weight=weights)
+    theirs = clone(theirs).fit(X, y, sample_weight=weights)
+    values = "predict" if isinstance(ours, mc.SVR | mc.NuSVR) else "decision_function"
+    np.testing.assert_allclose(
+        getattr(ours, values)(Z), getattr(theirs, values)(Z), atol=nearness(ours)
+    )
+    np.testing.assert_array_equal(np.sign(ours.intercept_), np.sign(theirs.intercept_))
+    assert ours.intercept_.shape == theirs.intercept_.shape
+    assert ours.dual_coef_.shape[0] == theirs.dual_coef_.shape[0]
+    if y is None:
+        np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
+        np.testing.assert_allclose(
+            ours.score_samples(Z), theirs.score_samples(Z), atol=nearness(ours)
+        )
+        assert ours.offset_.shape == theirs.offset_.shape
+
+
+def test_a_given_matrix() -> None:
+    train, test = mc.RBF(length_scale=1.0)(X), mc.RBF(length_scale=1.0)(Z, X)
+    ours = mc.SVC(kernel="precomputed", tol=TOL).fit(train, NAMES)
+    theirs = svm.SVC(kernel="precomputed", tol=TOL).fit(train, NAMES)
+    np.testing.assert_allclose(
+        ours.decision_function(test), theirs.decision_function(test), atol=1e-3
+    )
+    assert ours.support_vectors_.shape == theirs.support_vectors_.shape == (0, 0)
+    direct = mc.SVC(mc.RBF(length_scale=1.0), tol=TOL).fit(X, NAMES)
+    np.testing.assert_allclose(
+        ours.decision_function(test), direct.decision_function(Z), atol=nearness(direct)
+    )
+
+
+def test_a_function_of_matrices() -> None:
+    def kernel(A: Array, B: Array) -> Array:
+        return (1 + A @ B.T) ** 2
+
+    ours = mc.SVC(kernel=kernel, tol=TOL).fit(X, TWO)
+    theirs = svm.SVC(kernel=kernel, tol=TOL).fit(X, TWO)
+    np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
+
+
+@pytest.mark.parametrize("labels", [NAMES, TWO])
+def test_planes_have_normals(labels: Any) -> None:
+    ours = mc.SVC(kernel="linear", tol=TOL).fit(X, labels)
+    theirs = svm.SVC(kernel="linear", tol=TOL).fit(X, labels)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=nearness(ours))
+    assert not hasattr(mc.SVC().fit(X, labels), "coef_")
+
+
+def test_sparse_rows() -> None:
+    dense = np.where(RNG.uniform(size=(80, 30)) < 0.2, RNG.normal(size=(80, 30)), 0.0)
+    y = dense[:, :5].sum(axis=1) > 0
+    ours = mc.SVC(tol=TOL).fit(sp.csr_array(dense), y)
+    theirs = svm.SVC(tol=TOL).fit(sp.csr_matrix(dense), y)
+    np.testing.assert_allclose(
+        ours.decision_function(sp.csr_array(dense)), theirs.decision_function(dense), atol=1e-3
+    )
+    assert sp.issparse(ours.support_vectors_)
+
+
+def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    ours = mc.SVC(kernel="sigmoid", gamma=0.3, tol=TOL).fit(scaled, TWO)
+    theirs = svm.SVC(kernel="sigmoid", gamma=0.3, tol=TOL).fit(scaled, TWO)
+    np.testing.assert_array_equal(ours.predict(scaled), theirs.predict(scaled))
+
+
+def test_data_frames_keep_their_names() -> None:
+    frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
+    model = mc.SVC().fit(frame, NAMES)
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    pd.testing.assert_frame_equal(
+        model.support_vectors_.reset_index(drop=True),
+        frame.iloc[model.support_].reset_index(drop=True),
+    )
+
+
+def test_float32_data_give_the_same_classes() -> None:
+    cancer, y = load_breast_cancer(return_X_y=True)
+    cancer = (cancer - cancer.mean(axis=0)) / cancer.std(axis=0)
+    wide, narrow = mc.SVC().fit(cancer, y), mc.SVC().fit(cancer.astype(np.float32), y)
+    assert (wide.predict(cancer) != narrow.predict(cancer.astype(np.float32))).mean() < 0.005
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["degree", "gamma", "coef0"])
+def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
+    with pytest.raises(ParameterError, match=rf"SVC: {name} = 2\.5 belongs to kernels"):
+        mc.SVC(mc.RBF(), **{name: 2.5}).fit(X, TWO)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"C": 0.0}, r"C = 0\.0 is not a finite number > 0"),
+        ({"C": "1"}, "C = '1' is not a finite number"),
+        ({"C": {"yes": 1.0}}, "nothing for the class 'no'"),
+        ({"C": {"yes": -1.0, "no": 1.0}}, r"C = -1\.0 for the class 'yes'"),
+        ({"tol": -1.0}, r"tol = -1\.0"),
+        ({"kernel": "gauss"}, "no name of a kernel"),
+        ({"kernel": 3}, "is not a kernel"),
+        ({"gamma": -1.0}, r"gamma = -1\.0 is neither"),
+        ({"gamma": "much"}, "gamma = 'much' is neither"),
+        ({"kernel": "poly", "coef0": -1.0}, "no valid kernel"),
+        ({"max_iter": 0}, "max_iter = 0 is neither -1"),
+        ({"psd": "mend"}, "psd = 'mend' is unknown"),
+        ({"multi_class": "all"}, "multi_class = 'all' is unknown"),
+        ({"decision_function_shape": None}, "decision_function_shape = None is unknown"),
+        ({"multi_class": "ovr", "decision_function_shape": "ovo"}, "one function for each class"),
+        ({"class_weight": {"yes": 0.0}}, "not all finite and > 0"),
+        ({"probability": "yes"}, "probability = 'yes' is neither True nor False"),
+        ({"solver": mc.solvers.Cholesky()}, "is unknown here"),
+        ({"solver": mc.solvers.Nystrom(20), "probability": True}, "needs the dual problem"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        mc.SVC(**arguments).fit(X, TWO)
+
+
+@pytest.mark.parametrize("nu", [0.0, 1.5, -0.1, "half"])
+@pytest.mark.parametrize("machine", [mc.NuSVC, mc.NuSVR, mc.OneClassSVM, mc.SVDD])
+def test_bad_shares(machine: Any, nu: Any) -> None:
+    with pytest.raises(ParameterError, match="nu = "):
+        machine(nu=nu).fit(X, SPECIES)
+
+
+def test_a_share_that_no_function_has() -> None:
+    with pytest.raises(ParameterError, match="infeasible"):
+        mc.NuSVC(nu=0.9).fit(X[:60], SPECIES[:60])
+
+
+def test_one_class_alone_is_refused() -> None:
+    with pytest.raises(DataError, match="only one class"):
+        mc.SVC().fit(X[:50], SPECIES[:50])
+
+
+def test_several_targets_are_refused() -> None:
+    with pytest.raises(DataError, match="one number"):
+        mc.SVR().fit(X, np.column_stack([NUMBERS, NUMBERS]))
+
+
+def test_steps_that_do_not_suffice_are_told_of() -> None:
+    with pytest.warns(NumericalWarning, match="SVC stopped after 3 steps with a duality gap of"):
+        model = mc.SVC(C=100.0, max_iter=3).fit(X, TWO)
+    assert not model.converged_
+    assert model.predict(X).shape == (150,)
+
+
+# Similarities that are no kernels -----------------------------------------------------------------
+
+INDEFINITE = mc.RBF(length_scale=1.0)(X) - 0.4 * np.eye(len(X))[::-1] - 0.4 * np.eye(len(X))
+
+
+def test_an_indefinite_matrix_is_refused_or_mended() -> None:
+    similarity = (INDEFINITE + INDEFINITE.T) / 2
+    with pytest.raises(ValidityError, match="psd"):
+        mc.SVC(mc.Precomputed()).fit(similarity, TWO)
+    for method in ("clip", "flip", "shift"):
+        mended = mc.validity.repair(similarity, method)
+        model = mc.SVC(mc.Precomputed(), psd=method, tol=TOL).fit(similarity, TWO)
+        peer = svm.SVC(kernel="precomputed", tol=TOL).fit(mended.matrix, TWO)
+        np.testing.assert_allclose(
+            model.decision_function(similarity[:20]),
+            peer.decision_function(mended.transform(similarity[:20])),
+            atol=1e-3,
+        )
+
+
+def test_the_ball_cannot_be_mended() -> None:
+    with pytest.raises(ParameterError, match="OneClassSVM"):
+        mc.SVDD(mc.Precomputed(), psd="clip").fit(np.eye(3))
