@@ -635,8 +635,8 @@ def test_the_accuracies_of_the_guide() -> None:
     assert 100 * plain.score(test, want) == pytest.approx(66.925)
     low, span = train.min(axis=0), np.ptp(train, axis=0)
     scaled, other = (2 * (rows - low) / span - 1 for rows in (train, test))
-    # One row of 4000 lies so near the boundary that the tolerance decides: LIBSVM itself finds 96.125
-    # at a tolerance of 1e-4.
+    # One row of 4000 lies so near the boundary that the tolerance decides: LIBSVM itself finds
+    # 96.125 at a tolerance of 1e-4.
     loose = mc.SVC(gamma="auto").fit(scaled, y)
     assert 100 * loose.score(other, want) == pytest.approx(96.15, abs=0.026)
     tuned = mc.SVC(C=2.0, gamma=2.0).fit(scaled, y)
