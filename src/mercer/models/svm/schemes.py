@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -28,7 +27,7 @@ class Scheme(ABC):
     n_classes: int
 
     @abstractmethod
-    def sides(self, codes: Codes) -> Iterator[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
         """For each function the positions that it learns from, and their signs."""
 
     @property
@@ -52,9 +51,9 @@ class Scheme(ABC):
 class Single(Scheme):
     """Two classes: one function, which speaks for the second."""
 
-    def sides(self, codes: Codes) -> Iterator[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
         """All rows."""
-        yield np.arange(len(codes)), np.where(codes == 1, 1.0, -1.0)
+        return [(np.arange(len(codes)), np.where(codes == 1, 1.0, -1.0))]
 
     @property
     def directions(self) -> Array:
@@ -82,12 +81,10 @@ class Pairs(Scheme):
         """The pairs in the order of the functions."""
         return list(combinations(range(self.n_classes), 2))
 
-    def sides(self, codes: Codes) -> Iterator[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
         """The rows of both classes."""
         members = [np.flatnonzero(codes == code) for code in range(self.n_classes)]
-        for first, second in self.pairs:
-            signs = np.repeat([1.0, -1.0], [len(members[first]), len(members[second])])
-            yield np.concatenate([members[first], members[second]]), signs
+        return [_against(members[first], members[second]) for first, second in self.pairs]
 
     @cached_property
     def directions(self) -> Array:
@@ -123,10 +120,11 @@ class Pairs(Scheme):
 class Rest(Scheme):
     """One function for each class, which speaks against all others."""
 
-    def sides(self, codes: Codes) -> Iterator[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
         """All rows, for each class."""
-        for code in range(self.n_classes):
-            yield np.arange(len(codes)), np.where(codes == code, 1.0, -1.0)
+        everything = np.arange(len(codes))
+        wanted = range(self.n_classes)
+        return [(everything, np.where(codes == code, 1.0, -1.0)) for code in wanted]
 
     @property
     def directions(self) -> Array:
@@ -144,6 +142,12 @@ class Rest(Scheme):
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row for each class."""
         return coefficients.T
+
+
+def _against(first: Codes, second: Codes) -> tuple[Codes, Array]:
+    """The rows of two classes, and for which of them they speak."""
+    signs = np.repeat([1.0, -1.0], [len(first), len(second)])
+    return np.concatenate([first, second]), signs
 
 
 def scheme_of(n_classes: int, multi_class: str) -> Scheme:
