@@ -16,8 +16,9 @@ X = RNG.normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + 3 + 0.3 * RNG.normal(size=30)
 KERNEL = mc.RBF(length_scale=1.5)
 
-#: Variances are differences of nearly equal numbers, and means go with them.
-IN_DOUBLE = (mc.GaussianProcessRegressor,)
+#: Variances are differences of nearly equal numbers, and means go with them; the gap of a support
+#: vector machine is that of its rows in float64, as are scikit-learn's.
+IN_DOUBLE = (mc.GaussianProcessRegressor, mc.SVR, mc.NuSVR)
 
 
 def regressors() -> list[Any]:

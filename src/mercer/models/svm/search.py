@@ -254,7 +254,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        model = SVC() if self.estimator is None else self.estimator
+        model = self.estimator if isinstance(self.estimator, SVC) else SVC()
         tags.input_tags = get_tags(model).input_tags
         return tags
 
