@@ -37,7 +37,8 @@ def displays() -> list[tuple[str, Any]]:
 
 
 def test_all_displays_are_in_this_list() -> None:
-    assert sorted(name for name, _ in displays()) == mc.plot.__all__
+    classes = [name for name in mc.plot.__all__ if name.endswith("Display")]
+    assert sorted(name for name, _ in displays()) == classes
 
 
 @pytest.mark.parametrize(("name", "draw"), displays())

@@ -192,7 +192,7 @@ class Falkon(RidgeSolver):
 
     n_landmarks: int = 10_000
     landmarks: Any = "uniform"
-    tol: float = 1e-7
+    tol: float = 1e-6
     max_iter: int = 100
     random_state: Any = None
 
