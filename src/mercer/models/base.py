@@ -127,7 +127,7 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        kernel = self._default_kernel() if self.kernel is None else self.kernel
+        kernel = self._tagged_kernel()
         if isinstance(kernel, Kernel):  # anything else is refused by fit, with a reason
             accepted = kernel.input_tags()
             tags.input_tags.pairwise = accepted["pairwise"]
@@ -136,6 +136,10 @@ class KernelEstimator(BaseEstimator):
             tags.input_tags.two_d_array = accepted["two_d"]
             tags.input_tags.positive_only = accepted["positive_only"]
         return tags
+
+    def _tagged_kernel(self) -> object:
+        """A kernel that takes the data that this estimator takes."""
+        return self._default_kernel() if self.kernel is None else self.kernel
 
     def _default_kernel(self) -> Kernel:
         return RBF(length_scale="scale")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -551,6 +552,8 @@ def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
     data = rng.normal(size=(2300, 5)).astype(np.float32)
     labels = data[:, 0] * data[:, 1] + 0.3 * rng.normal(size=2300) > 0
     model = mc.SVC(gamma=0.2, C=100.0).fit(data, labels)
+    framed = mc.SVC(gamma=0.2, C=100.0).fit(pd.DataFrame(data), labels)
+    np.testing.assert_array_equal(framed.objective_, model.objective_)
     wide = data.astype(np.float64)
     part, a = wide[model.support_], model.dual_coef_[0]
     squares = (part**2).sum(axis=1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
@@ -42,8 +43,12 @@ _ADVICE = Advice(
 
 def _in_double_precision(X: Any) -> Any:
     """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
-    single = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
-    return X.astype(np.float64) if single else X
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
+        return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
+    single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
+    return X.astype(np.float64) if single_array else X
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,20 +104,9 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     # Kernels by name ------------------------------------------------------------------------------
 
-    def _default_kernel(self) -> Kernel:
-        return (
-            named.outline(self.kernel) if named.is_name(self.kernel) else super()._default_kernel()
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        if not named.is_name(self.kernel):
-            return super().__sklearn_tags__()
-        given = self.kernel
-        try:
-            self.kernel = named.outline(given)
-            return super().__sklearn_tags__()
-        finally:
-            self.kernel = given
+    def _tagged_kernel(self) -> object:
+        is_name = named.is_name(self.kernel)
+        return named.outline(self.kernel) if is_name else super()._tagged_kernel()
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
