@@ -86,21 +86,48 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
+    kernel : Kernel, str or callable
         A kernel, or one by scikit-learn's name.
+    degree, gamma, coef0 : int, "scale", "auto" or float, float
+        The arguments of a kernel that is named.
+    tol : float
+        How far a row may be from its condition of optimality.
+    shrinking, verbose : bool
+        For code written for scikit-learn.
+    cache_size : float or None
+        Megabytes for values of kernels that Python evaluates.
+    max_iter : int
+        The largest number of steps; -1 for the solver's own limit.
+    psd : {"raise", "clip", "flip", "shift", "ignore"} or None
+        What to do with a kernel matrix that is not positive semi-definite.
     """
 
-    def __init__(self, kernel: Any = "rbf") -> None:
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        degree: int,
+        gamma: float | str,
+        coef0: float,
+        tol: float,
+        shrinking: bool,
+        cache_size: float | None,
+        max_iter: int,
+        verbose: bool,
+        psd: Similarity | None,
+    ) -> None:
         super().__init__(kernel)
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.psd = psd
 
     kernel: Any
-    degree: Any
-    gamma: Any
-    coef0: Any
-    tol: float
-    max_iter: int
-    cache_size: float | None
-    psd: Similarity | None
 
     # Kernels by name ------------------------------------------------------------------------------
 

@@ -164,24 +164,26 @@ class SVC(SupportVectorClassifier):
         solver: Any = "auto",
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            tol=tol,
+            shrinking=shrinking,
+            cache_size=cache_size,
+            class_weight=class_weight,
+            max_iter=max_iter,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            probability=probability,
+            random_state=random_state,
+            multi_class=multi_class,
+            verbose=verbose,
+            psd=psd,
+        )
         self.C = C
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.probability = probability
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.verbose = verbose
         self.solver = solver
-        self.psd = psd
 
     def path(
         self,
@@ -368,23 +370,25 @@ class NuSVC(SupportVectorClassifier):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            tol=tol,
+            shrinking=shrinking,
+            cache_size=cache_size,
+            class_weight=class_weight,
+            max_iter=max_iter,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            probability=probability,
+            random_state=random_state,
+            multi_class=multi_class,
+            verbose=verbose,
+            psd=psd,
+        )
         self.nu = nu
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.probability = probability
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.verbose = verbose
-        self.psd = psd
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
         weights = data.weights[positions] * self.class_weight_[codes[positions]]

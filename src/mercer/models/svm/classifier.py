@@ -37,16 +37,43 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
+    kernel : Kernel, str or callable
         A kernel, or one by scikit-learn's name.
+    class_weight : dict, "balanced" or None
+        What the weights of the rows of each class are multiplied by.
+    decision_function_shape : {"ovr", "ovo"}
+        What `decision_function` returns for more than two classes.
+    break_ties : bool
+        Whether classes with equal votes are told apart by their decision function.
+    probability : bool
+        Whether to learn `predict_proba`.
+    random_state : int, RandomState or None
+        For the parts of the rows that are left out for it.
+    multi_class : {"ovo", "ovr"}
+        One function for each pair of classes, or for each class against the rest.
+    **shared
+        What all machines have.
     """
 
-    class_weight: Any
-    decision_function_shape: str
-    break_ties: bool
-    multi_class: str
-    probability: bool
-    random_state: Any
+    def __init__(
+        self,
+        kernel: Any,
+        *,
+        class_weight: Any,
+        decision_function_shape: str,
+        break_ties: bool,
+        probability: bool,
+        random_state: Any,
+        multi_class: str,
+        **shared: Any,
+    ) -> None:
+        super().__init__(kernel, **shared)
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.probability = probability
+        self.random_state = random_state
+        self.multi_class = multi_class
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

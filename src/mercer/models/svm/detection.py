@@ -46,17 +46,19 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            tol=tol,
+            shrinking=shrinking,
+            cache_size=cache_size,
+            max_iter=max_iter,
+            verbose=verbose,
+            psd=psd,
+        )
         self.nu = nu
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
 
     @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

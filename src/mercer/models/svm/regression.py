@@ -204,18 +204,20 @@ class SVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            tol=tol,
+            shrinking=shrinking,
+            cache_size=cache_size,
+            max_iter=max_iter,
+            verbose=verbose,
+            psd=psd,
+        )
         self.C = C
         self.epsilon = epsilon
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
 
     def _dual(self, data: Training, targets: Array) -> Dual:
         return Tube(data.rows, targets, float(self.C) * data.weights, float(self.epsilon))
@@ -295,18 +297,20 @@ class NuSVR(SupportVectorRegressor):
         verbose: bool = False,
         psd: Similarity | None = None,
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(
+            kernel,
+            degree=degree,
+            gamma=gamma,
+            coef0=coef0,
+            tol=tol,
+            shrinking=shrinking,
+            cache_size=cache_size,
+            max_iter=max_iter,
+            verbose=verbose,
+            psd=psd,
+        )
         self.nu = nu
         self.C = C
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.max_iter = max_iter
-        self.verbose = verbose
-        self.psd = psd
 
     def _dual(self, data: Training, targets: Array) -> Dual:
         return NuTube(data.rows, targets, float(self.C) * data.weights, float(self.nu))
