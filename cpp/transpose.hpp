@@ -26,14 +26,16 @@ MERCER_INLINE void transpose(Vec<T> (&rows)[kLanes<T>]) {
   if constexpr (half > 1) transpose<T, half / 2>(rows);
 }
 
-// The sums of L vectors, as one vector: lane i is the sum of the lanes of rows[i].
-template <class T>
+// The sums of L vectors, as one vector: lane i is the sum of the lanes of rows[i]. Each step
+// exchanges halves as in a transposition and adds them, so that half as many vectors remain.
+template <class T, int half = kLanes<T> / 2>
 MERCER_INLINE Vec<T> sums_of(Vec<T> (&rows)[kLanes<T>]) {
-  transpose<T>(rows);
 #pragma GCC unroll 16
-  for (int step = kLanes<T> / 2; step >= 1; step /= 2)
-#pragma GCC unroll 16
-    for (int i = 0; i < step; ++i) rows[i] += rows[i + step];
+  for (int i = 0; i < half; ++i) {
+    exchange<T, half>(rows[i], rows[i + half], std::make_integer_sequence<int, kLanes<T>>{});
+    rows[i] += rows[i + half];
+  }
+  if constexpr (half > 1) return sums_of<T, half / 2>(rows);
   return rows[0];
 }
 
