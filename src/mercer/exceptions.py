@@ -96,6 +96,10 @@ class NumericalWarning(MercerWarning):
     """A result is less accurate than usual, or needed help such as jitter."""
 
 
+class DataWarning(MercerWarning):
+    """Data are read in a way that may not be meant, such as negative weights."""
+
+
 class ShortFitWarning(NumericalWarning, ConvergenceWarning):
     """Iterations ended before the result was as exact as asked; scikit-learn's filters see it."""
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_moons
+from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
@@ -147,6 +148,21 @@ def test_bad_input_is_refused() -> None:
         draw(CLASSIFIER, X, response_method="predict_proba")
     with pytest.raises(ParameterError, match="grid_resolution"):
         draw(CLASSIFIER, X, grid_resolution=1)
+
+
+@pytest.mark.parametrize("model", [mc.OneClassSVM(nu=0.2), mc.SVDD(nu=0.2), IsolationForest()])
+def test_machines_of_one_class(model: Any) -> None:
+    labels = model.fit(X).predict(X)
+    display = draw(model, X, labels, grid_resolution=40)
+    assert (display.method, display.threshold) == ("decision_function", 0.0)
+    assert display.classes is not None
+    assert display.classes.tolist() == [-1, 1]
+    assert display.margin_ is None
+    (contour,) = display.boundary_
+    for line in contour.get_paths():
+        reach = np.abs(model.decision_function(X)).max()
+        assert np.abs(model.decision_function(line.vertices)).max() < 0.2 * reach
+    assert (display.rings_ is None) == isinstance(model, IsolationForest)
 
 
 def test_other_models_are_refused() -> None:

@@ -108,7 +108,7 @@ class Sigmoid(DotProduct):
     False
     """
 
-    gain = Positive(1.0)
+    gain = NonNegative(1.0)
     offset = Real(0.0)
     psd = False
 

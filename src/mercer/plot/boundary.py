@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_regressor
+from sklearn.base import is_outlier_detector, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, ParameterError
@@ -62,6 +62,9 @@ class BoundaryDisplay(Display):
         The points over which the model is expanded.
     weights : ndarray of shape (p,), optional
         Absolute values of their coefficients; over several outputs, norms.
+    one_class : bool, default=False
+        Whether the model tells rows that are like those it has seen, 1, from others, -1: it has a
+        boundary, and no margins.
 
     Attributes
     ----------
@@ -101,6 +104,7 @@ class BoundaryDisplay(Display):
     classes: NDArray[Any] | None = None
     carriers: Array | None = None
     weights: Array | None = None
+    one_class: bool = False
 
     @classmethod
     def from_estimator(
@@ -120,7 +124,7 @@ class BoundaryDisplay(Display):
         Parameters
         ----------
         estimator : object
-            A fitted classifier or regressor of two columns.
+            A fitted classifier, regressor or machine of one class, of two columns.
         X : array-like or data frame of shape (n, 2)
             Points, which are drawn; the axes reach beyond them by `margin`.
         y : array-like of shape (n,), optional
@@ -146,7 +150,7 @@ class BoundaryDisplay(Display):
         table = Numbers.read(X, 2, _OWNER)
         size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
         method = _method(estimator, response_method)
-        classes = None if is_regressor(estimator) else estimator.classes_
+        classes = _classes(estimator)
         target = None if y is None else numbers_of(y, len(table.values), _OWNER)
         if classes is not None and target is not None and not np.isin(target, classes).all():
             raise DataError(
@@ -163,6 +167,7 @@ class BoundaryDisplay(Display):
             classes=classes,
             carriers=carriers,
             weights=weights,
+            one_class=is_outlier_detector(estimator),
         )
         return display.plot(ax, **plot_kwargs)
 
@@ -270,7 +275,7 @@ class BoundaryDisplay(Display):
         return [response[:, :, k] - other for k, other in enumerate(others)]
 
     def _draw_margins(self, ax: Axes) -> Any:
-        if self.method != "decision_function" or self.threshold is None:
+        if self.method != "decision_function" or self.threshold is None or self.one_class:
             return None
         response = self.surface.response
         levels = [level for level in (-1.0, 1.0) if response.min() < level < response.max()]
@@ -325,10 +330,11 @@ def _method(estimator: Any, wanted: str) -> str:
         )
     if is_regressor(estimator):
         return "predict"
-    if not hasattr(estimator, "classes_"):
+    if not (hasattr(estimator, "classes_") or is_outlier_detector(estimator)):
         raise ParameterError(
-            f"{_OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor; pass "
-            "one of these, or draw it with sklearn.inspection.DecisionBoundaryDisplay."
+            f"{_OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor nor a "
+            "machine of one class; pass one of these, or draw it with "
+            "sklearn.inspection.DecisionBoundaryDisplay."
         )
     candidates = _METHODS if wanted == "auto" else (wanted,)
     found = next((name for name in candidates if hasattr(estimator, name)), None)
@@ -340,7 +346,14 @@ def _method(estimator: Any, wanted: str) -> str:
     return found
 
 
-def _threshold(method: str, classes: Any) -> float | None:
+def _classes(estimator: Any) -> NDArray[Any] | None:
+    """The labels; those of machines of one class are -1 and 1. None for regression."""
+    if is_regressor(estimator):
+        return None
+    return np.array([-1, 1]) if is_outlier_detector(estimator) else estimator.classes_
+
+
+def _threshold(method: str, classes: NDArray[Any] | None) -> float | None:
     if classes is None or len(classes) != 2:
         return None
     return 0.0 if method == "decision_function" else 0.5
@@ -387,7 +400,7 @@ def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> 
     Parameters
     ----------
     estimator : object
-        A fitted classifier or regressor of two columns.
+        A fitted classifier, regressor or machine of one class, of two columns.
     X : array-like or data frame of shape (n, 2)
         Points, which are drawn.
     y : array-like of shape (n,), optional

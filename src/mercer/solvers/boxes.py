@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -178,7 +178,7 @@ class BoxProgramme:
     linear : ndarray of shape (m,)
         The linear term c.
     lower, upper : ndarray of shape (m,)
-        The box, finite.
+        The box, which has to be finite to be solved.
     start : ndarray of shape (m,)
         A point in the box; its sums are those that are kept.
     n_first : int, optional
@@ -198,6 +198,27 @@ class BoxProgramme:
         if self.n_first is None:
             return (slice(0, len(self.rows)),)
         return slice(0, self.n_first), slice(self.n_first, len(self.rows))
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether the box is finite."""
+        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+
+    def within(self, bound: float) -> BoxProgramme:
+        """The same in a smaller box.
+
+        Parameters
+        ----------
+        bound : float
+            The largest absolute value of a variable.
+
+        Returns
+        -------
+        BoxProgramme
+            From the same start.
+        """
+        lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
+        return replace(self, lower=lower, upper=upper)
 
     def feasible(self, near: Array) -> Array:
         """A point in the box with the sums of the start.

@@ -15,7 +15,13 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
+from mercer.exceptions import (
+    DataError,
+    DataWarning,
+    NumericalWarning,
+    ParameterError,
+    ValidityError,
+)
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -207,6 +213,9 @@ def test_planes_have_normals(labels: Any) -> None:
     assert not hasattr(mc.SVC().fit(X, labels), "coef_")
 
 
+LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
+
+
 def test_sparse_rows() -> None:
     dense = np.where(RNG.uniform(size=(80, 30)) < 0.2, RNG.normal(size=(80, 30)), 0.0)
     y = dense[:, :5].sum(axis=1) > 0
@@ -216,6 +225,11 @@ def test_sparse_rows() -> None:
         ours.decision_function(sp.csr_array(dense)), theirs.decision_function(dense), atol=1e-3
     )
     assert sp.issparse(ours.support_vectors_)
+    assert type(ours.dual_coef_) is type(theirs.dual_coef_)
+    np.testing.assert_allclose(ours.dual_coef_.toarray(), theirs.dual_coef_.toarray(), atol=1e-3)
+    planes = [model.fit(sp.csr_array(dense), y) for model in LINEAR]
+    assert type(planes[0].coef_) is type(planes[1].coef_)
+    np.testing.assert_allclose(planes[0].coef_.toarray(), planes[1].coef_.toarray(), atol=1e-3)
 
 
 def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:
@@ -223,6 +237,107 @@ def test_an_indefinite_name_is_taken_as_scikit_learn_takes_it() -> None:
     ours = mc.SVC(kernel="sigmoid", gamma=0.3, tol=TOL).fit(scaled, TWO)
     theirs = svm.SVC(kernel="sigmoid", gamma=0.3, tol=TOL).fit(scaled, TWO)
     np.testing.assert_array_equal(ours.predict(scaled), theirs.predict(scaled))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"kernel": "rbf", "gamma": 0.0},
+        {"kernel": "sigmoid", "gamma": 0.0},
+        {"kernel": "poly", "gamma": 0.0, "coef0": 1.0},
+        {"kernel": "poly", "degree": 0},
+        {"kernel": "poly", "degree": 2, "coef0": -0.5, "gamma": 0.1},
+        {"kernel": "sigmoid", "coef0": -0.5, "gamma": 0.1},
+    ],
+    ids=str,
+)
+def test_all_numbers_that_scikit_learn_takes(arguments: dict[str, Any]) -> None:
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    for labels in (TWO, NAMES):
+        ours = mc.SVC(tol=1e-6, **arguments).fit(scaled, labels)
+        theirs = svm.SVC(tol=1e-6, **arguments).fit(scaled, labels)
+        assert (ours.predict(scaled) == theirs.predict(scaled)).mean() >= 0.99
+
+
+def test_an_infinite_cost_separates_without_errors() -> None:
+    """The margin of two points at a distance of 2 is 1, whatever is behind them."""
+    apart = np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 4.0], [-3.0, -4.0], [1.0, 5.0]])
+    sides = np.array([1, 0, 1, 0, 1])
+    for machine in (mc.SVC, svm.SVC):
+        model = machine(kernel="linear", C=np.inf, tol=1e-8).fit(apart, sides)
+        np.testing.assert_allclose(model.coef_, [[0.0, 1.0]], atol=1e-7)
+        np.testing.assert_allclose(model.intercept_, [0.0], atol=1e-7)
+    ours = mc.SVC(C=np.inf, tol=TOL).fit(X[:100], NAMES[:100])
+    theirs = svm.SVC(C=np.inf, tol=TOL).fit(X[:100], NAMES[:100])
+    assert ours.converged_
+    assert ours.dual_gap_ < 1e-6 * abs(ours.objective_)
+    near = 2 * np.sqrt(2 * ours.dual_gap_[0])
+    np.testing.assert_allclose(ours.decision_function(Z), theirs.decision_function(Z), atol=near)
+    tube = mc.SVR(C=np.inf, epsilon=0.5, tol=1e-6).fit(X, NUMBERS)
+    assert np.abs(tube.predict(X) - NUMBERS).max() < 0.5 + 2e-6
+    peer = svm.SVR(C=np.inf, epsilon=0.5, tol=1e-6).fit(X, NUMBERS)
+    near = 2 * np.sqrt(2 * tube.dual_gap_)
+    np.testing.assert_allclose(tube.predict(Z), peer.predict(Z), atol=near)
+
+
+def test_an_infinite_cost_for_classes_that_overlap() -> None:
+    both = np.vstack([X[:10], X[:10]])
+    with pytest.warns(NumericalWarning, match="lower C"):
+        model = mc.SVC(C=np.inf).fit(both, np.repeat([0, 1], 10))
+    assert not model.converged_
+    assert np.isinf(model.dual_gap_).all()
+
+
+def test_rows_of_negative_weight_are_left_out() -> None:
+    weights = WEIGHTS.copy()
+    weights[::7] = -1.0
+    with pytest.warns(DataWarning, match="22 rows have a negative weight and are left out"):
+        ours = mc.SVC(gamma=0.5, tol=TOL).fit(X, TWO, weights)
+    theirs = svm.SVC(gamma=0.5, tol=TOL).fit(X, TWO, weights)
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+    with pytest.raises(DataError), pytest.warns(DataWarning, match="left out"):
+        mc.SVC().fit(X, TWO, -WEIGHTS)
+
+
+def test_balanced_weights_count_all_rows() -> None:
+    weights = np.where(np.arange(len(X)) % 3 > 0, WEIGHTS, 0.0)
+    ours, theirs = (
+        Machine(class_weight="balanced", gamma=0.5, tol=TOL).fit(X, TWO, weights)
+        for Machine in (mc.SVC, svm.SVC)
+    )
+    np.testing.assert_array_equal(ours.class_weight_, theirs.class_weight_)
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+
+
+def test_no_steps_at_all() -> None:
+    with pytest.warns(NumericalWarning, match="SVC stopped after 0 steps"):
+        model = mc.SVC(max_iter=0).fit(X, TWO)
+    assert not model.converged_
+    assert len(model.support_) == 0
+    np.testing.assert_array_equal(model.decision_function(Z), model.intercept_[0])
+
+
+def test_values_of_zero_belong_to_the_second_class() -> None:
+    apart, sides = np.array([[-1.0], [1.0]]), np.array(["a", "b"])
+    for machine in (mc.SVC, svm.SVC):
+        model = machine(kernel="linear").fit(apart, sides)
+        assert model.decision_function([[0.0]]) == 0
+        assert model.predict([[0.0]]) == "b"
+
+
+def test_probabilities_beside_a_class_of_one_row() -> None:
+    labels = NAMES.astype("<U12")
+    labels[7] = "alone"
+    model = mc.SVC(probability=True, random_state=0).fit(X, labels)
+    found = model.predict_proba(Z)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.classes_[found.argmax(axis=1)], model.predict(Z))
+    with pytest.raises(DataError, match="every class has a single row"):
+        mc.SVC(probability=True).fit(X[:2], ["a", "b"])
 
 
 def test_data_frames_keep_their_names() -> None:
@@ -254,17 +369,23 @@ def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"C": 0.0}, r"C = 0\.0 is not a finite number > 0"),
-        ({"C": "1"}, "C = '1' is not a finite number"),
+        ({"C": 0.0}, r"C = 0\.0 is not a number > 0"),
+        ({"C": np.nan}, "C = nan is not a number > 0"),
+        ({"C": "1"}, "C = '1' is not a number"),
+        ({"C": np.inf, "solver": mc.solvers.Nystrom(20)}, "C = inf allows no errors"),
         ({"C": {"yes": 1.0}}, "nothing for the class 'no'"),
         ({"C": {"yes": -1.0, "no": 1.0}}, r"C = -1\.0 for the class 'yes'"),
         ({"tol": -1.0}, r"tol = -1\.0"),
         ({"kernel": "gauss"}, "no name of a kernel"),
         ({"kernel": 3}, "is not a kernel"),
+        ({"kernel": mc.RBF}, "is not a kernel"),
         ({"gamma": -1.0}, r"gamma = -1\.0 is neither"),
         ({"gamma": "much"}, "gamma = 'much' is neither"),
-        ({"kernel": "poly", "coef0": -1.0}, "no valid kernel"),
-        ({"max_iter": 0}, "max_iter = 0 is neither -1"),
+        ({"kernel": "poly", "coef0": np.nan}, "coef0 = nan is not a finite number"),
+        ({"kernel": "poly", "degree": -1}, "degree = -1 is not a whole number >= 0"),
+        ({"kernel": "poly", "degree": 1.5}, r"degree = 1\.5 is not a whole number"),
+        ({"max_iter": -2}, "max_iter = -2 is neither -1"),
+        ({"class_weight": [1.0, 2.0]}, 'neither "balanced" nor a dict'),
         ({"psd": "mend"}, "psd = 'mend' is unknown"),
         ({"multi_class": "all"}, "multi_class = 'all' is unknown"),
         ({"decision_function_shape": None}, "decision_function_shape = None is unknown"),

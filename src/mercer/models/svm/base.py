@@ -11,10 +11,11 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_matrix, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.exceptions import ParameterError, ShortFitWarning, warn
+from mercer.exceptions import DataWarning, ParameterError, ShortFitWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
@@ -49,6 +50,21 @@ def _in_double_precision(X: Any) -> Any:
         return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
     single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
     return X.astype(np.float64) if single_array else X
+
+
+def _without_negative(model: object, sample_weight: ArrayLike | None) -> ArrayLike | None:
+    """Weights of 0 in place of negative ones, as LIBSVM has it: these rows are left out."""
+    if not isinstance(sample_weight, np.ndarray | list | tuple):
+        return sample_weight
+    weights = np.asarray(sample_weight)
+    if weights.dtype.kind not in "if" or not (negative := weights < 0).any():
+        return sample_weight
+    warn(
+        f"{type(model).__name__}: {negative.sum()} rows have a negative weight and are left out, "
+        "as if it were 0.",
+        DataWarning,
+    )
+    return np.where(negative, 0, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +169,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         self, kernel: Kernel, points: Points, sample_weight: ArrayLike | None, targets: Any
     ) -> Training:
         """The rows that count; the kernel is resolved from them."""
-        given = self._validate_weights(sample_weight, targets)
+        given = self._validate_weights(_without_negative(self, sample_weight), targets)
         weights = np.ones(len(points)) if given is None else given.astype(np.float64)
         self.kernel_ = kernel.resolve(points, given)
         return Training.of(points, weights)
@@ -228,7 +244,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "fit_status_": int(not all(machine.converged for machine in machines)),
             "shape_fit_": data.points.shape,
             "_expansion": expansion,
-        } | self._meaning(support, coefficients[support], machines)
+        } | self._as_given(data, self._meaning(support, coefficients[support], machines))
+
+    @staticmethod
+    def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
+        """Coefficients are sparse where the rows are, as in scikit-learn."""
+        if issparse(data.points.data):
+            found["dual_coef_"] = csr_matrix(found["dual_coef_"])
+        return found
 
     @abstractmethod
     def _meaning(
@@ -276,13 +299,13 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return np.empty((0, 0)) if self.kernel_.input_tags()["pairwise"] else points.detached().data
 
     @property
-    def coef_(self) -> Array:
+    def coef_(self) -> Any:
         """The normal of the plane, for a linear kernel: one row for each function.
 
         Returns
         -------
-        ndarray of shape (n_functions, n_features)
-            The functions are ``X @ coef_.T + intercept_``.
+        ndarray or sparse matrix of shape (n_functions, n_features)
+            The functions are ``X @ coef_.T + intercept_``. Sparse if the training rows were.
         """
         check_is_fitted(self)
         if not isinstance(self.kernel_, Linear):
@@ -291,6 +314,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 "dual_coef_, the coefficients of the support vectors."
             )
         rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
+        if issparse(rows):
+            return csr_matrix((rows.T @ csr_matrix(self._expansion)).T)
         return np.asarray((rows.T @ self._expansion).T)
 
     # Parameters -----------------------------------------------------------------------------------
@@ -301,10 +326,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         if self.cache_size is not None:
             self._require_number("cache_size", low=0.0, example="200")
         whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
-        if not (whole and (self.max_iter == -1 or self.max_iter >= 1)):
+        if not (whole and self.max_iter >= -1):
             raise ParameterError(
                 f"{type(self).__name__}: max_iter = {self.max_iter!r} is neither -1 nor a whole "
-                "number >= 1; pass -1 to leave the limit to the solver."
+                "number >= 0; pass -1 to leave the limit to the solver."
             )
         if self.psd is not None and self.psd not in _SIMILARITIES:
             raise ParameterError(
@@ -313,17 +338,24 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
 
     def _require_number(
-        self, name: str, *, low: float, example: str, high: float = np.inf, closed: bool = False
+        self,
+        name: str,
+        *,
+        low: float,
+        example: str,
+        high: float = float(np.finfo(np.float64).max),
+        closed: bool = False,
     ) -> float:
-        """Refuse a parameter that is not a number above (or at) a limit."""
+        """Refuse a parameter that is not a number above (or at) a limit, up to another."""
         value = getattr(self, name)
         number = isinstance(value, Real) and not isinstance(value, bool)
-        inside = number and np.isfinite(float(value)) and float(value) <= high
+        inside = number and float(value) <= high
         if not (inside and (float(value) > low or (closed and float(value) == low))):
             rule = f">= {low:g}" if closed else f"> {low:g}"
-            rule += f" and <= {high:g}" if np.isfinite(high) else ""
+            rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
+            kind = "a number" if np.isinf(high) else "a finite number"
             raise ParameterError(
-                f"{type(self).__name__}: {name} = {value!r} is not a finite number {rule}; pass "
-                f"for example {example}."
+                f"{type(self).__name__}: {name} = {value!r} is not {kind} {rule}; pass for example "
+                f"{example}."
             )
         return float(value)

@@ -41,7 +41,7 @@ class SVC(SupportVectorClassifier):
         Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
         "sigmoid", "precomputed", or a function of two matrices.
     C : float or dict, default=1.0
-        The weight of errors; as a dict, that of each class.
+        The weight of errors; as a dict, that of each class. Infinite to allow none.
     degree : int, default=3
         Of the kernel "poly".
     gamma : "scale", "auto" or float, default="scale"
@@ -108,7 +108,8 @@ class SVC(SupportVectorClassifier):
         The objective is at most this much above its minimum, in its own units, if the kernel matrix
         is positive semi-definite; NaN for kernels that are known not to be valid.
     objective_ : ndarray of shape (n_functions,)
-        The value of the dual problem, which is minus the objective, up to the gap.
+        The value of the dual problem, which is minus the objective, up to the gap. Not over
+        landmarks.
     converged_ : bool
         Whether all functions are as exact as `tol` asks.
     kernel_ : Kernel
@@ -231,11 +232,16 @@ class SVC(SupportVectorClassifier):
                 f"{type(self).__name__}: X is a matrix, whose rows are no landmarks; pass "
                 'solver="auto", or Precomputed(K) with row numbers as X.'
             )
+        if not np.isfinite(self._costs()).all():
+            raise ParameterError(
+                f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "
+                'landmarks have some; pass a finite C, or solver="auto".'
+            )
         weights = np.zeros(len(data.points))
         # The machine's loss has a half, and its penalty the weight 1.
         weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]
         self._scheme = scheme_of(len(self.classes_), "ovr")
-        self.__dict__.update(over_landmarks(self, data.points, np.asarray(y), weights))
+        self.__dict__.update(over_landmarks(self, data.points, np.ravel(y), weights))
 
     def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
         costs = self.class_weight_ * self._costs()
@@ -259,13 +265,13 @@ class SVC(SupportVectorClassifier):
         super()._check_parameters()
         self._check_solver()
         if not isinstance(self.C, Mapping):
-            self._require_number("C", low=0.0, example="1.0")
+            self._require_number("C", low=0.0, high=np.inf, example="1.0")
             return
         for label, value in self.C.items():
             number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (number and np.isfinite(float(value)) and float(value) > 0):
+            if not (number and float(value) > 0):
                 raise ParameterError(
-                    f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a finite "
+                    f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a "
                     "number > 0; pass for example 1.0."
                 )
 

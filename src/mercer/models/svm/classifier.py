@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -129,7 +129,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         data = self._training(kernel, points, sample_weight, labels)
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
-        self.class_weight_ = self._class_weights(labels[data.rows])
+        self.class_weight_ = self._class_weights(labels)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         return data, codes
 
@@ -154,10 +154,12 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """The problem of one function, over some of the rows that count."""
 
     def _class_weights(self, labels: NDArray[Any]) -> Array:
+        """Those of the classes; "balanced" counts all rows, whatever their weights."""
+        self._require_class_weight()
+        everything = np.unique(labels)
         with as_data_errors(type(self).__name__):
-            weights: Array = compute_class_weight(
-                self.class_weight, classes=self.classes_, y=labels
-            )
+            found = compute_class_weight(self.class_weight, classes=everything, y=labels)
+        weights: Array = found[np.isin(everything, self.classes_)]
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ParameterError(
                 f"{type(self).__name__}: class_weight = {shown(self.class_weight)} gives weights "
@@ -165,6 +167,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 "number for each class."
             )
         return weights
+
+    def _require_class_weight(self) -> None:
+        known = self.class_weight is None or isinstance(self.class_weight, Mapping)
+        if not (known or (isinstance(self.class_weight, str) and self.class_weight == "balanced")):
+            raise ParameterError(
+                f"{type(self).__name__}: class_weight = {shown(self.class_weight)} is neither "
+                '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'
+            )
 
     def _order_of_support(self, support: Codes) -> Codes:
         """By class, as scikit-learn has it."""
@@ -243,7 +253,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     ) -> None:
         """Learn the slope of probabilities from machines that have not seen the rows."""
         near = [machine.coefficients(matrix.size) for machine in machines]
-        values, short = np.empty((len(codes), len(machines))), 0
+        values, short = np.full((len(codes), len(machines)), np.nan), 0
         for train, held in self._folds(codes):
             fitted = solved(
                 matrix, self._duals(data, codes, train), self._options, near=near, everywhere=True
@@ -252,20 +262,26 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 values[held, column] = machine.values(data.rows[held])
             short += sum(not machine.converged for machine in fitted)
         warn_of_folds(type(self).__name__, short)
-        found = Calibration.of(self._scheme.scores(values), codes, data.weights)
+        seen = ~np.isnan(values[:, 0])  # those of a class with a single row are never left out
+        scores = self._scheme.scores(values[seen])
+        found = Calibration.of(scores, codes[seen], data.weights[seen])
         self._calibration, self.calibration_error_ = found, found.error
 
     _calibration: Calibration
 
     def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
-        fewest = int(np.bincount(codes).min())
-        if fewest < 2:
+        """Parts of the rows to learn from and to leave out; a class with one row keeps it."""
+        counts = np.bincount(codes)
+        several = np.flatnonzero(counts[codes] > 1)
+        if not len(several):
             raise DataError(
                 f"{type(self).__name__}: probabilities are learned from rows that are left out, "
-                "and a class has a single row; pass two or more of each, or probability=False."
+                "and every class has a single row; pass two or more, or probability=False."
             )
+        fewest = int(counts[codes[several]].min())
         folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=self.random_state)
-        yield from folds.split(np.empty((len(codes), 0)), codes)
+        for _, held in folds.split(np.empty((len(several), 0)), codes[several]):
+            yield np.setdiff1d(np.arange(len(codes)), several[held]), several[held]
 
     @offered_unless(lambda model: _why_no_probabilities(model))
     def predict_proba(self, X: Any) -> Array:

@@ -32,9 +32,9 @@ def over_landmarks(model: Any, points: Points, y: NDArray[Any], weights: Array) 
     dict
         The fitted attributes: landmarks take the place of support vectors.
     """
-    machine = KernelMachineClassifier(
-        model.kernel_, "squared_hinge", 1.0, tol=float(model.tol), solver=model.solver
-    )
+    # By the name of the model, for messages.
+    named = type(type(model).__name__, (KernelMachineClassifier,), {})
+    machine = named(model.kernel_, "squared_hinge", 1.0, tol=float(model.tol), solver=model.solver)
     if model.max_iter != -1:
         machine.set_params(max_iter=int(model.max_iter))
     machine.fit(points, y, weights)

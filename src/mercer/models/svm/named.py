@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial, Sigmoid
 from mercer.kernels.heuristics import Spread
+from mercer.kernels.parameters import Integer, NonNegative
+from mercer.kernels.parameters import Real as AnyNumber
 from mercer.kernels.points import as_points
-from mercer.kernels.special import FunctionKernel, Precomputed
+from mercer.kernels.special import Constant, FunctionKernel, Precomputed
 from mercer.kernels.stationary import RBF
+from mercer.kernels.vector import DotProduct
 from mercer.kernels.views import EVERYTHING, Numbers
 
 #: What each name reads of the arguments beside it.
@@ -25,6 +28,29 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "precomputed": (),
 }
 DEFAULTS: dict[str, Any] = {"degree": 3, "gamma": "scale", "coef0": 0.0}
+
+
+class LibsvmPolynomial(DotProduct):
+    """(gain x.z + offset)^degree for all numbers that LIBSVM takes: not always a valid kernel.
+
+    Parameters
+    ----------
+    degree : int
+        At least 0.
+    offset : float
+        May be negative.
+    gain : float
+        At least 0.
+    """
+
+    degree = Integer(3, low=0)
+    offset = AnyNumber(0.0)
+    gain = NonNegative(1.0)
+    psd = False
+
+    def profile(self, s: Any) -> Any:
+        """(gain s + offset)^degree."""
+        return (self.gain * s + self.offset) ** self.degree
 
 
 def is_name(kernel: object) -> bool:
@@ -40,7 +66,7 @@ def is_name(kernel: object) -> bool:
     bool
         True if ``gamma`` and its like may stand beside it.
     """
-    return isinstance(kernel, str) or (callable(kernel) and not isinstance(kernel, Kernel))
+    return isinstance(kernel, str) or (callable(kernel) and not isinstance(kernel, Kernel | type))
 
 
 def outline(kernel: Any) -> Kernel:
@@ -103,15 +129,26 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
         return Linear()
     factor = _gamma(owner, gamma, X)
     if kernel == "rbf":
-        return RBF(length_scale=1.0 / np.sqrt(2.0 * factor))
+        return RBF(length_scale=1.0 / np.sqrt(2.0 * factor)) if factor else Constant(1.0)
     if kernel == "sigmoid":
         return Sigmoid(gain=factor, offset=coef0)
-    if not (isinstance(coef0, Real) and float(coef0) >= 0):
+    _require_range(owner, degree, coef0)
+    valid = degree >= 1 and factor > 0 and coef0 >= 0
+    family = Polynomial if valid else LibsvmPolynomial
+    return family(degree=degree, gain=factor, offset=coef0)
+
+
+def _require_range(owner: str, degree: Any, coef0: Any) -> None:
+    """Refuse what is no number that a polynomial can have."""
+    whole = isinstance(degree, Integral) and not isinstance(degree, bool)
+    if not (whole and degree >= 0):
         raise ParameterError(
-            f"{owner}: coef0 = {coef0!r} makes (gamma x.z + coef0)^degree no valid kernel; pass a "
-            "number >= 0."
+            f"{owner}: degree = {degree!r} is not a whole number >= 0; pass for example 3."
         )
-    return Polynomial(degree=degree, gain=factor, offset=coef0)
+    if not (isinstance(coef0, Real) and np.isfinite(float(coef0))):
+        raise ParameterError(
+            f"{owner}: coef0 = {coef0!r} is not a finite number; pass for example 0.0."
+        )
 
 
 def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:
@@ -154,9 +191,9 @@ def _gamma(owner: str, gamma: Any, X: Any) -> float:
             )
         return found
     number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-    if not (number and np.isfinite(float(gamma)) and float(gamma) > 0):
+    if not (number and np.isfinite(float(gamma)) and float(gamma) >= 0):
         raise ParameterError(
-            f'{owner}: gamma = {gamma!r} is neither "scale", "auto" nor a number > 0; pass one of '
+            f'{owner}: gamma = {gamma!r} is neither "scale", "auto" nor a number >= 0; pass one of '
             "these."
         )
     return float(gamma)

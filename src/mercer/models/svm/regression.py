@@ -114,7 +114,7 @@ class SVR(SupportVectorRegressor):
         Any kernel; it says what X may be. Or, as in scikit-learn, "rbf", "poly", "linear",
         "sigmoid", "precomputed", or a function of two matrices.
     C : float, default=1.0
-        The weight of errors.
+        The weight of errors; infinite to allow none.
     epsilon : float, default=0.1
         Errors that cost nothing, in units of y.
     degree : int, default=3
@@ -224,7 +224,7 @@ class SVR(SupportVectorRegressor):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        self._require_number("C", low=0.0, example="1.0")
+        self._require_number("C", low=0.0, high=np.inf, example="1.0")
         self._require_number("epsilon", low=0.0, closed=True, example="0.1")
 
 

@@ -65,8 +65,8 @@ class Single(Scheme):
         return values[:, 0]
 
     def winners(self, values: Array) -> Codes:
-        """The second class if the function is positive."""
-        return (values[:, 0] > 0).astype(np.intp)
+        """The second class unless the function is negative, as LIBSVM has it."""
+        return (values[:, 0] >= 0).astype(np.intp)
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row."""

@@ -306,7 +306,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         local = copy(model)
         local.classes_, codes = np.unique(labels[rows], return_inverse=True)
         require_two_classes("SVCSearch", local.classes_)
-        local.class_weight_ = local._class_weights(labels[rows])
+        local.class_weight_ = local._class_weights(labels[train])
         local._scheme = scheme_of(len(local.classes_), local.multi_class)
         training = Training(data.points, data.numbers, rows, weights[rows])
         return _Fold(local, training, codes, held, labels[held])

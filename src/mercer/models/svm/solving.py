@@ -23,6 +23,8 @@ Report = Callable[[Callable[[], list[Machine]]], bool]
 
 # How long it takes at least from one report of several problems to the next.
 _SECONDS = 0.05
+# Bounds in place of none, in the unit of coefficients, and how many rows tell that.
+_WIDTHS, _SAMPLE = np.array([1e3, 1e6, 1e9, 1e12]), 64
 # How often a solution is refined; the unit changes little after the first time.
 _REFINEMENTS = 3
 
@@ -128,8 +130,32 @@ class _Jobs:
             return report(lambda: [dual.machine(programme, solution())])
 
         told = None if report is None else tell
-        found = self._refined(dual, matrix, local, near, told)
+        found = self._found(dual, matrix, local, near, told)
         return dual.machine(programme, found, self._product(programme, matrix, found))
+
+    def _found(
+        self,
+        dual: Dual,
+        matrix: SymmetricMatrix,
+        programme: BoxProgramme,
+        near: Array | None,
+        report: Any,
+    ) -> BoxSolution:
+        """Without bounds: the solution within bounds so wide that no variable is at one."""
+        if programme.is_bounded:
+            return self._refined(dual, matrix, programme, near, report)
+        values, positions = matrix.block(programme.rows[:_SAMPLE], precise=True)
+        largest = float(np.abs(values[positions, positions]).max()) or 1.0
+        unit = float(np.abs(programme.linear).max() or 1.0) / largest
+        steps = 0
+        for bound in unit * _WIDTHS:
+            found = self._refined(dual, matrix, programme.within(bound), near, report)
+            steps, near = steps + found.n_iter, found.coefficients
+            found = replace(found, n_iter=steps)
+            if not found.converged or np.abs(found.coefficients).max() < bound:
+                return found
+        # It grows without end: there is no function without errors.
+        return replace(found, converged=False, dual_gap=np.inf)
 
     def _refined(
         self,
