@@ -26,17 +26,17 @@ void check_sparse(std::int64_t n, std::int64_t columns, const std::int64_t* indp
                                   ".");
 }
 
-template <class T>
-void pack_panels(const StridedMatrix<T>& x, const double* centre, const double* scale, T* panels) {
+template <class S, class T>
+void pack_panels(const StridedMatrix<S>& x, const double* centre, const double* scale, T* panels) {
   constexpr std::int64_t W = kPanelPoints<T>;
   for (std::int64_t first = 0; first < x.rows; first += W) {
     const std::int64_t count = x.rows - first < W ? x.rows - first : W;
-    const T* source = x.data + first * x.row_stride;
+    const S* source = x.data + first * x.row_stride;
     for (std::int64_t k = 0; k < x.columns; ++k, panels += W) {
       const double shift = centre ? centre[k] : 0.0;
       const double factor = scale ? scale[k] : 1.0;
       for (std::int64_t lane = 0; lane < count; ++lane) {
-        const T value = source[lane * x.row_stride + k * x.column_stride];
+        const S value = source[lane * x.row_stride + k * x.column_stride];
         panels[lane] = static_cast<T>((static_cast<double>(value) - shift) * factor);
       }
       for (std::int64_t lane = count; lane < W; ++lane) panels[lane] = T(0);
@@ -88,6 +88,8 @@ void column_middles(const StridedMatrix<T>& x, double* middles) {
 template void column_middles(const StridedMatrix<float>&, double*);
 template void column_middles(const StridedMatrix<double>&, double*);
 template void pack_panels(const StridedMatrix<float>&, const double*, const double*, float*);
+template void pack_panels(const StridedMatrix<float>&, const double*, const double*, double*);
+template void pack_panels(const StridedMatrix<double>&, const double*, const double*, float*);
 template void pack_panels(const StridedMatrix<double>&, const double*, const double*, double*);
 template bool all_finite(const StridedMatrix<float>&);
 template bool all_finite(const StridedMatrix<double>&);

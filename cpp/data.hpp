@@ -62,9 +62,10 @@ struct StridedMatrix {
   std::int64_t row_stride, column_stride;
 };
 
-// Writes (x - centre) * scale, computed in float64, as panels; `centre` and `scale` may be null.
-template <class T>
-void pack_panels(const StridedMatrix<T>& x, const double* centre, const double* scale, T* panels);
+// Writes (x - centre) * scale as panels; `centre` and `scale` may be null. Computed in float64 and
+// then rounded, so that data far from zero keep their digits in float32.
+template <class S, class T>
+void pack_panels(const StridedMatrix<S>& x, const double* centre, const double* scale, T* panels);
 
 template <class T>
 bool all_finite(const StridedMatrix<T>& x);

@@ -93,29 +93,32 @@ struct Panels {
 
 using OptionalVector = std::optional<Vector<double>>;
 
-template <class T>
-nb::object pack(const Matrix<T>& x, const OptionalVector& centre, const OptionalVector& scale) {
+template <class T, class S>
+nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale) {
   require(!centre || centre->shape(0) == x.shape(1),
           "pack: centre must have one value per column.");
   require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
-  const StridedMatrix<T> matrix = strided<T>(x);
+  const StridedMatrix<S> matrix = strided<S>(x);
   const std::int64_t size =
       divide_up(matrix.rows, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
   Panels<T> packed{matrix.rows, matrix.columns, AlignedBuffer<T>(size)};
   bool is_finite = false;
   {
     nb::gil_scoped_release release;
-    pack_panels<T>(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
-                   packed.values.data());
+    pack_panels(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
+                packed.values.data());
     is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
   }
   if (!is_finite) throw std::overflow_error("pack: a packed number is not finite.");
   return nb::cast(std::move(packed));
 }
 
-nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale) {
-  return with_floats<Matrix>(x, "pack: X must be a float32 or float64 array of two dimensions.",
-                             [&](const auto& matrix) { return pack(matrix, centre, scale); });
+nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale,
+                    bool single) {
+  return with_floats<Matrix>(
+      x, "pack: X must be a float32 or float64 array of two dimensions.", [&](const auto& matrix) {
+        return single ? pack<float>(matrix, centre, scale) : pack<double>(matrix, centre, scale);
+      });
 }
 
 template <class T>
@@ -782,12 +785,13 @@ NB_MODULE(_core, m) {
   m.attr("LANES") = lanes;
   m.def("cpu", [] { return engine().name; }, "The instruction set in use.");
   m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
+        "single"_a = false,
         nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
                 "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
-                "scale: numpy.typing.NDArray[numpy.float64] | None = None) "
+                "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False) "
                 "-> FloatPanels | DoublePanels"),
-        "Panels of (X - centre) * scale, computed in float64 and zero padded; raises "
-        "OverflowError where one of them is not finite.");
+        "Panels of (X - centre) * scale, computed in float64, of float32 if `single` and zero "
+        "padded; raises OverflowError where one of them is not finite.");
   m.def("middle", &middles_any, "X"_a,
         nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
                 "-> numpy.typing.NDArray[numpy.float64]"),

@@ -182,8 +182,10 @@ def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]
     # Centring on one entry first keeps digits when the data are far from zero.
     origin = float(values[0, 0])
     values -= origin
-    mean = float((w @ values).sum())
-    variance = float((w @ (values - mean) ** 2).sum())
+    # Without BLAS, whose threads would keep a processor busy for a while, which a fit needs next.
+    mean = float((w * values.sum(axis=1)).sum())
+    values -= mean
+    variance = float((w * np.square(values, out=values).sum(axis=1)).sum())
     return origin + mean, variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
 
 

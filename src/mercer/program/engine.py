@@ -256,12 +256,11 @@ def _subject(slot: Slot) -> str:
 
 def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any], subject: str) -> Any:
     if isinstance(matrix, np.ndarray):
-        if matrix.dtype.itemsize > dtype.itemsize:
-            # Rounded after it is centred, so that data far from zero keep their digits.
-            matrix = matrix if centre is None else matrix - centre
-            matrix, centre, scale = matrix if scale is None else matrix * scale, None, None
+        known = matrix.dtype in (SINGLE, DOUBLE)
         try:
-            return _core.pack(_as_type(matrix, dtype), centre, scale)
+            return _core.pack(
+                matrix if known else matrix.astype(DOUBLE), centre, scale, dtype == SINGLE
+            )
         except OverflowError:
             hint = "" if scale is None else " (a larger length_scale does so)"
             raise _overflow(subject, dtype, f"rescale them{hint}") from None

@@ -144,6 +144,7 @@ class _Ascent:
         self._left = self._limit = limit
         start = programme.start if near is None else programme.feasible(near)
         self._up, self._down = programme.upper - start, start - programme.lower
+        self._coefficients = _between(programme.lower, programme.upper, self._up, self._down)
         self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
         # Rows at which the product is still that of float32, although it has been looked at.
@@ -158,10 +159,6 @@ class _Ascent:
     # The state
     # -----------------------------------------------------------------------------------------
 
-    def coefficients(self) -> Array:
-        """The variables."""
-        return _between(self._programme.lower, self._programme.upper, self._up, self._down)
-
     def certified(self) -> bool:
         """Whether the violation is known to be small; else the product is computed from nothing.
 
@@ -171,7 +168,7 @@ class _Ascent:
             return self._violation <= self._tol
         weights, rows = self._weights()
         exact = np.zeros(self._matrix.size, bool)
-        exact[self._programme.rows[self.coefficients() != 0]] = True
+        exact[self._programme.rows[self._coefficients != 0]] = True
         carriers = np.flatnonzero(exact)
         before = self._product[carriers]
         self._product[carriers] = self._matrix.times(rows, weights, precise=True, at=carriers)
@@ -211,7 +208,7 @@ class _Ascent:
 
     def _weights(self) -> tuple[Array, Positions]:
         """The coefficients of rows that are not zero, and the rows."""
-        weights = self._by_rows(self._programme.rows, self.coefficients())
+        weights = self._by_rows(self._programme.rows, self._coefficients)
         rows = np.flatnonzero(weights)
         return weights[rows], rows
 
@@ -235,9 +232,9 @@ class _Ascent:
         ]
         return rising, falling, extremes
 
-    def _objective(self, coefficients: Array) -> float:
+    def _objective(self) -> float:
         products = self._product[self._programme.rows]
-        return inner(coefficients, products / 2 + self._programme.linear)
+        return inner(self._coefficients, products / 2 + self._programme.linear)
 
     # Rounds
     # ----------------------------------------------------------------------------------------
@@ -256,7 +253,7 @@ class _Ascent:
             if len(self._rounded):
                 self._complete()
                 continue
-            objective = self._objective(self.coefficients())
+            objective = self._objective()
             shown = objective < best - _VISIBLE[precise] * abs(objective)
             patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
             if patience == 0:
@@ -283,7 +280,7 @@ class _Ascent:
         split = len(working) if n_first is None else int(np.searchsorted(working, n_first))
         up, down = self._up[working], self._down[working]
         box = self._programme.lower[working], self._programme.upper[working]
-        before = _between(*box, up, down)
+        before = self._coefficients[working]
         if len(self._up) <= _AT_ONCE:
             tolerance = _NEARLY * self._tol
         else:
@@ -303,7 +300,8 @@ class _Ascent:
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)
-            changes = self._by_rows(rows, _between(*box, up, down) - before)
+            self._coefficients[working] = _between(*box, up, down)
+            changes = self._by_rows(rows, self._coefficients[working] - before)
             changed = np.flatnonzero(changes)
             increment = self._matrix.times(changed, changes[changed], precise=precise)
             self._product += increment
@@ -353,12 +351,11 @@ class _Ascent:
             _gap(ascents[g] - level, self._up[g], self._down[g])
             for g, level in zip(self._programme.groups, levels, strict=True)
         )
-        coefficients = self.coefficients()
         return BoxSolution(
-            coefficients=coefficients,
+            coefficients=self._coefficients.copy(),
             product=self._product,
             levels=levels,
-            objective=self._objective(coefficients),
+            objective=self._objective(),
             dual_gap=gap,
             violation=violation,
             n_iter=self._limit - max(self._left, 0),

@@ -332,7 +332,7 @@ class Ball(Dual):
 
     def unit(self, found: BoxSolution) -> float:
         """The squared radius, if that is less than 1."""
-        linear = float(-self.diagonal / 2 @ found.coefficients)
+        linear = -inner(self.diagonal, found.coefficients) / 2
         squared = 2 * (found.objective - linear) + 2 * found.levels[0]
         return min(1.0, squared) if squared > 0 else 1.0
 
