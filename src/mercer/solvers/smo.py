@@ -174,8 +174,9 @@ class _Ascent:
         self._product[carriers] = self._matrix.times(rows, weights, precise=True, at=carriers)
         seen = float(np.abs(self._product[carriers] - before).max(initial=0.0))
         margin = self._matrix.rounding * float(np.abs(weights).sum()) + _WARY * seen
-        doubtful = self._programme.rows[self._within(margin, exact[self._programme.rows])]
-        near = np.setdiff1d(doubtful, carriers)
+        doubtful = np.zeros(len(exact), bool)
+        doubtful[self._programme.rows[self._within(margin, exact[self._programme.rows])]] = True
+        near = np.flatnonzero(doubtful & ~exact)
         self._product[near] = self._matrix.times(rows, weights, precise=True, at=near)
         exact[near] = True
         self._rounded = np.flatnonzero(~exact)

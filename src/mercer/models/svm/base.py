@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -81,18 +81,36 @@ class Training:
         Those points that have a positive weight.
     weights : ndarray
         Their weights.
+    codes : ndarray of int
+        Their classes, as numbers; empty for machines without classes.
     """
 
     points: Points
     numbers: Rows
     rows: Rows
     weights: Array
+    codes: Rows = field(default_factory=lambda: np.empty(0, np.intp))
 
     @classmethod
     def of(cls, points: Points, weights: Array) -> Training:
         """All rows in their order, of which some may have no weight."""
         rows = np.flatnonzero(weights > 0)
         return cls(points, np.arange(len(points)), rows, weights[rows])
+
+    def part(self, positions: Rows) -> Training:
+        """Some of the rows that count, of the same points."""
+        return replace(
+            self,
+            rows=self.rows[positions],
+            weights=self.weights[positions],
+            codes=self.codes[positions],
+        )
+
+    def codes_of(self, points: Rows) -> Rows:
+        """The classes of some of the points, all of which count."""
+        found = np.full(len(self.points), -1)
+        found[self.rows] = self.codes
+        return found[points]
 
 
 class SupportVectorMachine(IterativeEstimator, RepresenterModel):
@@ -224,7 +242,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         n = len(data.points)
         coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
         support = np.flatnonzero(np.any(coefficients != 0, axis=1))
-        support = support[self._order_of_support(support)]
+        support = support[self._order_of_support(data, support)]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
         expansion = coefficients[carriers]
@@ -244,7 +262,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "fit_status_": int(not all(machine.converged for machine in machines)),
             "shape_fit_": data.points.shape,
             "_expansion": expansion,
-        } | self._as_given(data, self._meaning(support, coefficients[support], machines))
+        } | self._as_given(data, self._meaning(data, support, coefficients[support], machines))
 
     @staticmethod
     def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
@@ -255,11 +273,11 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     @abstractmethod
     def _meaning(
-        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         """Coefficients of support vectors, intercepts and quality, as the model calls them."""
 
-    def _order_of_support(self, support: Rows) -> Rows:
+    def _order_of_support(self, data: Training, support: Rows) -> Rows:
         """How support vectors are put in order."""
         return np.arange(len(support))
 

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from mercer.exceptions import ParameterError
 from mercer.models.base import shown
 from mercer.models.svm.base import Similarity, Training
-from mercer.models.svm.classifier import SupportVectorClassifier
 from mercer.models.svm.duals import Classes, Dual, NuClasses
 from mercer.models.svm.landmarks import over_landmarks
-from mercer.models.svm.schemes import Codes, scheme_of
+from mercer.models.svm.multiclass import SupportVectorClassifier
+from mercer.models.svm.schemes import scheme_of
 from mercer.solvers.landmark import Falkon, Nystrom
 
 if TYPE_CHECKING:
@@ -223,9 +223,9 @@ class SVC(SupportVectorClassifier):
 
         return SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring).fit(X, y)
 
-    def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
+    def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if isinstance(self.solver, str):
-            super()._learn(X, y, data, codes)
+            super()._learn(X, y, data)
             return
         if self.kernel_.input_tags()["pairwise"]:
             raise ParameterError(
@@ -239,27 +239,25 @@ class SVC(SupportVectorClassifier):
             )
         weights = np.zeros(len(data.points))
         # The machine's loss has a half, and its penalty the weight 1.
-        weights[data.rows] = 2 * data.weights * (self.class_weight_ * self._costs())[codes]
+        weights[data.rows] = 2 * data.weights * self._costs()[data.codes]
         self._scheme = scheme_of(len(self.classes_), "ovr")
         self.__dict__.update(over_landmarks(self, data.points, np.ravel(y), weights))
 
-    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
-        costs = self.class_weight_ * self._costs()
-        return Classes(
-            data.rows[positions], signs, data.weights[positions] * costs[codes[positions]]
-        )
+    def _dual(self, data: Training, signs: Array) -> Dual:
+        return Classes(data.rows, signs, data.weights * self._costs()[data.codes])
 
     def _costs(self) -> Array:
-        """C for each class."""
+        """C for each class, with its weight."""
         if not isinstance(self.C, Mapping):
-            return np.full(len(self.classes_), float(self.C))
+            return self.class_weight_ * float(self.C)
         missing = [label for label in self.classes_.tolist() if label not in self.C]
         if missing:
             raise ParameterError(
                 f"{type(self).__name__}: C = {shown(self.C)} has nothing for the class "
                 f"{missing[0]!r}; pass a number for each class."
             )
-        return np.array([float(self.C[label]) for label in self.classes_.tolist()])
+        costs = [float(self.C[label]) for label in self.classes_.tolist()]
+        return self.class_weight_ * np.array(costs)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -396,8 +394,8 @@ class NuSVC(SupportVectorClassifier):
         )
         self.nu = nu
 
-    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
-        weights = data.weights[positions] * self.class_weight_[codes[positions]]
+    def _dual(self, data: Training, signs: Array) -> Dual:
+        weights = data.weights * self.class_weight_[data.codes]
         sides = weights[signs > 0].sum(), weights[signs < 0].sum()
         largest = 2 * min(sides) / sum(sides)
         if float(self.nu) > largest * (1 + 1e-12):
@@ -406,7 +404,7 @@ class NuSVC(SupportVectorClassifier):
                 "share of the smaller of two classes, so that no function has it (the specified nu "
                 'is infeasible); lower nu, or pass class_weight="balanced".'
             )
-        return NuClasses(data.rows[positions], signs, weights, float(self.nu))
+        return NuClasses(data.rows, signs, weights, float(self.nu))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -91,7 +91,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         """The problem of the rows that count."""
 
     def _meaning(
-        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         (machine,) = machines
         return {
@@ -309,12 +309,12 @@ class SVDD(SupportVectorDetector):
         return Ball(data.rows, data.weights, float(self.nu), diagonal)
 
     def _meaning(
-        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         # On the sphere <phi(x), c> - k(x, x) / 2 is the threshold, which is (|c|^2 - R^2) / 2.
         (machine,) = machines
         squared = max(machine.squared_norm + 2 * machine.intercept, 0.0)
-        return super()._meaning(support, coefficients, machines) | {
+        return super()._meaning(data, support, coefficients, machines) | {
             "radius_": float(np.sqrt(squared))
         }
 

@@ -71,7 +71,7 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         """The problem of the rows that count."""
 
     def _meaning(
-        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         (machine,) = machines
         return {
@@ -316,9 +316,11 @@ class NuSVR(SupportVectorRegressor):
         return NuTube(data.rows, targets, float(self.C) * data.weights, float(self.nu))
 
     def _meaning(
-        self, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
-        return super()._meaning(support, coefficients, machines) | {"epsilon_": machines[0].epsilon}
+        return super()._meaning(data, support, coefficients, machines) | {
+            "epsilon_": machines[0].epsilon
+        }
 
     def _check_parameters(self) -> None:
         self._check_shared()

@@ -49,8 +49,6 @@ class _Fold:
         With the classes and the class weights of the rows to learn from.
     data : Training
         These rows.
-    codes : ndarray
-        Their classes.
     held : ndarray of int
         The rows of X that are left out.
     labels : ndarray
@@ -59,7 +57,6 @@ class _Fold:
 
     model: SVC
     data: Training
-    codes: Codes
     held: Codes
     labels: NDArray[Any]
 
@@ -69,13 +66,12 @@ class _Fold:
         """For each C: score of the rows left out, times to fit and to score, machines too short."""
         found: dict[float, tuple[float, float, float, int]] = {}
         model, near, before = copy(self.model), None, 1.0
-        everything = np.arange(len(self.codes))
         for cost in sorted(set(costs)):
             started = time.perf_counter()
             model.C = cost
             if near is not None:
                 near = [coefficients * (cost / before) for coefficients in near]
-            duals = model._duals(self.data, self.codes, everything)
+            duals = model._duals(self.data)
             machines = solved(matrix, duals, model._options, near=near, everywhere=True)
             near, before = [machine.coefficients(matrix.size) for machine in machines], cost
             fitted = time.perf_counter()
@@ -230,7 +226,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         y = column_or_1d(y, warn=True)
         model = self._model(X)
-        data, _ = model._prepared(X, y, sample_weight)
+        data = model._prepared(X, y, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
@@ -308,8 +304,8 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         require_two_classes("SVCSearch", local.classes_)
         local.class_weight_ = local._class_weights(labels[train])
         local._scheme = scheme_of(len(local.classes_), local.multi_class)
-        training = Training(data.points, data.numbers, rows, weights[rows])
-        return _Fold(local, training, codes, held, labels[held])
+        training = Training(data.points, data.numbers, rows, weights[rows], codes)
+        return _Fold(local, training, held, labels[held])
 
     def _compared(
         self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -95,35 +96,27 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """
         with self._fitting():
             self._check_parameters()
-            data, codes = self._prepared(X, y, sample_weight)
-            self._learn(X, y, data, codes)
+            self._learn(X, y, self._prepared(X, y, sample_weight))
         return self
 
-    def _learn(self, X: Any, y: ArrayLike, data: Training, codes: Codes) -> None:
+    def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
-        data, codes = self._arranged(data, codes)
-        self._codes = np.full(len(data.points), -1)
-        self._codes[data.rows] = codes
-        duals = self._duals(data, codes, np.arange(len(codes)))
-        matrix, machines = self._fit_duals(X, y, data, duals)
-        del self._codes
+        data = self._arranged(data)
+        matrix, machines = self._fit_duals(X, y, data, self._duals(data))
         if not self.probability:
             return
         try:
-            self._calibrate(matrix, data, codes, machines)
+            self._calibrate(matrix, data, machines)
         except KeyboardInterrupt:
             self.converged_ = False  # the machine is kept, without probabilities
             raise
 
     classes_: NDArray[Any]
     class_weight_: Array
-    _codes: Codes
     _scheme: Scheme
 
-    def _prepared(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Training, Codes]:
-        """The rows that count and their classes, with what follows from them."""
+    def _prepared(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+        """The rows that count and their classes; what follows from these is kept."""
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         data = self._training(kernel, points, sample_weight, labels)
@@ -131,27 +124,26 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         require_two_classes(type(self).__name__, self.classes_)
         self.class_weight_ = self._class_weights(labels)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
-        return data, codes
+        return replace(data, codes=codes)
 
-    def _arranged(self, data: Training, codes: Codes) -> tuple[Training, Codes]:
+    def _arranged(self, data: Training) -> Training:
         """Rows class by class where pairs of classes are learned: they are read in one piece."""
         if not isinstance(self._scheme, Pairs) or self.kernel_.input_tags()["pairwise"]:
-            return data, codes
-        order = np.argsort(codes, kind="stable")
-        points = data.points[data.rows[order]]
-        arranged = Training(points, data.rows[order], np.arange(len(points)), data.weights[order])
-        return arranged, codes[order]
+            return data
+        ordered = data.part(np.argsort(data.codes, kind="stable"))
+        points = data.points[ordered.rows]
+        return replace(
+            ordered, points=points, numbers=ordered.rows, rows=np.arange(len(ordered.rows))
+        )
 
-    def _duals(self, data: Training, codes: Codes, positions: Codes) -> list[Dual]:
-        """The problems of all functions over some of the rows that count."""
-        return [
-            self._dual(data, codes, positions[chosen], signs)
-            for chosen, signs in self._scheme.sides(codes[positions])
-        ]
+    def _duals(self, data: Training) -> list[Dual]:
+        """The problems of all functions."""
+        sides = self._scheme.sides(data.codes)
+        return [self._dual(data.part(chosen), signs) for chosen, signs in sides]
 
     @abstractmethod
-    def _dual(self, data: Training, codes: Codes, positions: Codes, signs: Array) -> Dual:
-        """The problem of one function, over some of the rows that count."""
+    def _dual(self, data: Training, signs: Array) -> Dual:
+        """The problem of one function, with the side that it puts each row on."""
 
     def _class_weights(self, labels: NDArray[Any]) -> Array:
         """Those of the classes; "balanced" counts all rows, whatever their weights."""
@@ -176,14 +168,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'
             )
 
-    def _order_of_support(self, support: Codes) -> Codes:
+    def _order_of_support(self, data: Training, support: Codes) -> Codes:
         """By class, as scikit-learn has it."""
-        return np.argsort(self._codes[support], kind="stable")
+        return np.argsort(data.codes_of(support), kind="stable")
 
     def _meaning(
-        self, support: Codes, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Codes, coefficients: Array, machines: Sequence[Machine]
     ) -> dict[str, Any]:
-        codes = self._codes[support]
+        codes = data.codes_of(support)
         return {
             "dual_coef_": self._scheme.layout(coefficients, codes),
             "intercept_": np.array([machine.intercept for machine in machines]),
@@ -245,26 +237,21 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     # Probabilities --------------------------------------------------------------------------------
 
     def _calibrate(
-        self,
-        matrix: SymmetricMatrix,
-        data: Training,
-        codes: Codes,
-        machines: Sequence[Machine],
+        self, matrix: SymmetricMatrix, data: Training, machines: Sequence[Machine]
     ) -> None:
         """Learn the slope of probabilities from machines that have not seen the rows."""
         near = [machine.coefficients(matrix.size) for machine in machines]
-        values, short = np.full((len(codes), len(machines)), np.nan), 0
-        for train, held in self._folds(codes):
-            fitted = solved(
-                matrix, self._duals(data, codes, train), self._options, near=near, everywhere=True
-            )
+        values, short = np.full((len(data.rows), len(machines)), np.nan), 0
+        for train, held in self._folds(data.codes):
+            duals = self._duals(data.part(train))
+            fitted = solved(matrix, duals, self._options, near=near, everywhere=True)
             for column, machine in enumerate(fitted):
                 values[held, column] = machine.values(data.rows[held])
             short += sum(not machine.converged for machine in fitted)
         warn_of_folds(type(self).__name__, short)
         seen = ~np.isnan(values[:, 0])  # those of a class with a single row are never left out
         scores = self._scheme.scores(values[seen])
-        found = Calibration.of(scores, codes[seen], data.weights[seen])
+        found = Calibration.of(scores, data.codes[seen], data.weights[seen])
         self._calibration, self.calibration_error_ = found, found.error
 
     _calibration: Calibration
