@@ -249,7 +249,7 @@ class SVC(SupportVectorClassifier):
     def _costs(self) -> Array:
         """C for each class, with its weight."""
         if not isinstance(self.C, Mapping):
-            return self.class_weight_ * float(self.C)
+            return np.asarray(self.class_weight_ * float(self.C))
         missing = [label for label in self.classes_.tolist() if label not in self.C]
         if missing:
             raise ParameterError(
@@ -257,7 +257,7 @@ class SVC(SupportVectorClassifier):
                 f"{missing[0]!r}; pass a number for each class."
             )
         costs = [float(self.C[label]) for label in self.classes_.tolist()]
-        return self.class_weight_ * np.array(costs)
+        return np.asarray(self.class_weight_ * np.array(costs))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,156 +1,15 @@
-// The Python module mercer._core: conversion of arguments, nothing else.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/vector.h>
-
+// Programs over all pairs of two sides: matrices, products and contractions.
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <tuple>
-#include <utility>
 
-#include "engine.hpp"
+#include "arrays.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
-
-namespace mercer {
+namespace mercer::python {
 namespace {
 
-using AnyArray = nb::ndarray<nb::ro, nb::device::cpu>;
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
-template <class T>
-using Floats = nb::ndarray<const T, nb::device::cpu>;
 using Code = nb::ndarray<const std::int32_t, nb::shape<-1, 7>, nb::c_contig, nb::device::cpu>;
-
-void require(bool condition, const std::string& sentence) {
-  if (!condition) throw std::invalid_argument(sentence);
-}
-
-// ---------------------------------------------------------------------------------------------
-// Arrays
-// ---------------------------------------------------------------------------------------------
-
-template <class T>
-bool holds(const nb::handle& object) {
-  nb::ndarray<const T, nb::device::cpu> array;
-  return nb::try_cast(object, array, false);
-}
-
-// Converts without copying; `what` names the argument in the error.
-template <class Array>
-Array view(nb::handle object, const char* what) {
-  Array array;
-  require(nb::try_cast(object, array, false), std::string(what));
-  return array;
-}
-
-// A NumPy array that takes over the buffer.
-template <class T, std::size_t N>
-nb::object to_numpy(AlignedBuffer<T> buffer, const std::size_t (&shape)[N]) {
-  T* data = buffer.release();
-  nb::capsule owner(data, [](void* memory) noexcept { release_lines(memory); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, N, shape, owner));
-}
-
-AlignedBuffer<double> zeros(std::int64_t size) {
-  AlignedBuffer<double> buffer(size);
-  buffer.fill(0.0);
-  return buffer;
-}
-
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-template <class T>
-StridedMatrix<T> strided(const Matrix<T>& x) {
-  return {x.data(), static_cast<std::int64_t>(x.shape(0)), static_cast<std::int64_t>(x.shape(1)),
-          x.stride(0), x.stride(1)};
-}
-
-// Calls f with the array as one of float64 or, failing that, of float32: each attempt at a
-// conversion costs a microsecond, and float64 is the usual case.
-template <template <class> class Array, class F>
-auto with_floats(nb::handle object, const char* what, F f) {
-  Array<double> twofold;
-  if (nb::try_cast(object, twofold, false)) return f(twofold);
-  return f(view<Array<float>>(object, what));
-}
-
-// Points as the engine reads them, see `pack_panels`.
-template <class T>
-struct Panels {
-  std::int64_t points, columns;
-  AlignedBuffer<T> values;
-};
-
-using OptionalVector = std::optional<Vector<double>>;
-
-template <class T, class S>
-nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale) {
-  require(!centre || centre->shape(0) == x.shape(1),
-          "pack: centre must have one value per column.");
-  require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
-  const StridedMatrix<S> matrix = strided<S>(x);
-  const std::int64_t size =
-      divide_up(matrix.rows, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
-  Panels<T> packed{matrix.rows, matrix.columns, AlignedBuffer<T>(size)};
-  bool is_finite = false;
-  {
-    nb::gil_scoped_release release;
-    pack_panels(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
-                packed.values.data());
-    is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
-  }
-  if (!is_finite) throw std::overflow_error("pack: a packed number is not finite.");
-  return nb::cast(std::move(packed));
-}
-
-nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale,
-                    bool single) {
-  return with_floats<Matrix>(
-      x, "pack: X must be a float32 or float64 array of two dimensions.", [&](const auto& matrix) {
-        return single ? pack<float>(matrix, centre, scale) : pack<double>(matrix, centre, scale);
-      });
-}
-
-template <class T>
-nb::object middles(const Matrix<T>& x) {
-  require(x.shape(0) > 0, "middle: X has no rows.");
-  AlignedBuffer<double> found(static_cast<std::int64_t>(x.shape(1)));
-  column_middles<T>(strided<T>(x), found.data());
-  return to_numpy<double>(std::move(found), {x.shape(1)});
-}
-
-nb::object middles_any(nb::handle x) {
-  return with_floats<Matrix>(x, "middle: X must be a float32 or float64 array of two dimensions.",
-                             [](const auto& matrix) { return middles(matrix); });
-}
-
-constexpr const char* kFiniteInput =
-    "all_finite: X must be a float32 or float64 array of one or two dimensions.";
-
-template <class T>
-bool is_finite(const Floats<T>& x) {
-  require(x.ndim() == 1 || x.ndim() == 2, kFiniteInput);
-  const bool flat = x.ndim() == 1;
-  const StridedMatrix<T> matrix{x.data(), flat ? 1 : static_cast<std::int64_t>(x.shape(0)),
-                                static_cast<std::int64_t>(x.shape(flat ? 0 : 1)),
-                                flat ? 0 : x.stride(0), x.stride(flat ? 0 : 1)};
-  nb::gil_scoped_release release;
-  return all_finite<T>(matrix);
-}
-
-bool is_finite_any(nb::handle x) {
-  return with_floats<Floats>(x, kFiniteInput, [](const auto& array) { return is_finite(array); });
-}
 
 // ---------------------------------------------------------------------------------------------
 // Programs and sides
@@ -296,11 +155,6 @@ PySide make_side(std::int64_t n, nb::sequence slots, nb::sequence vectors,
 // Calls
 // ---------------------------------------------------------------------------------------------
 
-bool signal_arrived(void*) {
-  nb::gil_scoped_acquire acquire;
-  return PyErr_CheckSignals() != 0;
-}
-
 // What the functions share: program, sides, blocks.
 struct PyPairs {
   const Program& program;
@@ -340,17 +194,6 @@ struct PyPairs {
     return {matrix.data(), matrix.stride(0)};
   }
 };
-
-// Runs without the GIL; a signal's Python exception propagates.
-template <class F>
-void run_released(F run) {
-  try {
-    nb::gil_scoped_release release;
-    run();
-  } catch (const Interrupted&) {
-    throw nb::python_error();
-  }
-}
 
 template <class T>
 void gram(const PyPairs& call, std::int32_t result, nb::handle target, bool symmetric) {
@@ -605,157 +448,6 @@ nb::list contract(const PyPairs& call, nb::sequence outputs, Fold fold) {
   return results;
 }
 
-// ---------------------------------------------------------------------------------------------
-// Random features
-// ---------------------------------------------------------------------------------------------
-
-template <class T>
-using Writable = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
-
-// A matrix to be written, row by row: its first element and the distance of its rows.
-template <class T>
-std::pair<T*, std::int64_t> writable_rows(const Writable<T>& out, const std::string& owner) {
-  require(out.shape(1) <= 1 || out.stride(1) == 1, owner + ": the rows of out must be contiguous.");
-  require(out.shape(0) <= 1 || out.stride(0) >= static_cast<std::int64_t>(out.shape(1)),
-          owner + ": the row stride of out must be at least its number of columns.");
-  return {out.data(), out.stride(0)};
-}
-
-template <class T>
-void hadamard(const Matrix<T>& X, nb::handle diagonal_stages,
-              const std::optional<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig,
-                                              nb::device::cpu>>& permutations,
-              nb::handle final_scales, nb::handle target, int threads) {
-  const auto diagonals = view<nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>>(
-      diagonal_stages, "hadamard: diagonals must be C-contiguous, of the type of X.");
-  const auto scales = view<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(
-      final_scales, "hadamard: scales must be C-contiguous, of the type of X.");
-  const auto out =
-      view<Writable<T>>(target, "hadamard: out must be a writable matrix of the type of X.");
-  const std::size_t blocks = diagonals.shape(0), size = diagonals.shape(2);
-  require(scales.shape(0) == blocks && scales.shape(1) == size,
-          "hadamard: scales must have one row per block and one column per value.");
-  require(!permutations || (permutations->shape(0) == blocks && permutations->shape(1) == size),
-          "hadamard: permutations must have one row per block and one column per value.");
-  require(out.shape(0) == X.shape(0), "hadamard: out must have one row per row of X.");
-  HadamardJob<T> job;
-  job.x = strided<T>(X);
-  job.blocks = static_cast<std::int64_t>(blocks);
-  job.stages = static_cast<std::int64_t>(diagonals.shape(1));
-  job.size = static_cast<std::int64_t>(size);
-  job.diagonals = diagonals.data();
-  job.permutations = permutations ? permutations->data() : nullptr;
-  job.scales = scales.data();
-  std::tie(job.out, job.stride) = writable_rows<T>(out, "hadamard");
-  job.width = static_cast<std::int64_t>(out.shape(1));
-  job.threads = threads;
-  job.interrupt = {signal_arrived, nullptr};
-  check_hadamard(job);
-  run_released([&] { engine().table<T>().hadamard(job); });
-}
-
-template <class T>
-void waves(const Writable<T>& values, std::int64_t angles, double scale, int threads) {
-  const auto columns = static_cast<std::int64_t>(values.shape(1));
-  require(angles >= 0 && angles <= columns && columns - angles <= angles,
-          "waves: the angles must fill between half of the columns and all of them.");
-  WavesJob<T> job;
-  std::tie(job.values, job.stride) = writable_rows<T>(values, "waves");
-  job.rows = static_cast<std::int64_t>(values.shape(0));
-  job.angles = angles;
-  job.sines = columns - angles;
-  job.scale = scale;
-  job.threads = threads;
-  job.interrupt = {signal_arrived, nullptr};
-  run_released([&] { engine().table<T>().waves(job); });
-}
-
-// The logarithm of the determinant; none if the matrix is not positive definite.
-template <class T>
-std::optional<double> invert(const Writable<T>& matrix, nb::handle new_diagonal, nb::handle sides,
-                             int threads) {
-  const auto diagonal =
-      view<Vector<T>>(new_diagonal, "invert: diagonal must be a vector of the type of the matrix.");
-  const auto right = view<Writable<T>>(
-      sides, "invert: right must be a writable matrix of the type of the matrix.");
-  require(matrix.shape(0) == matrix.shape(1), "invert: the matrix must be square.");
-  require(diagonal.shape(0) == matrix.shape(0) && right.shape(0) == matrix.shape(0),
-          "invert: diagonal and right must have one row per row of the matrix.");
-  double log_determinant = 0.0;
-  InverseJob<T> job;
-  std::tie(job.matrix, job.stride) = writable_rows<T>(matrix, "invert");
-  job.n = static_cast<std::int64_t>(matrix.shape(0));
-  job.diagonal = diagonal.data();
-  std::tie(job.right, job.right_stride) = writable_rows<T>(right, "invert");
-  job.right_sides = static_cast<std::int64_t>(right.shape(1));
-  job.log_determinant = &log_determinant;
-  job.threads = threads;
-  job.interrupt = {signal_arrived, nullptr};
-  bool done = false;
-  run_released([&] { done = engine().table<T>().inverse(job); });
-  return done ? std::optional<double>(log_determinant) : std::nullopt;
-}
-
-// ---------------------------------------------------------------------------------------------
-// Sequential minimal optimisation
-// ---------------------------------------------------------------------------------------------
-
-template <class T>
-using WritableVector = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-// The first element and the distance of the rows of a matrix whose rows are contiguous.
-template <class T>
-std::pair<const T*, std::int64_t> readable_rows(const Matrix<T>& values, const std::string& owner) {
-  require(values.shape(1) <= 1 || values.stride(1) == 1,
-          owner + ": the rows of the matrix must be contiguous.");
-  return {values.data(), values.stride(0)};
-}
-
-template <class T>
-std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_t> rows,
-                                     std::int64_t split, Vector<double> ascent,
-                                     WritableVector<double> up, WritableVector<double> down,
-                                     bool narrow, double tolerance, std::int64_t limit) {
-  SmoJob<T> job;
-  std::tie(job.values, job.stride) = readable_rows<T>(values, "smo");
-  job.size = static_cast<std::int64_t>(rows.shape(0));
-  job.split = split;
-  require(split >= 0 && split <= job.size, "smo: split must lie between 0 and the variables.");
-  require(ascent.shape(0) == rows.shape(0) && up.shape(0) == rows.shape(0) &&
-              down.shape(0) == rows.shape(0),
-          "smo: rows, ascent, up and down must have one value per variable.");
-  check_rows(rows.data(), job.size,
-             static_cast<std::int64_t>(std::min(values.shape(0), values.shape(1))));
-  job.rows = rows.data();
-  job.ascent = ascent.data();
-  job.up = up.data();
-  job.down = down.data();
-  job.narrow = narrow;
-  job.tolerance = tolerance;
-  job.limit = limit;
-  job.interrupt = {signal_arrived, nullptr};
-  run_released([&] { engine().table<T>().smo(job); });
-  return {job.steps, job.gap};
-}
-
-template <class T>
-void row_sum(const Matrix<T>& values, Vector<std::int64_t> rows, Vector<double> factors,
-             WritableVector<double> out, int threads) {
-  RowSumJob<T> job;
-  std::tie(job.values, job.stride) = readable_rows<T>(values, "row_sum");
-  job.columns = static_cast<std::int64_t>(values.shape(1));
-  job.count = static_cast<std::int64_t>(rows.shape(0));
-  require(factors.shape(0) == rows.shape(0), "row_sum: there must be one factor per row.");
-  require(out.shape(0) == values.shape(1), "row_sum: out must have one value per column.");
-  check_rows(rows.data(), job.count, static_cast<std::int64_t>(values.shape(0)));
-  job.rows = rows.data();
-  job.factors = factors.data();
-  job.out = out.data();
-  job.threads = threads;
-  job.interrupt = {signal_arrived, nullptr};
-  run_released([&] { engine().table<T>().row_sum(job); });
-}
-
 // The sides decide the element type; without slots and vectors, another array of the call does.
 bool is_single(const PyPairs& call, nb::handle other) {
   for (const PySide* side : {&call.rows, &call.cols})
@@ -770,38 +462,7 @@ bool is_single(const PyPairs& call) {
 
 }  // namespace
 
-NB_MODULE(_core, m) {
-  // Programs are cached by expressions, which may live until the interpreter ends.
-  nb::set_leak_warnings(false);
-
-  m.doc() = "The native engine of mercer: tile programs over all pairs of two sets of points.";
-
-  nb::dict opcodes;
-  for (const OpInfo& op : operations()) opcodes[op.name] = static_cast<std::int32_t>(op.op);
-  m.attr("OPCODES") = opcodes;
-  nb::dict lanes;
-  lanes["float32"] = kPanelPoints<float>;
-  lanes["float64"] = kPanelPoints<double>;
-  m.attr("LANES") = lanes;
-  m.def("cpu", [] { return engine().name; }, "The instruction set in use.");
-  m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
-        "single"_a = false,
-        nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
-                "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
-                "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False) "
-                "-> FloatPanels | DoublePanels"),
-        "Panels of (X - centre) * scale, computed in float64, of float32 if `single` and zero "
-        "padded; raises OverflowError where one of them is not finite.");
-  m.def("middle", &middles_any, "X"_a,
-        nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
-                "-> numpy.typing.NDArray[numpy.float64]"),
-        "A middle value of each column, for finite X.");
-  m.def("all_finite", &is_finite_any, "X"_a,
-        nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
-        "Whether no value is infinite or NaN.");
-
-  nb::class_<Panels<float>>(m, "FloatPanels", "Packed points in float32.");
-  nb::class_<Panels<double>>(m, "DoublePanels", "Packed points in float64.");
+void bind_pairs(nb::module_& m) {
   nb::class_<Program>(m, "Program", "A checked list of tile instructions.")
       .def(nb::new_(&make_program), "code"_a, "registers"_a, "coordinates"_a, "tables"_a);
   nb::class_<PySide>(m, "Side", "One side of the pairs: packed points, vectors, identities.")
@@ -879,87 +540,6 @@ NB_MODULE(_core, m) {
               "outputs: collections.abc.Sequence[tuple[typing.Any, ...]], folded: bool, "
               "lower: bool, threads: int) -> list[typing.Any]"),
       "Accumulates several outputs over all pairs, or over half of them, in one pass.");
-
-  m.def(
-      "hadamard",
-      [](nb::handle X, nb::handle diagonals,
-         const std::optional<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig,
-                                         nb::device::cpu>>& permutations,
-         nb::handle scales, nb::handle out, int threads) {
-        with_floats<Matrix>(
-            X, "hadamard: X must be a float32 or float64 array of two dimensions.",
-            [&](const auto& x) { hadamard(x, diagonals, permutations, scales, out, threads); });
-      },
-      "X"_a, "diagonals"_a, "permutations"_a.none(), "scales"_a, "out"_a, "threads"_a,
-      nb::sig("def hadamard(X: numpy.typing.NDArray[typing.Any], "
-              "diagonals: numpy.typing.NDArray[typing.Any], "
-              "permutations: numpy.typing.NDArray[numpy.int64] | None, "
-              "scales: numpy.typing.NDArray[typing.Any], "
-              "out: numpy.typing.NDArray[typing.Any], threads: int) -> None"),
-      "Writes S H D_s ... H D_2 P H D_1 x for each block of diagonals, side by side, into `out`.");
-  m.def(
-      "waves",
-      [](nb::handle values, std::int64_t angles, double scale, int threads) {
-        with_floats<Writable>(values, "waves: values must be a writable float32 or float64 matrix.",
-                              [&](const auto& matrix) { waves(matrix, angles, scale, threads); });
-      },
-      "values"_a, "angles"_a, "scale"_a, "threads"_a,
-      nb::sig("def waves(values: numpy.typing.NDArray[typing.Any], angles: int, scale: float, "
-              "threads: int) -> None"),
-      "In place: the first `angles` columns become scale * cos, the others scale * sin of them.");
-  m.def(
-      "invert",
-      [](nb::handle matrix, nb::handle diagonal, nb::handle right, int threads) {
-        std::optional<double> found;
-        with_floats<Writable>(matrix, "invert: the matrix must be writable, float32 or float64.",
-                              [&](const auto& a) { found = invert(a, diagonal, right, threads); });
-        return found;
-      },
-      "matrix"_a, "diagonal"_a, "right"_a, "threads"_a,
-      nb::sig("def invert(matrix: numpy.typing.NDArray[typing.Any], "
-              "diagonal: numpy.typing.NDArray[typing.Any], "
-              "right: numpy.typing.NDArray[typing.Any], threads: int) -> float | None"),
-      "The lower triangle of a symmetric matrix, with another diagonal, becomes that of its "
-      "inverse, "
-      "and `right` the inverse times itself; returns the logarithm of the determinant, or None, "
-      "with "
-      "nothing changed, if the matrix is not positive definite.");
-  m.def(
-      "smo",
-      [](nb::handle values, Vector<std::int64_t> rows, std::int64_t split, Vector<double> ascent,
-         WritableVector<double> up, WritableVector<double> down, bool narrow, double tolerance,
-         std::int64_t limit) {
-        return with_floats<Matrix>(
-            values, "smo: the matrix must be one of float32 or float64.", [&](const auto& matrix) {
-              return smo(matrix, rows, split, ascent, up, down, narrow, tolerance, limit);
-            });
-      },
-      "values"_a, "rows"_a, "split"_a, "ascent"_a, "up"_a, "down"_a, "narrow"_a, "tolerance"_a,
-      "limit"_a,
-      nb::sig("def smo(values: numpy.typing.NDArray[typing.Any], "
-              "rows: numpy.typing.NDArray[numpy.int64], split: int, "
-              "ascent: numpy.typing.NDArray[numpy.float64], "
-              "up: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], "
-              "narrow: bool, tolerance: float, limit: int) -> tuple[int, float]"),
-      "Exchanges between pairs of variables until none gains more than the tolerance per unit, or "
-      "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Values "
-      "are rounded to float32 if `narrow`. Variables at bounds that are far from an exchange are "
-      "left out in time, and none looks at them again: the caller does. Returns the number of "
-      "exchanges and the largest gain that is left.");
-  m.def(
-      "row_sum",
-      [](nb::handle values, Vector<std::int64_t> rows, Vector<double> factors,
-         WritableVector<double> out, int threads) {
-        with_floats<Matrix>(
-            values, "row_sum: the matrix must be one of float32 or float64.",
-            [&](const auto& matrix) { row_sum(matrix, rows, factors, out, threads); });
-      },
-      "values"_a, "rows"_a, "factors"_a, "out"_a, "threads"_a,
-      nb::sig("def row_sum(values: numpy.typing.NDArray[typing.Any], "
-              "rows: numpy.typing.NDArray[numpy.int64], "
-              "factors: numpy.typing.NDArray[numpy.float64], "
-              "out: numpy.typing.NDArray[numpy.float64], threads: int) -> None"),
-      "Adds factors @ values[rows] to `out`, in float64.");
 }
 
-}  // namespace mercer
+}  // namespace mercer::python

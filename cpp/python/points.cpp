@@ -1,0 +1,93 @@
+// Points as the engine reads them.
+#include <optional>
+
+#include "arrays.hpp"
+
+namespace mercer::python {
+namespace {
+
+using OptionalVector = std::optional<Vector<double>>;
+
+template <class T, class S>
+nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale) {
+  require(!centre || centre->shape(0) == x.shape(1),
+          "pack: centre must have one value per column.");
+  require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
+  const StridedMatrix<S> matrix = strided<S>(x);
+  const std::int64_t size =
+      divide_up(matrix.rows, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
+  Panels<T> packed{matrix.rows, matrix.columns, AlignedBuffer<T>(size)};
+  bool is_finite = false;
+  {
+    nb::gil_scoped_release release;
+    pack_panels(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
+                packed.values.data());
+    is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
+  }
+  if (!is_finite) throw std::overflow_error("pack: a packed number is not finite.");
+  return nb::cast(std::move(packed));
+}
+
+nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale,
+                    bool single) {
+  return with_floats<Matrix>(
+      x, "pack: X must be a float32 or float64 array of two dimensions.", [&](const auto& matrix) {
+        return single ? pack<float>(matrix, centre, scale) : pack<double>(matrix, centre, scale);
+      });
+}
+
+template <class T>
+nb::object middles(const Matrix<T>& x) {
+  require(x.shape(0) > 0, "middle: X has no rows.");
+  AlignedBuffer<double> found(static_cast<std::int64_t>(x.shape(1)));
+  column_middles<T>(strided<T>(x), found.data());
+  return to_numpy<double>(std::move(found), {x.shape(1)});
+}
+
+nb::object middles_any(nb::handle x) {
+  return with_floats<Matrix>(x, "middle: X must be a float32 or float64 array of two dimensions.",
+                             [](const auto& matrix) { return middles(matrix); });
+}
+
+constexpr const char* kFiniteInput =
+    "all_finite: X must be a float32 or float64 array of one or two dimensions.";
+
+template <class T>
+bool is_finite(const Floats<T>& x) {
+  require(x.ndim() == 1 || x.ndim() == 2, kFiniteInput);
+  const bool flat = x.ndim() == 1;
+  const StridedMatrix<T> matrix{x.data(), flat ? 1 : static_cast<std::int64_t>(x.shape(0)),
+                                static_cast<std::int64_t>(x.shape(flat ? 0 : 1)),
+                                flat ? 0 : x.stride(0), x.stride(flat ? 0 : 1)};
+  nb::gil_scoped_release release;
+  return all_finite<T>(matrix);
+}
+
+bool is_finite_any(nb::handle x) {
+  return with_floats<Floats>(x, kFiniteInput, [](const auto& array) { return is_finite(array); });
+}
+
+}  // namespace
+
+void bind_points(nb::module_& m) {
+  m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
+        "single"_a = false,
+        nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
+                "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
+                "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False) "
+                "-> FloatPanels | DoublePanels"),
+        "Panels of (X - centre) * scale, computed in float64, of float32 if `single` and zero "
+        "padded; raises OverflowError where one of them is not finite.");
+  m.def("middle", &middles_any, "X"_a,
+        nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
+                "-> numpy.typing.NDArray[numpy.float64]"),
+        "A middle value of each column, for finite X.");
+  m.def("all_finite", &is_finite_any, "X"_a,
+        nb::sig("def all_finite(X: numpy.typing.NDArray[typing.Any]) -> bool"),
+        "Whether no value is infinite or NaN.");
+
+  nb::class_<Panels<float>>(m, "FloatPanels", "Packed points in float32.");
+  nb::class_<Panels<double>>(m, "DoublePanels", "Packed points in float64.");
+}
+
+}  // namespace mercer::python
