@@ -230,11 +230,10 @@ class Smo {
     constexpr int D = kLanes<double>;
     Group& group = groups_[g];
     constexpr int kParts = static_cast<int>(L) / D;
-    LargestLanes<double> top[kParts];
-    Vec<double> bottom[kParts];
-    for (Vec<double>& b : bottom) b = broadcast<double>(kNever);
+    Vec<double> top[kParts], bottom[kParts];
+    for (Vec<double>& value : top) value = broadcast<double>(-kNever);
+    for (Vec<double>& value : bottom) value = broadcast<double>(kNever);
     const Vec<double> step = broadcast<double>(t);
-    IVec<double> where = first_positions<double>(group.begin);
     for (std::int64_t k = group.begin; k < group.end; k += L) {
       Vec<double> change[kParts] = {};
       if (first != nullptr) kernel_difference(first + k, second + k, change);
@@ -245,16 +244,32 @@ class Smo {
         const Vec<double> falling = load<double>(&falling_[at]) - step * change[part];
         store<double>(&rising_[at], rising);
         store<double>(&falling_[at], falling);
-        top[part].add(rising, where);
+        top[part] = vmax<double>(top[part], rising);
         bottom[part] = vmin<double>(bottom[part], falling);
-        where += D;
       }
     }
     group.top = {};
     group.bottom = kNever;
-    for (const LargestLanes<double>& lanes : top) group.top.add(lanes);
-    for (const Vec<double>& lanes : bottom)
-      for (int lane = 0; lane < D; ++lane) group.bottom = std::min(group.bottom, lanes[lane]);
+    for (int part = 0; part < kParts; ++part)
+      for (int lane = 0; lane < D; ++lane) {
+        group.top.value = std::max(group.top.value, top[part][lane]);
+        group.bottom = std::min(group.bottom, bottom[part][lane]);
+      }
+    group.top.position = first_of(group, group.top.value);
+  }
+
+  // The first variable of a group with this ascent that may rise; to look for it once is quicker
+  // than to keep positions on the way.
+  std::int64_t first_of(const Group& group, double value) const {
+    constexpr int D = kLanes<double>;
+    const Vec<double> wanted = broadcast<double>(value);
+    for (std::int64_t k = group.begin; k < group.end && value > -kNever; k += D) {
+      const IVec<double> found = load<double>(&rising_[k]) == wanted;
+      if (!any<double>(found)) continue;
+      for (int lane = 0; lane < D; ++lane)
+        if (found[lane]) return k + lane;
+    }
+    return -1;
   }
 
   template <int N>

@@ -61,7 +61,12 @@ class Columns:
 
     def take(self, rows: Any) -> Columns:
         """Some of the rows."""
-        return Columns(self.values[rows], self.keys, self.names, self.given)
+        by_number = isinstance(rows, np.ndarray) and rows.dtype.kind in "iu"
+        if by_number and isinstance(self.values, np.ndarray):
+            values = self.values.take(rows, axis=0)  # twice as fast as indexing
+        else:
+            values = self.values[rows]
+        return Columns(values, self.keys, self.names, self.given)
 
     def _stored_like(self, reference: Columns) -> Any:
         """These values, sparse or dense as the other collection is."""

@@ -148,6 +148,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _class_weights(self, labels: NDArray[Any]) -> Array:
         """Those of the classes; "balanced" counts all rows, whatever their weights."""
         self._require_class_weight()
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
         everything = np.unique(labels)
         with as_data_errors(type(self).__name__):
             found = compute_class_weight(self.class_weight, classes=everything, y=labels)
