@@ -125,7 +125,10 @@ class NormalProduct {
       if (!worker.keep_going(static_cast<std::int64_t>(cost_ * static_cast<double>(count))))
         return false;
     }
-    for (std::int64_t i = 0; i < state.t.size(); ++i) state.t[i] = static_cast<T>(state.exact[i]);
+    // Lanes beyond the last row stay zero whatever V holds: 0 times infinity is not.
+    const std::int64_t lanes = tile.lane_count();
+    for (std::int64_t i = 0; i < state.t.size(); ++i)
+      state.t[i] = i % W < lanes ? static_cast<T>(state.exact[i]) : T(0);
     return true;
   }
 

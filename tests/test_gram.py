@@ -67,6 +67,11 @@ def test_the_normal_product_in_one_pass() -> None:
         KERNEL.gram(X, Z).normal_matmat(U)
 
 
+def test_the_normal_product_of_an_infinite_number() -> None:
+    v = np.full(len(Z), np.inf)
+    assert np.isposinf(mc.RBF().gram(X, Z).normal_matmat(v)).all()
+
+
 @pytest.mark.parametrize(
     "key",
     [
