@@ -236,8 +236,10 @@ def _kernel_error(kernel: Kernel, features: Features, points: Points) -> float:
     phi = features(some)
     products = phi @ phi.T
     wanted = np.asarray(kernel(some, some), dtype=np.float64)
-    difference = (products.toarray() if sp.issparse(products) else products) - wanted
-    return float(np.linalg.norm(difference) / (np.linalg.norm(wanted) or 1.0))
+    # In units of the largest value, since squares of large ones are no numbers.
+    unit = float(np.abs(wanted).max(initial=0.0)) or 1.0
+    difference = (products.toarray() if sp.issparse(products) else products) / unit - wanted / unit
+    return float(np.linalg.norm(difference) / (np.linalg.norm(wanted / unit) or 1.0))
 
 
 def _solve(task: RidgeTask, features: Features, width: int) -> RidgeAnswer:
