@@ -83,8 +83,8 @@ class PositiveFeatures(DrawnFeatures):
     exp(x.z)^2 (cosh(\|x + z\|^2) - 1) / m: small where the kernel is small.
 
     Features of long vectors leave the range of their type. A row of which one does at the upper
-    end, or all do at the lower end, is refused; a single one that is too small is 0. Logarithms of
-    features, as `log_transform` gives them, have no such limits.
+    end, or the squares of all do at the lower end, is refused; a single one that is too small is 0.
+    Logarithms of features, as `log_transform` gives them, have no such limits.
 
     Parameters
     ----------
@@ -160,12 +160,14 @@ class PositiveFeatures(DrawnFeatures):
                 self._require_digits(features, rows.start)
 
     def _require_digits(self, features: Array, start: int) -> None:
-        """Refuse rows of which nothing is left, or numbers with some of their digits only."""
-        lost = np.flatnonzero(features.max(axis=1) < np.finfo(features.dtype).tiny)
+        """Refuse rows whose inner products, even with themselves, have lost digits or vanish."""
+        least = np.sqrt(np.finfo(features.dtype).tiny)
+        lost = np.flatnonzero(features.max(axis=1) < least)
         if len(lost):
             raise DataError(
-                f"{type(self).__name__}: all features of row {start + lost[0]} are below the range "
-                f"of {features.dtype}, since the row is long; {self._in_range}."
+                f"{type(self).__name__}: all features of row {start + lost[0]} are below "
+                f"{least:.1g}, so that their products are beyond the range of {features.dtype}, "
+                f"since the row is long; {self._in_range}."
             )
 
     def _default_kernel(self) -> Kernel:

@@ -121,7 +121,7 @@ class RandomFeatures(RidgeSolver):
     -----
     The model's function is that of the map's own kernel phi(x)' phi(z). The model gets
     ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
-    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_``, if the
+    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_`` if the
     equations were solved by iterations. What the model tells of itself (leave-one-out residuals,
     degrees of freedom, contributions of rows, coefficients of features) is that of the map's kernel
     too, and takes n p^2 operations for p features where they are fewer than the n rows.
