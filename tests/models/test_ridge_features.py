@@ -168,7 +168,7 @@ def test_features_beyond_single_precision(scale: float, weights: Any) -> None:
 
 def test_features_beyond_double_precision_are_refused() -> None:
     large = 1e60 * RNG.random((200, 3))
-    message = r"KernelRidge: squares of features .* are beyond the range of float64; divide X"
+    message = r"KernelRidge: features .* are beyond the range of their type; divide X"
     for weights in (None, np.ones(200)):
         for alpha in (1.0, "loo"):
             with pytest.raises(DataError, match=message):

@@ -25,10 +25,10 @@ from mercer.symmetry import mirror
 Array = NDArray[np.floating[Any]]
 Block = tuple[Array, Array, Array | None]
 
-#: What is said of features whose squares, summed over rows, are no numbers.
+#: What is said of features that are no numbers, or whose squares, summed over rows, are none.
 OUT_OF_RANGE = (
-    "squares of features or of kernel values, summed over rows, are beyond the range of float64; "
-    "divide X, or the kernel, by a number"
+    "features or kernel values, or sums of their squares over rows, are beyond the range of their "
+    "type; divide X, or the kernel, by a number"
 )
 
 
