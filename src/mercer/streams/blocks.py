@@ -61,10 +61,12 @@ class Source(Protocol):
         function: Callable[[Block], Any],
         name: str,
         within: NDArray[np.intp] | None = None,
+        then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of what a function makes of each block, in order; None if there are none.
 
         With `within`, ascending row numbers, blocks that hold none of these rows may be left out.
+        With `then`, what this makes of the sum comes back in its place.
         """
         ...
 
@@ -141,6 +143,7 @@ class Blocks:
         function: Callable[[Block], Any],
         name: str,
         within: NDArray[np.intp] | None = None,
+        then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of what a function makes of each block, in order.
 
@@ -152,11 +155,13 @@ class Blocks:
             What is done, for those who watch; nobody does here.
         within : ndarray of int, optional
             Row numbers, ascending: blocks that hold none of them are left out.
+        then : callable, optional
+            What to make of the sum.
 
         Returns
         -------
         object
-            The sum; None if there are no blocks.
+            The sum, or what was made of it; None if there are no blocks.
         """
         found, start = None, 0
         for data, targets, weights in self:
@@ -165,7 +170,7 @@ class Blocks:
                 value = function(Block(data, targets, weights, start))
                 found = added([found, value])
             start = stop
-        return found
+        return found if then is None or found is None else then(found)
 
     def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
         """What a function makes of the points of each block, one below the other.
@@ -429,33 +434,44 @@ def _joined(blocks: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, 
         if waiting and not _joinable(waiting[0], block):
             yield _one(waiting)
             waiting = []
-        waiting.append(block)
-        if not _is_small(block) or sum(len(data) for data, _, _ in waiting) >= _FEW:
-            yield _one(waiting)
+        if not _is_small(block):
+            yield block
+        elif sum(len(data) for data, _, _ in waiting) + len(block[0]) >= _FEW:
+            yield _one([*waiting, block])
             waiting = []
+        else:
+            # The source may write its next block into the same arrays.
+            waiting.append(_copied(block))
     if waiting:
         yield _one(waiting)
 
 
 def _is_small(block: tuple[Any, Any, Any]) -> bool:
+    """Whether a block is one of few rows, all of it arrays, that may wait for others."""
     data = block[0]
     if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= _FEW:
         return False
     # What does not match is refused by whoever reads it, in its place.
-    return all(column is None or np.shape(column)[:1] == (len(data),) for column in block)
+    return all(
+        column is None or (isinstance(column, np.ndarray) and column.shape[:1] == (len(data),))
+        for column in block
+    )
 
 
 def _joinable(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
-    """Whether two blocks are arrays of the same shape and type, but for the number of rows."""
-    return all(_kind(a) == _kind(b) for a, b in zip(one, other, strict=True)) and _is_small(other)
+    """Whether a block is arrays of the shape and type of a small one, but for the rows."""
+    return _is_small(other) and all(map(_alike, one, other))
 
 
-def _kind(values: Any) -> Any:
-    if values is None:
-        return None
-    if not isinstance(values, np.ndarray) or values.ndim == 0:
-        return object()  # like nothing else
-    return values.shape[1:], values.dtype
+def _alike(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(one.shape[1:] == other.shape[1:] and one.dtype == other.dtype)
+
+
+def _copied(block: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    data, targets, weights = (None if column is None else column.copy() for column in block)
+    return data, targets, weights
 
 
 def _one(blocks: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:

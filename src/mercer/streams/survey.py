@@ -138,12 +138,15 @@ class Reader:
         What the blocks have in common.
     targets : Targets
         How targets are read.
+    unit : float
+        What weights are divided by.
     """
 
     kernel: Kernel
     owner: str
     schema: Schema
     targets: Targets
+    unit: float = 1.0
 
     def __call__(self, block: Block) -> Part | None:
         """The rows of a block; None if it has none."""
@@ -156,6 +159,7 @@ class Reader:
             _ = self.schema + Schema.of(data, self.owner, block.start)
             points = self.kernel.validate(guarded(self.schema.conform(data)))
             weights = checked_weights(block.weights, n, self.owner)
+            weights = weights if weights is None or self.unit == 1 else weights / self.unit
             return Part(points, self.targets.read(block.targets, n), weights, block.start)
 
 
