@@ -191,10 +191,12 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         losses, constants, scale = self._row_losses(measured)
         outputs = len(constants)
         self.solver_ = self._solver_of_blocks(totals.rows, outputs, len(losses) < outputs)
-        self._require_alpha(float(self.kernel_.diag(rows.head).max()), unit)
         intercept = bool(self.fit_intercept)
         task = MachineTask(owner, self.kernel_, measured, losses, constants, intercept)
-        return self._of_landmarks(task, rows, unit, scale)
+        problem = self._of_landmarks(task, rows, unit, scale)
+        # The landmarks stand for the rows, of which some may count for nothing.
+        self._require_alpha(float(self.kernel_.diag(self.points_).max()), unit)
+        return problem
 
     def _solver_of_blocks(self, n: int, outputs: int, joint: bool) -> Any:
         if is_exact(self.solver):

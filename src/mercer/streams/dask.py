@@ -237,8 +237,6 @@ class _Collection:
         """The same in chunks of given lengths; None if that cannot be."""
         if self.array is None or any(math.isnan(length) for length in self.array.chunks[0]):
             return None
-        if sum(self.lengths) != sum(lengths):
-            return None
         array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
         return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)
 
@@ -255,6 +253,7 @@ def _aligned(
             continue
         counted = other.counted(owner)
         if counted.lengths != rows.lengths:
+            _require_as_many(owner, name, sum(counted.lengths), sum(rows.lengths))
             cut = counted.cut_like(rows.lengths)
             if cut is None:
                 raise DataError(
@@ -265,6 +264,14 @@ def _aligned(
             counted = cut
         found.append(counted)
     return rows, found
+
+
+def _require_as_many(owner: str, name: str, found: float, rows: float) -> None:
+    if found != rows:
+        raise DataError(
+            f"{owner}: {name} has {int(found)} rows, but X has {int(rows)}; pass one value for "
+            "each row of X."
+        )
 
 
 def _pieces(collection: _Collection | None, count: int) -> list[Any]:
@@ -308,11 +315,7 @@ def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> An
             "these, with the same chunks."
         )
     lengths = like.counted(owner).lengths
-    if len(values) != sum(lengths):
-        raise DataError(
-            f"{owner}: {name} has {len(values)} rows, but X has {int(sum(lengths))}; pass one "
-            "value for each row of X."
-        )
+    _require_as_many(owner, name, len(values), sum(lengths))
     chunks = (tuple(int(length) for length in lengths), *((n,) for n in values.shape[1:]))
     return da.from_array(values, chunks=chunks)
 

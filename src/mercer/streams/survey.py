@@ -113,7 +113,8 @@ class Surveyor:
             targets,
             Totals.of(values, weights),
             tuple(Spread.of(points.matrix(view), weights) for view in views),
-            points[:1].detached(),
+            # Picked, and so a copy: the source may write its next block into the same array.
+            points[[0]].detached(),
         )
 
     def _bytes_beside(self, block: Block, n: int) -> int:
