@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.containers import len_of, unknown_column
+from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
 
 # Bytes of a block of an array that is cut into blocks.
 _SLICE_BYTES = 2**24
 # What is held at a time, however long the stream is.
 _CHUNK_BYTES = 2**27
-# Blocks of fewer rows than this are joined with those that follow.
-_FEW = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +135,7 @@ class Blocks:
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        return _joined(self._split(item) for item in _items(self._source))
+        return joined(self._split(item) for item in _items(self._source))
 
     def total(
         self,
@@ -325,7 +324,7 @@ class Slices:
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         n = len(self.data)
         size = max(1, self.data.itemsize * int(np.prod(self.data.shape[1:])))
-        step = max(_FEW, _SLICE_BYTES // size)
+        step = max(FEW, _SLICE_BYTES // size)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             yield (
@@ -438,63 +437,6 @@ def _is_source(data: Any) -> bool:
     if hasattr(data, "__dataframe__") or hasattr(data, "collect"):
         return False
     return callable(data) or isinstance(data, Iterable)
-
-
-def _joined(blocks: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
-    """Blocks with the smallest joined: a call for each row would take longer than its work."""
-    waiting: list[tuple[Any, Any, Any]] = []
-    for block in blocks:
-        if waiting and not _joinable(waiting[0], block):
-            yield _one(waiting)
-            waiting = []
-        if not _is_small(block):
-            yield block
-        elif sum(len(data) for data, _, _ in waiting) + len(block[0]) >= _FEW:
-            yield _one([*waiting, block])
-            waiting = []
-        else:
-            # The source may write its next block into the same arrays.
-            waiting.append(_copied(block))
-    if waiting:
-        yield _one(waiting)
-
-
-def _is_small(block: tuple[Any, Any, Any]) -> bool:
-    """Whether a block is one of few rows, all of it arrays, that may wait for others."""
-    data = block[0]
-    if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= _FEW:
-        return False
-    # What does not match is refused by whoever reads it, in its place.
-    return all(
-        column is None or (isinstance(column, np.ndarray) and column.shape[:1] == (len(data),))
-        for column in block
-    )
-
-
-def _joinable(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
-    """Whether a block is arrays of the shape and type of a small one, but for the rows."""
-    return _is_small(other) and all(map(_alike, one, other))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return bool(one.shape[1:] == other.shape[1:] and one.dtype == other.dtype)
-
-
-def _copied(block: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    data, targets, weights = (None if column is None else column.copy() for column in block)
-    return data, targets, weights
-
-
-def _one(blocks: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
-    if len(blocks) == 1:
-        return blocks[0]
-    data, targets, weights = (
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*blocks, strict=True)
-    )
-    return data, targets, weights
 
 
 def _rows_of(data: Any) -> int:
