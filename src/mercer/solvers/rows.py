@@ -160,10 +160,12 @@ class Totals:
 
     def __add__(self, other: Self) -> Totals:
         """The totals of both."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            targets = self.targets + other.targets
         return Totals(
             self.rows + other.rows,
             self.weight + other.weight,
-            self.targets + other.targets,
+            targets,
             np.maximum(self.largest, other.largest),
             self.weighted,
             min(self.lightest, other.lightest),

@@ -104,6 +104,15 @@ class LengthSample:
         return heuristics.weighted_sample(part.mass, part.start)
 
 
+@dataclass(frozen=True)
+class SumsOf:
+    """Sums of weights and targets once more, where weights have another unit."""
+
+    def __call__(self, part: Part) -> Totals:
+        """The totals of a part."""
+        return Totals.of(part.targets, part.weights)
+
+
 @dataclass(frozen=True, eq=False)
 class Ending:
     """What becomes of rows that were picked, once they are together.
@@ -217,8 +226,11 @@ class StreamRows(Rows):
             What it adds up is in the unit as well.
         """
         found = copy(self)
-        found.survey = replace(self.survey, totals=self.totals.divided_by(unit))
         found._reader = replace(self._reader, unit=unit)
+        totals = self.totals.divided_by(unit)
+        if not np.isfinite([totals.weight, *totals.targets]).all():
+            totals = found.total(SumsOf())  # which were too large for a number
+        found.survey = replace(self.survey, totals=totals)
         return found
 
     def fits(self, most: float) -> bool:
