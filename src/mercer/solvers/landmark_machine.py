@@ -46,7 +46,7 @@ class MachineTask:
     kernel : Kernel
         The kernel, resolved.
     rows : Rows
-        Points, targets and weights, which are positive.
+        Points, targets and weights; rows of weight 0 are left out.
     losses : tuple of RowLoss
         Smooth; each is minimised alone.
     constants : ndarray of shape (n_outputs,)
@@ -200,7 +200,7 @@ class LandmarkMachine:
     @cached_property
     def trace_error(self) -> float:
         """The share of the weighted trace of K that the landmarks leave out, from a sample."""
-        stride = max(1, len(self.task.rows) // _SAMPLE)
+        stride = max(1, self.task.rows.totals.rows // _SAMPLE)
         whole = self.task.rows.total(Mass(self.task.kernel, stride))[1]
         if not whole > 0:
             return 0.0
