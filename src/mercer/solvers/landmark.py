@@ -14,20 +14,23 @@ and Rosasco (2017).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.sampling import random_numbers, seed_from
 from mercer.solvers import selection
 from mercer.solvers.falkon import FalkonSystem, falkon_path
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
-from mercer.solvers.iterative import check_limits, iterate
+from mercer.solvers.iterative import Stopped, check_limits, iterate
 from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.ranges import in_range, require_range
 from mercer.solvers.selection import Landmarks
 from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.task import RidgeAnswer, RidgeTask
@@ -71,13 +74,16 @@ class Nystrom(RidgeSolver):
     random_state: Any = None
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        return in_range(task, self._solved)
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        return in_range(task, lambda task: landmark_path(task, _select(self, task).points))
+
+    def _solved(self, task: RidgeTask) -> RidgeAnswer:
         chosen = _select(self, task)
         equations = LandmarkEquations.of(task, chosen.points)
         answer = None if equations.squares_drown else _squared_first(equations)
         return replace(answer or _whitened_first(equations), rows=chosen.indices)
-
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        return landmark_path(task, _select(self, task).points)
 
     @property
     def direct(self) -> Exactly:
@@ -97,8 +103,11 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
 
 
 def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
-    """From C'WC, refined; None if too many digits were lost to win them back."""
-    sums, trace = equations.sums()
+    """From C'WC, refined; None if it overflows, or lost too many digits to win them back."""
+    found = equations.sums()
+    if found is None:
+        return None
+    sums, trace = found
     problem, alpha, errors = _problem(equations, sums)
     (coefficients,), (residual,), (lost,) = equations.refined(problem, np.array([alpha]))
     if lost:
@@ -175,7 +184,10 @@ class Falkon(RidgeSolver):
     Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where
     rounding of means would be felt, as at small alphas and in single precision. The preconditioner
     is made of two to eight rows for each landmark, however these were chosen. The model gets
-    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
+    ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the share
+    of the trace of K that the landmarks leave out, estimated on these rows. With
+    ``warm_start=True`` the next fit goes on from where it stopped if the landmarks, which are then
+    kept, and alpha are the same. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
     solved the better the nearer the minimum is.
 
@@ -197,14 +209,33 @@ class Falkon(RidgeSolver):
     random_state: Any = None
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        alpha = task.the_alpha("Falkon")
+        task.the_alpha("Falkon")
         check_limits(task.owner, self.tol, self.max_iter)
-        chosen = _select(self, task)
-        system = FalkonSystem(task, chosen.points, alpha, self.tol, self.max_iter)
-        return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
+        return in_range(task, self._solved)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return falkon_path(task, _select(self, task).points, self.tol, self.max_iter)
+        return in_range(
+            task,
+            lambda task: falkon_path(task, _select(self, task).points, self.tol, self.max_iter),
+        )
+
+    def _solved(self, task: RidgeTask) -> RidgeAnswer:
+        stopped = self._stopped(task) if task.resumes else None
+        chosen = _select(self if stopped is None else self.replace(random_state=stopped.seed), task)
+        system = FalkonSystem(task, chosen.points, self.tol, self.max_iter, stopped)
+        start = None if stopped is None else stopped.state
+        answer = iterate(task, system, 0.0, self.tol, self.max_iter, start)
+        require_range(task, answer.dual)
+        return replace(answer, rows=chosen.indices)
+
+    def _stopped(self, task: RidgeTask) -> Stopped:
+        """Where an earlier fit with these landmarks and this alpha stopped, or a seed for one."""
+        settings = self.replace(tol=1.0, max_iter=1), float(task.alphas[0])
+        if isinstance(task.state, Stopped) and task.state.settings == settings:
+            return task.state
+        given = self.random_state
+        known = isinstance(given, Integral)
+        return Stopped(settings, given if known else seed_from(random_numbers(given, task.owner)))
 
     @property
     def direct(self) -> ByIterations:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -177,6 +177,7 @@ def select_rows(
         The points, their rows, and the error if it is known.
     """
     require_no_noise(kernel, owner)
+    _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
     given = _given(resolved, rows.head, len(rows), how, owner)
     if isinstance(given, Points):
@@ -202,6 +203,15 @@ def select_rows(
     # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
     error = error if len(numbers) == len(rows) else None
     return Landmarks(part.points[indices].detached(), numbers[indices], error)
+
+
+def _require_ridge(alpha: Any, owner: str) -> None:
+    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if alpha is not None and not (number and 0 < float(alpha) < np.inf):
+        raise ParameterError(
+            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0; "
+            "pass for example 1.0, or None to have it chosen."
+        )
 
 
 def _counted(rows: Rows) -> RowNumbers:

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct
+from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct, among
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -107,10 +107,7 @@ class RidgeTask:
 
     def penalty(self, points: Points) -> Array:
         """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
-        data = points.data
-        if isinstance(data, np.ndarray) and data.dtype == np.float32:
-            return self.kernel(data.astype(np.float64))
-        return self.kernel(points).astype(np.float64, copy=False)
+        return among(self.kernel, points)
 
     def shift(self, points: Points, penalty: Array) -> Array | None:
         """Where features are measured from: in single precision, from about their means."""
