@@ -28,7 +28,7 @@ from mercer.solvers import conjugate
 from mercer.solvers.iterative import Stopped, check_limits, least_tolerance
 from mercer.solvers.paths import PathAnswer
 from mercer.solvers.ranges import require_range
-from mercer.solvers.summands import CentredProduct, CountedDraw, CrossProducts, FeatureMoments
+from mercer.solvers.summands import CentredProduct, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import Whitening, whiten
 
@@ -333,7 +333,8 @@ def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> tuple
     And the share of the trace of K of these rows that the features phi leave out.
     """
     m = len(middle)
-    part = task.rows.pick(_sampled_rows(task, m))
+    least, most = _ROWS_FOR_EACH
+    part = task.sample(max(least * m, min(most * m, _SAMPLE_VALUES // m)))
     summand = FeatureMoments(features, m, task.middle, middle, task.kernel)
     sums, trace = summand(part).terms
     require_range(task, sums.squares)
@@ -341,12 +342,3 @@ def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> tuple
     found: Array = squares * (task.rows.totals.weight / sums.weight)
     carried = float(np.trace(sums.plain().squares))
     return found, max(0.0, 1 - carried / trace) if trace > 0 else 0.0
-
-
-def _sampled_rows(task: RidgeTask, m: int) -> NDArray[np.intp]:
-    """Some rows for each of m landmarks, evenly spaced; of those that count, if not all do."""
-    totals, (least, most) = task.rows.totals, _ROWS_FOR_EACH
-    size = min(totals.rows, max(least * m, min(most * m, _SAMPLE_VALUES // m)))
-    if totals.rows == task.n:
-        return np.linspace(0, task.n - 1, size).astype(np.intp)
-    return np.sort(task.rows.total(CountedDraw(size, 0)).rows)

@@ -107,6 +107,11 @@ class LandmarkEquations:
         return self.columns.points
 
     @property
+    def eps(self) -> float:
+        """The rounding unit of kernel values of rows with landmarks."""
+        return float(np.finfo(self.task.type_with(self.points)).eps)
+
+    @property
     def whitened_columns(self) -> WhitenedColumns:
         """The same in coordinates in which the penalty is the identity."""
         return WhitenedColumns(self.columns, self.basis)

@@ -17,7 +17,7 @@ Array = NDArray[np.floating[Any]]
 Answer = TypeVar("Answer")
 
 
-class OutOfRange(DataError):
+class RangeError(DataError):
     """Sums over kernel values are no numbers."""
 
 
@@ -33,10 +33,10 @@ def require_range(task: RidgeTask, *sums: Array) -> None:
     """
     if all(np.isfinite(part).all() for part in sums):
         return
-    wider = " or pass X in float64," if task.dtype == np.float32 else ""
-    raise OutOfRange(
-        f"{task.owner}: {task.kernel!r} gives values that, or products of which, exceed the range "
-        f"of {task.dtype};{wider} divide the columns of X or the kernel by a constant."
+    wider = "pass X in float64, or " if task.dtype == np.float32 else ""
+    raise RangeError(
+        f"{task.owner}: values of {task.kernel!r}, or products of them, exceed the range of "
+        f"{task.dtype}; {wider}divide X or the kernel by a constant."
     )
 
 
@@ -48,7 +48,7 @@ def in_range(task: RidgeTask, solve: Callable[[RidgeTask], Answer]) -> Answer:
     task : RidgeTask
         The problem.
     solve : callable
-        From a task to an answer; raises `OutOfRange` through `require_range`.
+        From a task to an answer; raises `RangeError` through `require_range`.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def in_range(task: RidgeTask, solve: Callable[[RidgeTask], Answer]) -> Answer:
     with np.errstate(over="ignore", invalid="ignore"):  # that is found, and said, by the solver
         try:
             return solve(task)
-        except OutOfRange:
+        except RangeError:
             wider = _doubled(task)
             if wider is None:
                 raise

@@ -179,6 +179,8 @@ def select_rows(
     require_no_noise(kernel, owner)
     _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
+    if resolved.input_tags()["pairwise"]:
+        resolved(rows.head)  # refuses a matrix that is not square
     given = _given(resolved, rows.head, len(rows), how, owner)
     if isinstance(given, Points):
         return Landmarks(given, None)
@@ -209,8 +211,8 @@ def _require_ridge(alpha: Any, owner: str) -> None:
     number = isinstance(alpha, Real) and not isinstance(alpha, bool)
     if alpha is not None and not (number and 0 < float(alpha) < np.inf):
         raise ParameterError(
-            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0; "
-            "pass for example 1.0, or None to have it chosen."
+            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0;"
+            " pass for example 1.0, or None to have it chosen."
         )
 
 

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct, among
+from mercer.solvers.summands import CountedDraw, Features, LeaveOneOutErrors, NormalProduct, among
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -99,6 +99,14 @@ class RidgeTask:
             f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
             "take solvers.Nystrom(), which does with sums over them, or pass arrays."
         )
+
+    def sample(self, size: int) -> Part:
+        """Some rows, evenly spaced; at random among those that count, if not all do."""
+        count = self.rows.totals.rows
+        size = min(size, count)
+        if count == self.n:
+            return self.rows.pick(np.linspace(0, self.n - 1, size).astype(np.intp))
+        return self.rows.pick(np.sort(self.rows.total(CountedDraw(size, 0)).rows))
 
     def type_with(self, points: Points) -> np.dtype[Any]:
         """The type of kernel values of rows with points."""
