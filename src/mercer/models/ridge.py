@@ -78,7 +78,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     warm_start : bool, default=False
         Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
-        be added, also after Ctrl-C; on others the last solution is where it begins.
+        be added, also after Ctrl-C; on others the last solution is where it begins. One by
+        `mercer.solvers.Falkon` goes on over the same landmarks if alpha is the same.
 
     Attributes
     ----------

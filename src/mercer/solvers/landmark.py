@@ -28,7 +28,7 @@ from mercer.solvers.iterative import Stopped, check_limits, iterate
 from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import Moments
-from mercer.solvers.one_alpha import OneAlpha, rounding
+from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
 from mercer.solvers.ranges import in_range, require_range
 from mercer.solvers.selection import Landmarks
@@ -120,7 +120,7 @@ def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
     if lost:
         return None
     left_out = _left_out(problem, trace, equations.basis.T @ problem.moments.plain_features)
-    if left_out * trace < _CLEAR * rounding(sums, equations.basis, equations.eps):
+    if left_out * trace < _CLEAR * _trace_noise(sums, equations):
         left_out = _seen_left_out(equations)
     quality = _quality(problem, left_out, residual, alpha)
     intercept = problem.intercept(coefficients)
@@ -164,6 +164,16 @@ def _left_out(problem: FeatureEquations, trace: float, sums: Array) -> float:
     if problem.fit_intercept:
         kept += float(sums @ sums) / problem.moments.weight
     return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
+
+
+def _trace_noise(sums: Moments, equations: LandmarkEquations) -> float:
+    """What rounding of C'WC does to the trace of T'C'WC T, about.
+
+    Entries are off by random shares of the roots of the diagonal entries d of their row and column,
+    so the trace by at most one of the sum of d_i T_ij^2, since that is at least the Frobenius norm.
+    """
+    lengths = np.square(equations.basis).sum(axis=1)
+    return equations.eps * float(sums.squares.diagonal() @ lengths)
 
 
 def _seen_left_out(equations: LandmarkEquations) -> float:

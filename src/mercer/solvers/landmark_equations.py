@@ -25,8 +25,8 @@ from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks whose residual is below this many units of rounding of the diagonal add nothing. What is
-# left out changes a fit by about n / alpha times as much, so this is as little as is safe.
+# Landmarks whose residual is below this many units of rounding of the diagonal add nothing that M
+# could tell. At rows away from landmarks they might; `trace_error_` says how much is left out there.
 _NOISE = 32
 # Passes that win back digits at the most.
 _PASSES = 3

@@ -81,7 +81,7 @@ class OneAlpha(FeatureEquations):
             The latter where alpha may be below rounding, so that some directions do not count.
         """
         used = moments.used(fit_intercept=fit_intercept)
-        if not alpha > rounding(moments, whitening, eps):
+        if not alpha > _rounding(moments, whitening, eps):
             return FeatureRidge.of(moments, whitening, fit_intercept=fit_intercept)
         squares = used.whitened(whitening)
         trace = float(np.trace(squares))
@@ -107,25 +107,11 @@ class OneAlpha(FeatureEquations):
         return float(self.fit_intercept + len(self.root) - alpha * np.vdot(inverse, inverse))
 
 
-def rounding(moments: Moments, whitening: Array, eps: float) -> float:
-    """What rounding of the sums can come to as an eigenvalue of T' H T, or in its trace.
+def _rounding(moments: Moments, whitening: Array, eps: float) -> float:
+    """What rounding of the sums can come to as an eigenvalue of T' H T.
 
     Entries of H are off by a share of sqrt(H_aa H_bb), so those of T' H T by one of v_i v_j with
     v = |T|' sqrt(diag H), and its eigenvalues by one of |v|^2.
-
-    Parameters
-    ----------
-    moments : Moments
-        The sums.
-    whitening : ndarray of shape (m, k)
-        T.
-    eps : float
-        The rounding unit of the features.
-
-    Returns
-    -------
-    float
-        That share of |v|^2.
     """
     sizes = np.abs(whitening).T @ np.sqrt(moments.plain().squares.diagonal())
     return eps * float(sizes @ sizes)
