@@ -70,3 +70,11 @@ def test_single_precision_that_is_not_an_array_is_told_what_to_do(solver: Any) -
     model = mc.KernelRidge(1e40 * mc.RBF(0.5), solver=solver)
     with pytest.raises(DataError, match=r"float32; pass X in float64, or divide"):
         model.fit(frame, Y)
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+def test_no_alpha_is_chosen_on_an_infinite_scale(criterion: Any) -> None:
+    model = mc.KernelRidge(1e40 * mc.RBF(0.5), criterion, solver=NYSTROM)
+    with pytest.raises(DataError, match="no alphas are on their scale"):
+        model.fit(UNIT.astype(np.float32), Y)
+    assert 0 < model.fit(UNIT, Y).alpha_ < 1e40

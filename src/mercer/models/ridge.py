@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
@@ -328,8 +328,15 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         if self.alphas is not None:
             return checked_alphas(self.alphas)
         count = rows.totals.rows
-        scale = rows.total(Trace(kernel)) / count
-        return default_alphas(scale, count, kernel.gram(rows.head).dtype)
+        dtype = kernel.gram(rows.head).dtype
+        with np.errstate(over="ignore"):
+            scale = rows.total(Trace(kernel)) / count
+        if not np.isfinite(scale):
+            raise DataError(
+                f"{type(self).__name__}: values k(x, x) of {kernel!r} exceed the range of {dtype}, "
+                "so that no alphas are on their scale; divide X or the kernel by a constant."
+            )
+        return default_alphas(scale, count, dtype)
 
     def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""

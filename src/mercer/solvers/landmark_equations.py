@@ -26,7 +26,7 @@ from mercer.solvers.whitening import Whitening, whiten
 Array = NDArray[np.floating[Any]]
 
 # Landmarks whose residual is below this many units of rounding of the diagonal add nothing that M
-# could tell. At rows away from landmarks they might; `trace_error_` says how much is left out there.
+# could tell. At rows between landmarks they might: `trace_error_` says how much is left out there.
 _NOISE = 32
 # Passes that win back digits at the most.
 _PASSES = 3
