@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.iterative import IterativeEstimator, Report
@@ -82,7 +82,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     warm_start : bool, default=False
         Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
-        be added, also after Ctrl-C; on others the last solution is where it begins.
+        be added, also after Ctrl-C; on others the last solution is where it begins. One by
+        `mercer.solvers.Falkon` goes on over the same landmarks if alpha is the same.
 
     Attributes
     ----------
@@ -339,8 +340,15 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         if self.alphas is not None:
             return checked_alphas(self.alphas)
         count = rows.totals.rows
-        scale = rows.total(Trace(kernel)) / count
-        return default_alphas(scale, count, kernel.gram(rows.head).dtype)
+        dtype = kernel.gram(rows.head).dtype
+        with np.errstate(over="ignore"):
+            scale = rows.total(Trace(kernel)) / count
+        if not np.isfinite(scale):
+            raise DataError(
+                f"{type(self).__name__}: values k(x, x) of {kernel!r} exceed the range of {dtype}, "
+                "so that no alphas are on their scale; divide X or the kernel by a constant."
+            )
+        return default_alphas(scale, count, dtype)
 
     def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""

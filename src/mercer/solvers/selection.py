@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -180,7 +180,10 @@ def select_rows(
         The points, their rows, and the error if it is known.
     """
     require_no_noise(kernel, owner)
+    _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
+    if resolved.input_tags()["pairwise"]:
+        resolved(rows.head)  # refuses a matrix that is not square
     given = _given(resolved, rows.head, len(rows), how, owner)
     if isinstance(given, Points):
         return Landmarks(given, None)
@@ -206,6 +209,15 @@ def select_rows(
     # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
     error = found.trace_error if len(numbers) == len(rows) else None
     return Landmarks(found.points, numbers[found.indices], error)
+
+
+def _require_ridge(alpha: Any, owner: str) -> None:
+    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if alpha is not None and not (number and 0 < float(alpha) < np.inf):
+        raise ParameterError(
+            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0;"
+            " pass for example 1.0, or None to have it chosen."
+        )
 
 
 def _counted(rows: Rows) -> RowNumbers:

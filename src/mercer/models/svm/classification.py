@@ -227,11 +227,6 @@ class SVC(SupportVectorClassifier):
         if isinstance(self.solver, str):
             super()._learn(X, y, data)
             return
-        if self.kernel_.input_tags()["pairwise"]:
-            raise ParameterError(
-                f"{type(self).__name__}: X is a matrix, whose rows are no landmarks; pass "
-                'solver="auto", or Precomputed(K) with row numbers as X.'
-            )
         if not np.isfinite(self._costs()).all():
             raise ParameterError(
                 f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "
