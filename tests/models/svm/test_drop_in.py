@@ -20,6 +20,7 @@ from mercer.exceptions import (
     DataWarning,
     NumericalWarning,
     ParameterError,
+    ShortFitWarning,
     ValidityError,
 )
 from references import matrix, rbf
@@ -43,8 +44,6 @@ def exceptions_of_principle(estimator: Any) -> dict[str, str]:
     found = {
         f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
     }
-    if isinstance(estimator, mc.SVCSearch):
-        return {}
     if isinstance(estimator, mc.NuSVC):
         reason = "no function has a nu of 0.5 if one class has nearly all of the weight"
         found |= {
@@ -282,10 +281,28 @@ def test_an_infinite_cost_separates_without_errors() -> None:
 
 def test_an_infinite_cost_for_classes_that_overlap() -> None:
     both = np.vstack([X[:10], X[:10]])
-    with pytest.warns(NumericalWarning, match="lower C"):
+    with pytest.warns(ShortFitWarning, match="infinite, and no function separates the classes; pa"):
         model = mc.SVC(C=np.inf).fit(both, np.repeat([0, 1], 10))
     assert not model.converged_
     assert np.isinf(model.dual_gap_).all()
+    # Two targets at one place: no function is within 0.1 of both.
+    with pytest.warns(ShortFitWarning, match="no function is within epsilon of every target; pass"):
+        mc.SVR(C=np.inf).fit(both, np.repeat([0.0, 1.0], 10))
+
+
+def test_advice_that_can_be_followed() -> None:
+    both, labels = np.vstack([X[:10], X[:10]]), np.repeat([0, 1], 10)
+    with pytest.warns(ShortFitWarning) as told:
+        mc.SVC(C=np.inf, max_iter=1).fit(both, labels)
+        mc.SVC(max_iter=1).fit(X, TWO)
+        mc.NuSVC(nu=0.3, max_iter=1).fit(X, TWO)
+        mc.SVC(solver=mc.solvers.Nystrom(30), tol=1e-12, max_iter=1).fit(X, TWO)
+    hard, soft, share, landmarks = (str(warning.message) for warning in told)
+    assert "most likely no function separates the classes; raise max_iter (1), pass a fin" in hard
+    assert "raise max_iter (1), scale the data, lower C, or raise tol." in soft
+    assert "raise max_iter (1), scale the data, raise nu, or raise tol." in share
+    assert landmarks.startswith("SVC stopped after 1 steps with a duality gap of ")
+    assert "lower C" in landmarks
 
 
 def test_rows_of_negative_weight_are_left_out() -> None:

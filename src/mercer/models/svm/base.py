@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -11,7 +11,8 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
+from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
@@ -54,10 +55,14 @@ def _in_double_precision(X: Any) -> Any:
 
 def _without_negative(model: object, sample_weight: ArrayLike | None) -> ArrayLike | None:
     """Weights of 0 in place of negative ones, as LIBSVM has it: these rows are left out."""
-    if not isinstance(sample_weight, np.ndarray | list | tuple):
+    try:
+        weights = np.asarray(sample_weight)
+        # Columns of data frames with missing values are arrays of objects.
+        weights = weights.astype(np.float64) if weights.dtype.kind == "O" else weights
+    except (TypeError, ValueError):  # of which the check of weights tells
         return sample_weight
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind not in "if" or not (negative := weights < 0).any():
+    known = weights.ndim == 1 and weights.dtype.kind in "if"
+    if not known or not (negative := weights < 0).any():
         return sample_weight
     warn(
         f"{type(model).__name__}: {negative.sum()} rows have a negative weight and are left out, "
@@ -65,6 +70,20 @@ def _without_negative(model: object, sample_weight: ArrayLike | None) -> ArrayLi
         DataWarning,
     )
     return np.where(negative, 0, weights)
+
+
+def _by_the_interface(rows: Any) -> Any:
+    """A sparse matrix or array, whichever scikit-learn is set to return."""
+    kind = csr_array if get_config()["sparse_interface"] == "sparray" else csr_matrix
+    return kind(rows)
+
+
+def _as_scikit_learn_has_it(rows: Any) -> Any:
+    """Matrices of numbers in float64, sparse ones by rows; all else in the user's own type."""
+    if issparse(rows):
+        return _by_the_interface(rows.astype(np.float64))
+    numeric = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "biuf"
+    return rows.astype(np.float64, copy=False) if numeric else rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +287,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
         """Coefficients are sparse where the rows are, as in scikit-learn."""
         if issparse(data.points.data):
-            found["dual_coef_"] = csr_matrix(found["dual_coef_"])
+            found["dual_coef_"] = _by_the_interface(found["dual_coef_"])
         return found
 
     @abstractmethod
@@ -282,16 +301,30 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return np.arange(len(support))
 
     def _warn_of_short_fit(self) -> None:
-        steps, gap = np.max(self.n_iter_), np.max(self.dual_gap_)
-        warn(
-            f"{type(self).__name__} stopped after {steps} steps with a duality gap of {gap:.3g}, "
-            f"before every row was within tol = {self.tol:g}; raise max_iter ({self.max_iter}), "
-            "scale the data, or lower C.",
-            ShortFitWarning,
-        )
+        owner, steps, gap = type(self).__name__, np.max(self.n_iter_), np.max(self.dual_gap_)
+        more = [] if self.max_iter == -1 else [f"raise max_iter ({self.max_iter})"]
+        if self._allows_no_errors:
+            # A function that was not begun, because a callback said so, has no steps.
+            certain = np.any(np.isposinf(self.dual_gap_) & (np.asarray(self.n_iter_) > 0))
+            sure = "" if certain else "most likely "
+            why = f": C is infinite, and {sure}{self._infeasible}"
+            remedies = [*more, "pass a finite C, which allows errors", "or take another kernel"]
+        else:
+            exact = f"before it was as exact as tol = {self.tol:g} asks"
+            why = f" with a duality gap of {gap:.3g}, {exact}"
+            softer = "lower C" if hasattr(self, "C") else "raise nu"
+            remedies = [*more, "scale the data", softer, "or raise tol"]
+        warn(f"{owner} stopped after {steps} steps{why}; {', '.join(remedies)}.", ShortFitWarning)
+
+    @property
+    def _allows_no_errors(self) -> bool:
+        C = getattr(self, "C", 1.0)
+        return bool(np.isinf(list(C.values()) if isinstance(C, Mapping) else C).any())
 
     n_iter_: Any
     dual_gap_: Any
+    #: What an infinite C asks for in vain.
+    _infeasible = "no function separates the classes"
 
     # The function ---------------------------------------------------------------------------------
 
@@ -313,8 +346,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return 1
 
     def _rows_as_given(self, points: Points) -> Any:
-        """Rows in the user's own type; none of a matrix."""
-        return np.empty((0, 0)) if self.kernel_.input_tags()["pairwise"] else points.detached().data
+        """Rows as scikit-learn returns them, where it takes them; none of a matrix."""
+        if self.kernel_.input_tags()["pairwise"]:
+            return np.empty((0, 0))
+        return _as_scikit_learn_has_it(points.detached().data)
 
     @property
     def coef_(self) -> Any:
@@ -333,13 +368,18 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
         if issparse(rows):
-            return csr_matrix((rows.T @ csr_matrix(self._expansion)).T)
+            return _by_the_interface((rows.T @ csr_array(self._expansion)).T)
         return np.asarray((rows.T @ self._expansion).T)
 
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_shared(self) -> None:
         self._require_flags("shrinking")
+        if not isinstance(self.verbose, bool | np.bool_ | Integral):
+            raise ParameterError(
+                f"{type(self).__name__}: verbose = {self.verbose!r} is neither True nor False; "
+                "pass one of them, or a whole number."
+            )
         self._require_number("tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             self._require_number("cache_size", low=0.0, example="200")

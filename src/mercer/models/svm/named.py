@@ -133,6 +133,16 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
     if kernel == "sigmoid":
         return Sigmoid(gain=factor, offset=coef0)
     _require_range(owner, degree, coef0)
+    if not degree or not factor:
+        with np.errstate(over="ignore"):
+            constant = float(np.float64(coef0) ** int(degree))
+        if np.isinf(constant):
+            raise ParameterError(
+                f"{owner}: coef0 = {coef0!r} to the power of degree = {degree!r} exceeds the range "
+                "of numbers; lower one of them."
+            )
+        if constant >= 0:
+            return Constant(constant)
     valid = degree >= 1 and factor > 0 and coef0 >= 0
     family = Polynomial if valid else LibsvmPolynomial
     return family(degree=degree, gain=factor, offset=coef0)

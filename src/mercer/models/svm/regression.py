@@ -66,6 +66,8 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
             )
         return targets
 
+    _infeasible = "no function is within epsilon of every target"
+
     @abstractmethod
     def _dual(self, data: Training, targets: Array) -> Dual:
         """The problem of the rows that count."""
