@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn import svm
+from sklearn import config_context, svm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
@@ -23,6 +27,7 @@ from mercer.exceptions import (
     ShortFitWarning,
     ValidityError,
 )
+from mercer.models.svm.solving import Options
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -36,6 +41,7 @@ NUMBERS = X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * RNG.normal(size=len(X))
 WEIGHTS = RNG.uniform(0.5, 2.0, size=len(X))
 Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
 TOL = 1e-8
+LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def exceptions_of_principle(estimator: Any) -> dict[str, str]:
@@ -204,15 +210,82 @@ def test_a_function_of_matrices() -> None:
     np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
 
 
+def test_a_function_of_compiled_code() -> None:
+    shares = np.abs(X) / np.abs(X).sum(axis=1, keepdims=True)
+    given = shares.copy()
+    ours = mc.SVC(kernel=chi2_kernel, tol=TOL).fit(given, TWO)
+    theirs = svm.SVC(kernel=chi2_kernel, tol=TOL).fit(shares, TWO)
+    np.testing.assert_allclose(
+        ours.decision_function(shares), theirs.decision_function(shares), atol=nearness(ours)
+    )
+
+
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_what_a_function_writes_stays_its_own(pairwise: bool) -> None:
+    def scribble(a: Array, b: Array) -> Any:
+        value = a @ b.T
+        a[...] = np.nan
+        return value
+
+    given = X.copy()
+    kernel = mc.FunctionKernel(scribble, pairwise=pairwise)
+    assert kernel(given[:1], given[1:2]) == pytest.approx(X[0] @ X[1])
+    np.testing.assert_array_equal(given, X)
+
+
+def test_a_function_of_sparse_matrices() -> None:
+    rows, labels = sp.csr_matrix(np.where(X > 2, X, 0.0)), TWO
+
+    def dot(A: Any, B: Any) -> Any:
+        return A @ B.T
+
+    ours = mc.SVC(kernel=dot, tol=TOL).fit(rows, labels)
+    theirs = svm.SVC(kernel=dot, tol=TOL).fit(rows, labels)
+    np.testing.assert_allclose(
+        ours.decision_function(rows), theirs.decision_function(rows), atol=1e-3
+    )
+    dense = rows.toarray()
+    ball, plain = mc.SVDD(kernel=dot).fit(rows), mc.SVDD("linear").fit(dense)
+    np.testing.assert_allclose(
+        ball.decision_function(rows), plain.decision_function(dense), atol=1e-12
+    )
+
+
+TABLES = [
+    (10 * X).astype(int),
+    X > 3,
+    X.astype(np.float32),
+    X.astype(np.float16),
+    X.tolist(),
+    sp.csr_array(X),
+    sp.csc_matrix(X),
+    sp.csr_matrix((10 * X).astype(int)),
+]
+
+
+@pytest.mark.parametrize("interface", ["spmatrix", "sparray"])
+@pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{type(t).__name__}")
+def test_the_type_of_support_vectors(table: Any, interface: str) -> None:
+    with config_context(sparse_interface=interface):
+        ours, theirs = (
+            machine(kernel="linear", C=0.1, tol=TOL).fit(table, TWO)
+            for machine in (mc.SVC, svm.SVC)
+        )
+        for name in ("support_vectors_", "dual_coef_", "coef_"):
+            found, want = getattr(ours, name), getattr(theirs, name)
+            assert type(found) is type(want)
+            assert found.dtype == want.dtype
+    dense = table.toarray() if sp.issparse(table) else np.asarray(table)
+    rows = ours.support_vectors_.toarray() if sp.issparse(table) else ours.support_vectors_
+    np.testing.assert_array_equal(rows, dense[ours.support_])
+
+
 @pytest.mark.parametrize("labels", [NAMES, TWO])
 def test_planes_have_normals(labels: Any) -> None:
     ours = mc.SVC(kernel="linear", tol=TOL).fit(X, labels)
     theirs = svm.SVC(kernel="linear", tol=TOL).fit(X, labels)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=nearness(ours))
     assert not hasattr(mc.SVC().fit(X, labels), "coef_")
-
-
-LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def test_sparse_rows() -> None:
@@ -258,6 +331,26 @@ def test_all_numbers_that_scikit_learn_takes(arguments: dict[str, Any]) -> None:
         assert (ours.predict(scaled) == theirs.predict(scaled)).mean() >= 0.99
 
 
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ({"degree": 0}, 1.0),
+        ({"degree": 0, "coef0": -1.0}, 1.0),
+        ({"gamma": 0.0, "coef0": 2.0}, 8.0),
+        ({"gamma": 0.0}, 0.0),
+        ({"gamma": 0.0, "coef0": -2.0, "degree": 2}, 4.0),
+    ],
+    ids=str,
+)
+def test_polynomials_that_are_constants(arguments: dict[str, Any], value: float) -> None:
+    """With sum y_i a_i = 0 a constant kernel adds nothing: all a of the smaller class are C."""
+    model = mc.SVC("poly", C=0.5, **arguments).fit(X, TWO)
+    np.testing.assert_array_equal(model.kernel_(Z[:3]), value)
+    assert model.objective_ == pytest.approx(-2 * 0.5 * (TWO == "yes").sum())
+    assert 0 <= model.dual_gap_ < 1e-9
+    assert set(model.predict(Z)) == {"no"}
+
+
 def test_an_infinite_cost_separates_without_errors() -> None:
     """The margin of two points at a distance of 2 is 1, whatever is behind them."""
     apart = np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 4.0], [-3.0, -4.0], [1.0, 5.0]])
@@ -290,19 +383,38 @@ def test_an_infinite_cost_for_classes_that_overlap() -> None:
         mc.SVR(C=np.inf).fit(both, np.repeat([0.0, 1.0], 10))
 
 
-def test_advice_that_can_be_followed() -> None:
-    both, labels = np.vstack([X[:10], X[:10]]), np.repeat([0, 1], 10)
-    with pytest.warns(ShortFitWarning) as told:
-        mc.SVC(C=np.inf, max_iter=1).fit(both, labels)
-        mc.SVC(max_iter=1).fit(X, TWO)
-        mc.NuSVC(nu=0.3, max_iter=1).fit(X, TWO)
-        mc.SVC(solver=mc.solvers.Nystrom(30), tol=1e-12, max_iter=1).fit(X, TWO)
-    hard, soft, share, landmarks = (str(warning.message) for warning in told)
-    assert "most likely no function separates the classes; raise max_iter (1), pass a fin" in hard
-    assert "raise max_iter (1), scale the data, lower C, or raise tol." in soft
-    assert "raise max_iter (1), scale the data, raise nu, or raise tol." in share
-    assert landmarks.startswith("SVC stopped after 1 steps with a duality gap of ")
-    assert "lower C" in landmarks
+CONTRADICTIONS = np.vstack([X[:10], X[:10]]), np.repeat([0, 1], 10)
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "advice"),
+    [
+        (
+            mc.SVC(C=np.inf, max_iter=1),
+            CONTRADICTIONS,
+            "most likely no function separates the classes; raise max_iter (1), pass a finite C",
+        ),
+        (mc.SVC(max_iter=1), (X, TWO), "raise max_iter (1), scale the data, lower C, or raise tol"),
+        (mc.NuSVC(nu=0.3, max_iter=1), (X, TWO), "scale the data, raise nu, or raise tol."),
+        (
+            mc.SVC(solver=mc.solvers.Nystrom(30, random_state=0), tol=1e-12, max_iter=1),
+            (X, TWO),
+            "raise max_iter (1), scale the data, lower C, or raise tol.",
+        ),
+    ],
+    ids=["hard", "soft", "share", "landmarks"],
+)
+def test_advice_that_can_be_followed(model: Any, data: Any, advice: str) -> None:
+    with pytest.warns(ShortFitWarning, match=re.escape(advice)) as told:
+        model.fit(*data)
+    assert len(told) == 1
+    assert model.fit_status_ == 1
+
+
+def test_no_limit_is_to_be_raised_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mc.SVC, "_options", Options(1e-3, 2))
+    with pytest.warns(ShortFitWarning, match="asks; scale the data, lower C, or raise tol"):
+        mc.SVC().fit(X, TWO)
 
 
 def test_rows_of_negative_weight_are_left_out() -> None:
@@ -316,6 +428,26 @@ def test_rows_of_negative_weight_are_left_out() -> None:
     )
     with pytest.raises(DataError), pytest.warns(DataWarning, match="left out"):
         mc.SVC().fit(X, TWO, -WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    "kind", [list, tuple, pd.Series, partial(pd.Series, dtype="Float64"), pd.Index, pl.Series]
+)
+def test_weights_of_any_kind(kind: Any) -> None:
+    weights = np.where(np.arange(len(X)) % 7 > 0, WEIGHTS, -1.0)
+    kept = weights > 0
+    with pytest.warns(DataWarning, match="22 rows have a negative weight"):
+        ours = mc.SVC(gamma=0.5, tol=TOL).fit(X, TWO, kind(weights))
+    theirs = svm.SVC(gamma=0.5, tol=TOL).fit(X[kept], TWO[kept], weights[kept])
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+
+
+@pytest.mark.parametrize("bad", [["a"] * 150, [[1.0], [1.0, 2.0]], -1.0, [None] * 150])
+def test_weights_that_are_none(bad: Any) -> None:
+    with pytest.raises(DataError, match="SVC: "):
+        mc.SVC().fit(X, TWO, bad)
 
 
 def test_balanced_weights_count_all_rows() -> None:
@@ -411,6 +543,10 @@ def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
         ({"probability": "yes"}, "probability = 'yes' is neither True nor False"),
         ({"solver": mc.solvers.Cholesky()}, "is unknown here"),
         ({"solver": mc.solvers.Nystrom(20), "probability": True}, "needs the dual problem"),
+        ({"solver": mc.solvers.Nystrom(20), "max_iter": 0}, "max_iter = 0 leaves nothing learned"),
+        ({"verbose": "a"}, "verbose = 'a' is neither True nor False"),
+        ({"random_state": "a"}, "random_state = 'a' gives no random numbers"),
+        ({"kernel": "poly", "gamma": 0.0, "coef0": 1e200}, "exceeds the range of numbers"),
     ],
 )
 def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
@@ -468,5 +604,26 @@ def test_an_indefinite_matrix_is_refused_or_mended() -> None:
 
 
 def test_the_ball_cannot_be_mended() -> None:
-    with pytest.raises(ParameterError, match="OneClassSVM"):
+    with pytest.raises(ParameterError, match="a repair says nothing of k"):
         mc.SVDD(mc.Precomputed(), psd="clip").fit(np.eye(3))
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", mc.Precomputed(), 2.0 * mc.Precomputed()])
+def test_the_ball_needs_more_than_a_block_of_a_matrix(kernel: Any) -> None:
+    with pytest.raises(ParameterError, match=r"OneClassSVM, .* or Precomputed.K. with the values"):
+        mc.SVDD(kernel).fit(np.eye(3))
+
+
+def test_the_ball_of_a_matrix_of_all_rows() -> None:
+    """|phi(x) - c|^2 = k(x, x) - 2 sum_i a_i k(x, x_i) + sum_ij a_i a_j k(x_i, x_j)."""
+    everything = (1 + X @ X.T / 10) ** 2  # k(x, x) is not constant
+    old, new = np.arange(0, 150, 2)[:, None], np.arange(1, 150, 2)[:, None]
+    model = mc.SVDD(mc.Precomputed(everything), nu=0.2, tol=TOL).fit(old)
+    a, rows = model.dual_coef_[0], old[model.support_, 0]
+    squared = [
+        everything[x, x] - 2 * a @ everything[x, rows] + a @ everything[np.ix_(rows, rows)] @ a
+        for x in new[:, 0]
+    ]
+    np.testing.assert_allclose(
+        model.decision_function(new), (model.radius_**2 - np.array(squared)) / 2, atol=1e-6
+    )

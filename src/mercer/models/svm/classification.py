@@ -262,7 +262,7 @@ class SVC(SupportVectorClassifier):
                     support_vectors_=self._rows_as_given(machine.points_),
                     shape_fit_=data.points.shape,
                 )
-        if not self.converged_:
+        if machine.stopped_short:
             self._warn_of_short_fit()
 
     def _dual(self, data: Training, signs: Array) -> Dual:

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 from mercer.models.machine_classification import KernelMachineClassifier
 
 
-class _SquaredHinge(KernelMachineClassifier):
+class SquaredHinge(KernelMachineClassifier):
     """The machine behind an `SVC`, which says in its own words if this one stopped short."""
 
+    stopped_short = False
+
     def _warn_of_short_fit(self) -> None:
-        pass
+        self.stopped_short = True
 
 
-def over_landmarks(model: Any) -> KernelMachineClassifier:
+def over_landmarks(model: Any) -> SquaredHinge:
     """The machine of the squared hinge loss, one function for each class or one for two.
 
     Parameters
@@ -27,11 +29,11 @@ def over_landmarks(model: Any) -> KernelMachineClassifier:
 
     Returns
     -------
-    KernelMachineClassifier
+    SquaredHinge
         To be fitted, with twice the C of each row as weights.
     """
     # By the name of the model, for messages.
-    named: type[_SquaredHinge] = type(type(model).__name__, (_SquaredHinge,), {})
+    named: type[SquaredHinge] = type(type(model).__name__, (SquaredHinge,), {})
     machine = named(model.kernel_, "squared_hinge", 1.0, tol=float(model.tol), solver=model.solver)
     if model.max_iter != -1:
         machine.set_params(max_iter=int(model.max_iter))

@@ -71,7 +71,8 @@ class Calibration:
         """
         columns = as_columns(scores)
         unit = float(columns.std()) or 1.0
-        targets = weights[:, None] * smoothed(codes, weights, columns.shape[1])
+        relative = weights / weights.max()
+        targets = relative[:, None] * smoothed(codes, weights, columns.shape[1])
 
         def entropy(logarithm: float) -> float:
             logs = log_softmax(np.exp(logarithm) / unit * columns, axis=1)
