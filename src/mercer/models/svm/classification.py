@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.models.base import shown
-from mercer.models.svm.base import Similarity, Training
+from mercer.models.svm.base import Similarity
 from mercer.models.svm.duals import Classes, Dual, NuClasses
 from mercer.models.svm.landmarks import learned, over_landmarks
 from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.schemes import scheme_of
+from mercer.models.svm.training import Training
 from mercer.solvers.landmark import Falkon, Nystrom
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
-from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
-from mercer.models.svm.duals import Ball, Dual, Half, Machine
+from mercer.models.svm.base import Similarity, SupportVectorMachine
+from mercer.models.svm.duals import Ball, Dual, Half, Machine, Rows
+from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class SupportVectorDetector(OutlierMixin, SupportVectorMachine):

@@ -20,11 +20,12 @@ from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
 from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
-from mercer.models.svm.base import SupportVectorMachine, Training
+from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.models.svm.training import Training
 from mercer.sampling import random_numbers
 from mercer.solvers.boxes import SymmetricMatrix
 

@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from mercer.models.svm.schemes import Codes
+
 Array = NDArray[np.floating[Any]]
-Codes = NDArray[np.intp]
 
 _BINS = 10
 # Inverse temperatures, in units of the spread of the scores: beyond them, nothing changes.

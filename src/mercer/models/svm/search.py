@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, product
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,101 +29,14 @@ from mercer.models.availability import offered_unless
 from mercer.models.base import shown
 from mercer.models.ridge_search import candidates, free_lengths
 from mercer.models.svm import named
-from mercer.models.svm.base import Training
 from mercer.models.svm.classification import SVC
+from mercer.models.svm.folds import Fold, Outcome
 from mercer.models.svm.schemes import Codes
-from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.models.svm.solving import warn_of_folds
+from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
-
-
-class _Outcome(NamedTuple):
-    """One candidate without one part of the rows.
-
-    Attributes
-    ----------
-    score : float
-        Of the rows left out.
-    fit_time, score_time : float
-        Seconds.
-    short : int
-        How many of its machines stopped short.
-    """
-
-    score: float
-    fit_time: float
-    score_time: float
-    short: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """A machine that has yet to learn some rows, the rows, and those that are left out.
-
-    Attributes
-    ----------
-    model : SVC
-        With the classes and the class weights of the rows to learn from.
-    data : Training
-        These rows.
-    held : ndarray of int
-        The rows of X that are left out.
-    labels : ndarray
-        Their labels.
-    """
-
-    model: SVC
-    data: Training
-    held: Codes
-    labels: NDArray[Any]
-
-    def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[_Outcome]:
-        """What becomes of each C; each machine starts from that of the C before."""
-        found: dict[float, _Outcome] = {}
-        model, near, before = copy(self.model), None, 1.0
-        for cost in sorted(set(costs)):
-            started = time.perf_counter()
-            model.C = cost
-            if near is not None:
-                near = [coefficients * (cost / before) for coefficients in near]
-            duals = model._duals(self.data)
-            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
-            near, before = [machine.coefficients(matrix.size) for machine in machines], cost
-            fitted = time.perf_counter()
-            values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = _scored(scorer, _HeldOut(model, values), self.labels)
-            short = sum(not machine.converged for machine in machines)
-            scored = time.perf_counter()
-            found[cost] = _Outcome(score, fitted - started, scored - fitted, short)
-        return [found[cost] for cost in costs]
-
-
-class _HeldOut(ClassifierMixin, BaseEstimator):
-    """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
-
-    def __init__(self, model: SVC, values: Array) -> None:
-        self.model, self.values = model, values
-        self.classes_ = model.classes_
-
-    def decision_function(self, X: Any) -> Array:
-        """The scores of the classes."""
-        return self.model._scheme.scores(self.values)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The classes."""
-        return np.asarray(self.classes_[self.model._winners(self.values)])
-
-
-def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
-    try:
-        return float(scorer(held, None, labels))
-    except AttributeError as error:
-        raise ParameterError(
-            "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
-            'pass a scorer of predict or decision_function, such as "accuracy".'
-        ) from error
 
 
 def _why_no_best(search: SVCSearch) -> str | None:
@@ -320,7 +233,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _folds(
         self, model: SVC, data: Training, X: Any, y: ArrayLike, groups: ArrayLike | None
-    ) -> list[_Fold]:
+    ) -> list[Fold]:
         labels = np.asarray(y)
         weights = np.zeros(len(labels))
         weights[data.rows] = data.weights
@@ -330,21 +243,21 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     @staticmethod
     def _fold(
         model: SVC, data: Training, labels: Any, weights: Array, train: Codes, held: Codes
-    ) -> _Fold:
+    ) -> Fold:
         rows = train[weights[train] > 0]
         local = copy(model)
         part = replace(data, rows=rows, weights=weights[rows])
         part = local._with_classes(part, labels, labels[train])
-        return _Fold(local, part, held, labels[held])
+        return Fold(local, part, held, labels[held])
 
     def _compared(
-        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]
-    ) -> list[tuple[_Outcome, ...]]:
+        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[Fold], costs: list[float]
+    ) -> list[tuple[Outcome, ...]]:
         """For each C, what becomes of one kernel in each fold."""
         model.kernel_ = kernel
         matrix, _ = model._matrix(data.points)
 
-        def alone(fold: _Fold) -> list[_Outcome]:
+        def alone(fold: Fold) -> list[Outcome]:
             with one_thread():
                 return fold.path(matrix, costs, self.scorer_)
 
@@ -355,7 +268,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self,
         kernels: Sequence[Kernel],
         costs: list[float],
-        outcomes: Sequence[Sequence[_Outcome]],
+        outcomes: Sequence[Sequence[Outcome]],
     ) -> None:
         """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
         params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
