@@ -222,7 +222,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         if self._allows_no_errors:
             # A function that was not begun, because a callback said so, has no steps.
             certain = np.any(np.isposinf(self.dual_gap_) & (np.asarray(self.n_iter_) > 0))
-            sure = "" if certain else "most likely "
+            sure = "" if certain else "perhaps " if more else "most likely "
             why = f": C is infinite, and {sure}{self._infeasible}"
             remedies = [*more, "pass a finite C, which allows errors", "or take another kernel"]
         else:

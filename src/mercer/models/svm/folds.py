@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.exceptions import ParameterError
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.schemes import Codes
+from mercer.models.svm.duals import Rows
 from mercer.models.svm.solving import solved
 from mercer.models.svm.training import Training
 from mercer.solvers.boxes import SymmetricMatrix
@@ -59,7 +59,7 @@ class Fold:
 
     model: SVC
     data: Training
-    held: Codes
+    held: Rows
     labels: NDArray[Any]
 
     def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[Outcome]:

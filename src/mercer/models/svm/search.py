@@ -30,8 +30,8 @@ from mercer.models.base import shown
 from mercer.models.ridge_search import candidates, free_lengths
 from mercer.models.svm import named
 from mercer.models.svm.classification import SVC
+from mercer.models.svm.duals import Rows
 from mercer.models.svm.folds import Fold, Outcome
-from mercer.models.svm.schemes import Codes
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
@@ -242,7 +242,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @staticmethod
     def _fold(
-        model: SVC, data: Training, labels: Any, weights: Array, train: Codes, held: Codes
+        model: SVC, data: Training, labels: Any, weights: Array, train: Rows, held: Rows
     ) -> Fold:
         rows = train[weights[train] > 0]
         local = copy(model)
