@@ -252,8 +252,8 @@ class FunctionKernel(PairKernel):
     Parameters
     ----------
     function : callable
-        ``f(X, Y)`` that returns the matrix of all pairs; with ``pairwise=True`` a function of two
-        objects.
+        ``f(X, Y)`` that returns the matrix of all pairs, which may be sparse; with
+        ``pairwise=True`` a function of two objects. Arrays that it is given are copies.
     pairwise : bool
         Whether the function takes two objects instead of two collections.
 
