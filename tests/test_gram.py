@@ -309,3 +309,38 @@ def test_complex_and_mismatched_vectors() -> None:
 def test_fixed_parameters_have_no_gradient() -> None:
     kernel = mc.Fixed(2.0) * mc.RBF(0.8)
     assert kernel.gram(X).gradient().shape == (1,)
+
+
+SIZES = (1, 2, 15, 16, 17, 33, 200)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("m", SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_normal_products_of_all_sizes(n: int, m: int, dtype: Any) -> None:
+    # Around the widths of vectors and tiles, against the whole matrix by NumPy.
+    rng = np.random.default_rng(n + 1000 * m)
+    rows, cols = (rng.normal(size=(k, 3)).astype(dtype) for k in (n, m))
+    distances = np.square(rows[:, None].astype(float) - cols[None].astype(float)).sum(axis=2)
+    dense = np.exp(-distances / 2)
+    off = 1e-5 if dtype == np.float32 else 1e-13
+    gram = mc.RBF(1.0).gram(rows, cols)
+    for shape in ((m,), (m, 1), (m, 3)):
+        right = rng.normal(size=shape).astype(dtype)
+        expected = dense.T @ (dense @ right)
+        found = gram.normal_matmat(right)
+        assert found.dtype == dtype
+        size = np.abs(dense.T) @ (dense @ np.abs(right))
+        assert (np.abs(found - expected) <= off * size).all()
+        narrow = gram.narrowed().normal_matmat(right)
+        assert narrow.dtype == np.float32
+        assert narrow.shape == shape
+        assert (np.abs(narrow - expected) <= 1e-5 * size).all()
+
+
+def test_a_narrowed_normal_product_of_a_kernel_in_python() -> None:
+    kernel = mc.FunctionKernel(lambda A, B: np.exp(A @ B.T))
+    dense = np.exp(X @ Z.T)
+    found = kernel.gram(X, Z).narrowed().normal_matmat(V)
+    assert found.dtype == np.float32
+    assert_allclose(found, dense.T @ (dense @ V), rtol=1e-4, atol=1e-4 * np.abs(dense).max() ** 2)

@@ -181,7 +181,8 @@ class Gram(_Operator):
         """
         V = self._right(V, ".normal_matmat")
         columns = V.reshape(V.shape[0], -1)
-        return engine.normal_product(self._expression, self.pairs, columns).reshape(V.shape)
+        found = engine.normal_product(self._expression, self.pairs, columns, narrow=self._narrow)
+        return found.reshape(V.shape)
 
     # Entries
     # ------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from scipy.stats import kstest
 
 import mercer as mc
 from mercer import _core
+from mercer.exceptions import DataError, NoFeatureMapError
 from mercer.features.draws import normals_and_uniforms
 from mercer.features.projections import fastfood, sorf
 from mercer.features.terms import expand, shares
@@ -51,6 +52,9 @@ def assert_variance(values: np.ndarray, expected: np.ndarray) -> None:
 # --------------------------------------------------------------------------------------------------
 # Random Fourier features
 
+MIXTURE = mc.SpectralMixture(
+    weights=[1.0], frequencies=[[0.1, 0.2, 0.0]], length_scale=[[1.0, 2.0, 3.0]]
+)
 STATIONARY = {
     "RBF": mc.RBF(length_scale=1.5),
     "ARD": mc.RBF(length_scale=[1.0, 2.0, 4.0]),
@@ -61,14 +65,16 @@ STATIONARY = {
     "Laplacian": mc.Laplacian(length_scale=[3.0, 5.0, 4.0]),
     "RationalQuadratic": mc.RationalQuadratic(alpha=0.6),
     "Periodic": mc.Periodic(period=3.0, length_scale=[0.8, 1.0, 2.0]),
-    "SpectralMixture": mc.SpectralMixture(
-        weights=[1.0], frequencies=[[0.1, 0.2, 0.0]], length_scale=[[1.0, 2.0, 3.0]]
-    ),
+    "SpectralMixture": MIXTURE,
     "scaled, on columns": 3.0 * mc.RBF().on(0, 2),
     "product": mc.RBF(length_scale=2.0) * mc.Matern(length_scale=3.0).on(1),
     "power": mc.RBF(length_scale=3.0) ** 3,
     "locally periodic": mc.RBF(length_scale=4.0).on(0) * mc.Periodic(period=2.0).on(0),
     "wave": mc.RBF(length_scale=2.0) * mc.Cosine(length_scale=1.5),
+    "wave with a mixture": mc.Cosine(length_scale=3.0) * MIXTURE,
+    "mixture squared": MIXTURE**2,
+    "three one-sided factors": mc.Cosine().on(0) * MIXTURE * mc.RBF() * mc.Cosine(2.0).on(1),
+    "more waves than room": mc.Cosine(length_scale=2.0) ** 3,
 }
 
 
@@ -118,7 +124,22 @@ def test_sums_are_unbiased_under_every_method(name: str, method: str) -> None:
     assert_mean(values, kernel(X)[0, 1:])
 
 
-@pytest.mark.parametrize("name", ["RBF", "ARD", "Matern 0.8", "Laplacian", "Periodic", "product"])
+DEPENDENT = ["RBF", "ARD", "Matern 0.8", "Laplacian", "Periodic", "product", "wave with a mixture"]
+DEPENDENT += ["mixture squared", "three one-sided factors", "more waves than room"]
+
+
+def test_kernels_of_the_table_are_products_of_values() -> None:
+    """The oracle of products with waves, from cosines of NumPy, not from the kernels' algebra."""
+    x, z = points(2, 3, seed=1)
+    wave = np.cos((x - z).sum() / 3) * np.cos(2 * np.pi * (x - z) @ [0.1, 0.2, 0.0])
+    bump = np.exp(-(((x - z) / [1.0, 2.0, 3.0]) ** 2).sum() / 2)
+    found = STATIONARY["wave with a mixture"](x[None], z[None])
+    assert_allclose(found, wave * bump, rtol=1e-12)
+    cube = np.cos((x - z).sum() / 2) ** 3
+    assert_allclose(STATIONARY["more waves than room"](x[None], z[None]), cube, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
 @pytest.mark.parametrize("method", ["orthogonal", "sobol"])
 def test_dependent_frequencies_are_unbiased(name: str, method: str) -> None:
     kernel, X = STATIONARY[name], points(4, 3, seed=3)
@@ -192,6 +213,51 @@ def test_exact_parts_are_exact() -> None:
     Phi = mc.RandomFourier(wave, 50, random_state=0).fit_transform(X)
     assert Phi.shape == (10, 3)
     assert_allclose(Phi @ Phi.T, wave(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["orthogonal", "iid", "sobol", "structured"])
+@pytest.mark.parametrize(
+    ("kernel", "naive", "width"),
+    [
+        (mc.Cosine(1.0) ** 2, lambda t: np.cos(t.sum(-1)) ** 2, 4),
+        (mc.Cosine(1.0) * mc.Cosine(2.0), lambda t: np.cos(t.sum(-1)) * np.cos(t.sum(-1) / 2), 4),
+        (
+            mc.Cosine().on(0) * mc.Cosine().on(1) * mc.Cosine(0.5).on(0),
+            lambda t: np.cos(t[..., 0]) * np.cos(t[..., 1]) * np.cos(2 * t[..., 0]),
+            8,
+        ),
+        (
+            3.0 * mc.Cosine().on(0) * mc.Cosine().on(1) + mc.Cosine([2.0, 4.0]) + 0.5,
+            lambda t: 3 * np.cos(t).prod(-1) + np.cos(t[..., 0] / 2 + t[..., 1] / 4) + 0.5,
+            7,
+        ),
+    ],
+    ids=["square", "product", "on columns", "sum"],
+)
+def test_products_of_waves_are_exact(
+    method: str, kernel: mc.Kernel, naive: Callable[[np.ndarray], np.ndarray], width: int
+) -> None:
+    X = points(6, 2)
+    Phi = mc.RandomFourier(kernel, 50, method=method, random_state=0).fit_transform(X)
+    assert Phi.shape == (6, width)
+    assert_allclose(Phi @ Phi.T, naive(X[:, None] - X), atol=1e-12)
+
+
+def test_products_of_waves_without_room_are_drawn() -> None:
+    """Of 20 factors there are a million sums of frequencies; error 1 / sqrt(m) at the most."""
+    X, kernel = points(6, 2), mc.Cosine(4.0) ** 20 + mc.Cosine()
+    Phi = mc.RandomFourier(kernel, 4002, random_state=0).fit_transform(X)
+    t = (X[:, None] - X).sum(-1)
+    assert Phi.shape == (6, 4002)
+    # Of each of 15 pairs beyond 6 standard errors: less than 1e-7.
+    assert_allclose(Phi @ Phi.T, np.cos(t / 4) ** 20 + np.cos(t), atol=6 / np.sqrt(2000))
+
+
+def test_structured_features_of_shifted_measures_are_refused() -> None:
+    for kernel in (MIXTURE * mc.Cosine(), MIXTURE**2, mc.RBF() * mc.Cosine()):
+        for transformer in (mc.RandomFourier(kernel, 20, method="structured"), mc.Fastfood(kernel)):
+            with pytest.raises(NoFeatureMapError, match='with method="orthogonal"'):
+                transformer.fit(points(5, 3))
 
 
 def test_components_follow_the_weights() -> None:
@@ -392,9 +458,38 @@ def test_positive_features_do_not_overflow_on_the_way() -> None:
     transformer = mc.PositiveFeatures(n_components=200, random_state=0).fit(X)
     logs = transformer.log_transform(X)
     assert np.isfinite(logs).all()
-    assert (transformer.transform(X) >= 0).all()
     small = 0.01 * X
     assert_allclose(np.log(transformer.transform(small)), transformer.log_transform(small))
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 16.0), (np.float32, 5.5)])
+def test_positive_features_that_vanish_are_refused(dtype: Any, scale: float) -> None:
+    X = points(20, 16)
+    long = (scale * X).astype(dtype)
+    kernel = (mc.Linear() / 4).exp() + 0.5
+    transformer = mc.PositiveFeatures(kernel, 500, random_state=0).fit(X)
+    # In logarithms nothing is lost: a loop over float64 says which rows have nothing in range.
+    W = transformer.maps_[0].matrices[0]
+    signed = np.hstack([W, -W[:, :-1]])  # 499 features, and that of the constant
+    largest = np.array([(x @ signed).max() / 2 - x @ x / 8 for x in scale * X]) - np.log(499) / 2
+    gone = np.flatnonzero(2 * largest < np.log(np.finfo(dtype).tiny))
+    assert 0 < len(gone) < 20
+    with pytest.raises(DataError, match=rf"features of row {gone[0]} are below .* log_transform"):
+        transformer.transform(long)
+    kept = np.delete(long, gone, axis=0)
+    Phi, logs = transformer.transform(kept), transformer.log_transform(kept)
+    assert ((Phi[:, :-1] ** 2).sum(axis=1) > 0).all()
+    rtol = np.sqrt(np.finfo(dtype).eps)
+    assert_allclose(np.log(Phi.max(axis=1)), logs.max(axis=1), rtol=rtol)
+    assert_allclose(transformer.log_transform(long)[:, :-1].max(axis=1), largest, rtol=rtol)
+
+
+def test_positive_features_beyond_the_upper_end_are_refused_too() -> None:
+    X = 60.0 * points(3, 1)
+    transformer = mc.PositiveFeatures(mc.Linear().exp() * np.exp(600.0), 50, random_state=0).fit(X)
+    transformer.maps_[0].matrices[0][:] = 60.0  # w.x - |x|^2 / 2 is largest, 1800, at x = w
+    with pytest.raises(DataError, match=r"beyond the range of float64.* log_transform"):
+        transformer.transform(np.array([[60.0]]))
 
 
 @pytest.mark.parametrize("order", [0, 1])
@@ -416,3 +511,18 @@ def test_dependent_arc_cosine_features_are_unbiased(order: int, method: str) -> 
         lambda seed: mc.ArcCosineFeatures(kernel, 15, method=method, random_state=seed), X, 200
     )
     assert_mean(values, kernel(X)[0, 1:])
+
+
+@pytest.mark.parametrize("method", ["iid", "orthogonal", "sobol"])
+def test_thresholds_agree_with_the_kernel_at_zero(method: str) -> None:
+    kernel, X = mc.ArcCosine(order=0), np.vstack([np.zeros((2, 3)), points(3, 3, seed=12)])
+    values = estimates(
+        lambda seed: mc.ArcCosineFeatures(kernel, 9, method=method, random_state=seed), X, 400
+    )
+    # 1 - theta / pi, with theta = 0 for zero and itself and pi / 2 for zero and all others.
+    exact = np.array([1.0, 0.5, 0.5, 0.5])
+    assert_allclose(kernel(X)[0, 1:], exact, rtol=1e-12)
+    assert_allclose(kernel.diag(X), 1.0, rtol=1e-12)
+    assert_mean(values, exact)
+    if method == "iid":
+        assert_variance(values, (2 * exact - exact**2) / 9)

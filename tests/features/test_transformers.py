@@ -60,7 +60,7 @@ def make(name: str) -> Any:
         mc.RandomFourier(n_components=6, method="structured"),
         mc.Fastfood(n_components=5),
         mc.TensorSketch(n_components=6),
-        mc.PositiveFeatures(EXPONENTIAL, n_components=6),
+        mc.PositiveFeatures((mc.Linear() / 1e4).exp(), n_components=6),  # rows of length 200
         mc.ArcCosineFeatures(n_components=6),
     ]
 )

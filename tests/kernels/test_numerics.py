@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
@@ -144,3 +145,36 @@ def test_heuristic_length_scales() -> None:
     assert mc.RBF(mc.Bounded("scale", 5.0, 6.0)).resolve(X).length_scale == 5.0
     shifted = mc.RBF("scale").resolve(X + 1e8).length_scale
     assert_allclose(shifted, scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "offset"),
+    [(np.float32, 0.0), (np.float32, 1e3), (np.float64, 1.0), (np.float64, 1e8)],
+)
+@pytest.mark.parametrize("unit", [1e-25, 1.0, 1e25])
+def test_length_scales_of_sparse_data_are_those_of_dense(
+    unit: float, dtype: Any, offset: float, weighted: bool
+) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 7)) + offset
+    table[rng.uniform(size=table.shape) < (0.0 if offset > 1 else 0.7)] = 0.0
+    table = (unit * table).astype(dtype)
+    weights = rng.integers(0, 3, size=200).astype(float) if weighted else None
+    # In units of the largest entry, each row as often as its weight says.
+    counts = np.ones(200, int) if weights is None else weights.astype(int)
+    plain = np.repeat(table.astype(np.longdouble), counts, axis=0)
+    expected = float(np.sqrt(np.longdouble(7) / 2) * plain.std())
+    for form in (sp.csr_array, sp.csr_matrix, sp.csc_array):
+        found = mc.RBF("scale").resolve(form(table), weights).length_scale
+        assert_allclose(found, expected, rtol=1e-12)
+    assert_allclose(mc.RBF("scale").resolve(table, weights).length_scale, expected, rtol=1e-12)
+
+
+def test_length_scales_of_sparse_data_without_scale() -> None:
+    constant = sp.csr_array(np.full((50, 3), 0.1))
+    assert mc.RBF("scale").resolve(constant).length_scale == 1.0
+    assert mc.RBF("scale").resolve(sp.csr_array((50, 3))).length_scale == 1.0
+    twice = sp.csr_array((np.ones(4), np.array([0, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 2))
+    dense = mc.RBF("scale").resolve(twice.toarray()).length_scale
+    assert_allclose(mc.RBF("scale").resolve(twice).length_scale, dense, rtol=1e-14)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.kernel_approximation import RBFSampler
 
 import mercer as mc
-from mercer.exceptions import NoFeatureMapError, ParameterError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
@@ -145,3 +145,33 @@ def test_features_are_taken_where_they_are_cheaper(kernel: Any) -> None:
     assert_allclose(auto.dual_coef_, exact.dual_coef_, atol=1e-9)
     assert_allclose(auto.loo_residuals_, exact.loo_residuals_, atol=1e-9)
     assert auto.effective_dof_ == pytest.approx(exact.effective_dof_)
+
+
+def sketched(alpha: Any) -> mc.KernelRidge:
+    sketch = mc.TensorSketch(n_components=30, random_state=0)
+    return mc.KernelRidge(mc.Polynomial(3), alpha, solver=S.RandomFeatures(sketch))
+
+
+@pytest.mark.parametrize("scale", [1e7, 1e30])
+@pytest.mark.parametrize("weights", [None, np.ones(200)], ids=["plain", "weights"])
+def test_features_beyond_single_precision(scale: float, weights: Any) -> None:
+    large = scale * RNG.random((200, 3))
+    alpha = float(scale) ** 6
+    found = sketched(alpha).fit(large, Y, weights)
+    phi = found.feature_map_.transform(large) / scale**3  # and alpha is 1
+    centred = np.vstack([phi - phi.mean(axis=0), np.eye(30)])
+    right = np.concatenate([Y - Y.mean(), np.zeros(30)])
+    coef = np.linalg.lstsq(centred, right, rcond=None)[0]
+    assert_allclose(found.predict(large), (phi - phi.mean(axis=0)) @ coef + Y.mean(), atol=1e-8)
+    assert np.isfinite(found.kernel_error_)
+
+
+def test_features_beyond_double_precision_are_refused() -> None:
+    large = 1e60 * RNG.random((200, 3))
+    message = r"KernelRidge: features .* are beyond the range of their type; divide X"
+    for weights in (None, np.ones(200)):
+        for alpha in (1.0, "loo"):
+            with pytest.raises(DataError, match=message):
+                sketched(alpha).fit(large, Y, weights)
+        with pytest.raises(DataError, match=message):
+            sketched(1.0).path(large, Y, [0.1, 1.0], weights)

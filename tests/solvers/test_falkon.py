@@ -201,3 +201,63 @@ def test_single_precision_is_never_worse_than_nothing(seed: int) -> None:
     expected = mc.KernelRidge(mc.RBF(15.0), 0.1, solver=S.Nystrom(landmarks=model.rows_))
     close = expected.fit(rows, y).predict(rows)
     assert_allclose(model.predict(rows.astype(np.float32)), close, atol=0.05)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_rows_of_no_weight_between_those_that_count(fit_intercept: bool) -> None:
+    # An evenly spaced sample could meet those alone.
+    counted = np.arange(399) % 2 == 1
+    weights = counted.astype(float)
+    solver = S.Falkon(landmarks=X[:40], tol=1e-9)
+    model = mc.KernelRidge(KERNEL, 0.1, fit_intercept, solver=solver)
+    some = mc.KernelRidge(KERNEL, 0.1, fit_intercept, solver=solver)
+    model.fit(X[:399], Y[:399], weights)
+    some.fit(X[:399][counted], Y[:399][counted])
+    assert model.converged_
+    assert_allclose(model.predict(X), some.predict(X), atol=1e-6)
+    path = model.path(X[:399], Y[:399], [0.1, 1.0], weights)
+    assert_allclose(path.predict(X)[0], some.predict(X), atol=1e-4)
+
+
+def test_every_second_row_counts() -> None:
+    weights = np.ones(399)
+    weights[::2] = 0
+    solver = S.Falkon(20, random_state=0, tol=1e-9)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X[:399], Y[:399], weights)
+    rows, counted = model.rows_, weights > 0
+    C, M = KERNEL(X[:399][counted], X[rows]), KERNEL(X[rows])
+    C, middle = C - C.mean(axis=0), Y[:399][counted].mean()
+    coef = np.linalg.solve(C.T @ C + 0.1 * M, C.T @ (Y[:399][counted] - middle))
+    assert counted[rows].all()
+    assert_allclose(model.dual_coef_, coef, atol=1e-5 * np.abs(coef).max())
+
+
+def test_one_row_counts() -> None:
+    weights = np.zeros(200)
+    weights[77] = 2.0
+    model = mc.KernelRidge(KERNEL, solver=S.Falkon(1, random_state=0)).fit(
+        X[:200], Y[:200], weights
+    )
+    assert_allclose(model.predict(X), Y[77])
+    assert model.trace_error_ == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_trace_error_is_that_of_the_projection(weighted: bool) -> None:
+    # All rows are in the sample: the share is that of all of them.
+    weights = RNG.integers(0, 3, size=400).astype(float) if weighted else np.ones(400)
+    model = mc.KernelRidge(KERNEL, solver=S.Falkon(landmarks=X[:60])).fit(X, Y, weights)
+    C = KERNEL(X, X[:60])
+    left = KERNEL.diag(X) - np.einsum("ij,ji->i", C, np.linalg.solve(KERNEL(X[:60]), C.T))
+    assert model.trace_error_ == pytest.approx(weights @ left / weights.sum(), rel=1e-8)
+
+
+def test_the_trace_error_of_many_rows_is_estimated() -> None:
+    # From eight rows for each of 30 landmarks: a sample mean is beyond five of its standard
+    # deviations, 0.07 here, less than once in a million seeds.
+    many = np.random.default_rng(1).normal(size=(4000, 3))
+    solver = S.Falkon(30, random_state=0)
+    model = mc.KernelRidge(KERNEL, solver=solver).fit(many, many[:, 0])
+    C, M = KERNEL(many, many[model.rows_]), KERNEL(many[model.rows_])
+    left = 1 - np.einsum("ij,ji->i", C, np.linalg.solve(M, C.T))
+    assert model.trace_error_ == pytest.approx(left.mean(), abs=5 * left.std() / np.sqrt(240))

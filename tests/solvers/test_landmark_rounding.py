@@ -78,3 +78,64 @@ def test_targets_near_the_largest_number(solver: Any) -> None:
 def test_more_landmarks_than_rows_are_not_called_exact() -> None:
     with pytest.warns(MercerWarning, match="leaves out nothing but rounding"):
         mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(501)).fit(X, Y)
+
+
+def few_digits() -> tuple[Any, Any, mc.Kernel]:
+    """Rows of which 90 landmarks explain one another up to rounding, and the others not."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(300, 2))
+    return rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=300), mc.RBF(1.22)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
+def test_landmarks_that_are_left_out_are_in_the_trace_error(kind: Any, dtype: Any) -> None:
+    rows, y, kernel = few_digits()
+    solver = kind(landmarks=np.arange(90))
+    model = mc.KernelRidge(kernel, 1.0, solver=solver).fit(rows.astype(dtype), y.astype(dtype))
+    kept = np.flatnonzero(model.dual_coef_)
+    assert len(kept) < 90
+    # What is left of the rows by the landmarks that are kept, from an orthogonal basis of them.
+    values, vectors = np.linalg.eigh(kernel(rows[kept]))
+    features = kernel(rows, rows[kept]) @ vectors / np.sqrt(values)
+    left = 1 - np.square(features).sum() / 300
+    assert model.trace_error_ == pytest.approx(left, rel=0.02)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("alpha", [1.0, 0.1, 0.01])
+@pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
+def test_the_trace_error_bounds_what_landmarks_change(kind: Any, dtype: Any, alpha: float) -> None:
+    # Fitted values differ from those of the whole kernel by alpha (K + alpha)^-1 (K - Q) times
+    # what they leave of y over alpha, and the norm of K - Q is at most its trace.
+    rows, y, kernel = few_digits()
+    solver = kind(landmarks=np.arange(90))
+    model = mc.KernelRidge(kernel, alpha, solver=solver).fit(rows.astype(dtype), y.astype(dtype))
+    centre = np.eye(300) - 1 / 300
+    K = centre @ kernel(rows) @ centre
+    exact = y.mean() + K @ np.linalg.solve(K + alpha * np.eye(300), y - y.mean())
+    found = model.predict(rows.astype(dtype))
+    bound = 300 * model.trace_error_ / alpha * np.linalg.norm(y - found)
+    assert np.linalg.norm(found - exact) <= bound
+
+
+@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("alpha", [1.0, 0.01])
+@pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
+def test_single_precision_is_fewer_landmarks_not_more_error(kind: Any, alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    rows, new = rng.normal(size=(1500, 3)), rng.normal(size=(1000, 3))
+    y = np.sin(rows[:, 0]) + 0.1 * rng.normal(size=1500)
+    errors, left, used = [], [], []
+    for dtype in (np.float64, np.float32):
+        model = mc.KernelRidge(mc.RBF("scale"), alpha, solver=kind(200, random_state=0))
+        model.fit(rows.astype(dtype), y.astype(dtype))
+        wrong = model.predict(new.astype(dtype)) - np.sin(new[:, 0])
+        errors.append(float(np.sqrt(np.mean(wrong**2))))
+        left.append(model.trace_error_)
+        used.append(np.count_nonzero(model.dual_coef_))
+    assert used[1] < used[0] == 200
+    assert left[1] > left[0]
+    assert errors[1] < 1.1 * errors[0]

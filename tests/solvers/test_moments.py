@@ -121,3 +121,15 @@ def test_leaving_rows_out(weights: Array | None, fit_intercept: bool) -> None:
             total += w[i] * float(np.mean((Y[i] - PHI[i] @ c - b) ** 2))
         found = ridge.loo(blocks(weights), np.array([alpha]))
         assert_allclose(found, total / w.sum(), rtol=1e-8)
+
+
+def test_sums_of_single_precision_leave_its_range() -> None:
+    phi, y = (
+        RNG.normal(size=(50, 3)).astype(np.float32) * np.float32(1e25),
+        RNG.normal(size=(50, 1)),
+    )
+    wide = phi.astype(np.float64)
+    sums = Moments.of([(phi, y, None)], 3, np.zeros(1)).used(fit_intercept=False)
+    assert_allclose(sums.squares, sum(np.outer(row, row) for row in wide), rtol=1e-12)
+    with pytest.raises(OverflowError, match="range of their type"):
+        Moments.of([(1e200 * wide, y, None)], 3, np.zeros(1)).used(fit_intercept=True)

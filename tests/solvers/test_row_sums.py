@@ -29,7 +29,7 @@ from mercer.solvers.row_sums import (
     Span,
     Squares,
 )
-from mercer.solvers.rows import InMemory, Part
+from mercer.solvers.rows import InMemory, Part, Totals
 from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
@@ -66,6 +66,10 @@ class Parts:
 
     def __len__(self) -> int:
         return len(self.whole)
+
+    @property
+    def totals(self) -> Totals:
+        return Totals.of(self.whole.targets, self.whole.weights)
 
     def total(self, summand: Callable[[Part], Any]) -> Any:
         total: Any = None

@@ -190,6 +190,13 @@ def test_landmarks_that_are_not_there_are_refused(how: Any) -> None:
         select(mc.RBF(), X, how)
 
 
+@pytest.mark.parametrize("alpha", ["x", 0, -1.0, np.nan, np.inf, True, [1.0]])
+def test_a_ridge_is_a_positive_number(alpha: Any) -> None:
+    for how in ("leverage", "uniform"):
+        with pytest.raises(ParameterError, match=r"alpha = .* not a finite number > 0"):
+            select(mc.RBF(), X, how, 5, alpha=alpha)
+
+
 def test_other_bad_input() -> None:
     with pytest.raises(ParameterError, match=r"contains White.*noise="):
         select(mc.RBF() + 0.1 * mc.White(), X)

@@ -5,10 +5,12 @@ Every test waits a bounded time. Processes are few, and shared by the tests that
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,58 @@ def test_auto_and_scores_are_the_local_ones_too(client: Any) -> None:
     with dask.config.set({"array.chunk-size": X[:CHUNK].nbytes}):
         assert isinstance(model.fit(rows, y).solver_, S.Nystrom)
     assert_allclose(model.score(rows, y), model.score(X, Y), rtol=1e-8)
+
+
+WIDTH, LONG = 100, 5_000
+
+
+def wide_rows(chunk: int) -> Array:
+    """Rows of which three in a chunk are far from all others."""
+    rows = np.random.default_rng(chunk).normal(size=(LONG, WIDTH))
+    rows[:3] *= 3
+    return rows
+
+
+@pytest.mark.parametrize("how", ["rpcholesky", "kmeans++", "leverage"])
+@pytest.mark.parametrize("estimator", ["transformer", "ridge"])
+def test_the_client_holds_landmarks_and_no_candidates(
+    client: Any, estimator: str, how: str
+) -> None:
+    chunk, count, m = LONG * WIDTH * 8, 6, 8
+    loaded = [dask.delayed(wide_rows)(i) for i in range(count)]
+    rows = da.concatenate([da.from_delayed(part, (LONG, WIDTH), float) for part in loaded])
+    y = rows[:, 0]
+    model: Any = mc.Nystrom(mc.RBF(14.0), m, how, random_state=0)
+    if estimator == "ridge":
+        solver = S.Nystrom(m, landmarks=how, random_state=0)
+        model = mc.KernelRidge(mc.RBF(14.0), solver=solver)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        with dask.config.set({"array.chunk-size": chunk}):
+            model.fit(rows, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The data are six chunks; even what messages and graphs take beside is less than one.
+    assert peak < chunk
+    chosen = model.landmarks_ if estimator == "transformer" else model.points_
+    everything = np.concatenate([wide_rows(i) for i in range(count)])
+    numbers = [np.flatnonzero((everything == row).all(axis=1)) for row in chosen.data]
+    assert [len(found) for found in numbers] == [1] * len(chosen)
+
+
+@pytest.mark.parametrize("seed", [np.random.RandomState, np.random.default_rng], ids=["old", "new"])
+def test_landmarks_chosen_on_a_worker_are_the_local_ones(client: Any, seed: Any) -> None:
+    states = seed(3), seed(3)
+    wanted = mc.Nystrom(mc.RBF(1.0), 20, random_state=states[0]).fit(X)
+    with dask.config.set({"array.chunk-size": "1B"}):
+        found = mc.Nystrom(mc.RBF(1.0), 20, random_state=states[1]).fit(collection()[0])
+    assert_allclose(found.landmarks_.data, wanted.landmarks_.data, rtol=0)
+    assert found.landmark_indices_.tolist() == wanted.landmark_indices_.tolist()
+    assert found.trace_error_ == pytest.approx(wanted.trace_error_, rel=1e-10)
+    # What is drawn next is what would be drawn next.
+    assert states[0].normal() == states[1].normal()
 
 
 def test_tasks_have_names_on_the_dashboard(client: Any) -> None:

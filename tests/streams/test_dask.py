@@ -292,14 +292,32 @@ def test_chunks_of_unknown_and_of_unequal_size() -> None:
     close(model.fit(rows, Y).predict(X), wanted)
     with pytest.raises(DataError, match=r"chunks of 400, 400, 400, 300 rows, y of 700, 700, 100"):
         model.fit(rows, unknown(chunked(Y, 700)))
-    with pytest.raises(DataError, match=r"y of 400, 400, 400, 299"):
-        model.fit(chunked(X), chunked(Y[:-1]))
-    with pytest.raises(DataError, match="y has 1499 rows, but X has 1500"):
-        model.fit(chunked(X), Y[:-1])
+    for short in (chunked(Y[:-1]), chunked(Y[:-1], 700), unknown(chunked(Y[:-1])), Y[:-1]):
+        with pytest.raises(DataError, match="y has 1499 rows, but X has 1500"):
+            model.fit(chunked(X), short)
+    with pytest.raises(DataError, match="sample_weight has 1499 rows, but X has 1500"):
+        model.fit(chunked(X), chunked(Y), chunked(W[:-1]))
     holes = chunked(X)[da.from_array(X[:, 0] > 0.5, chunks=400)]
     some = chunked(Y)[da.from_array(X[:, 0] > 0.5, chunks=400)]
     kept = X[:, 0] > 0.5
     close(model.fit(holes, some).predict(X), model.fit(X[kept], Y[kept]).predict(X))
+
+
+@pytest.mark.parametrize("model", [mc.KernelRidge(), mc.KernelMachineClassifier()], ids=repr)
+def test_a_collection_without_targets_is_refused_at_once(model: Any) -> None:
+    def unread(block: Array) -> Array:
+        raise AssertionError("a chunk was read")
+
+    rows = chunked(X).map_blocks(unread, meta=np.empty((0, 0)))
+    frame = dd.from_pandas(FRAME, npartitions=4)
+    refused = pytest.raises(DataError, match=r"requires y to be passed.*\(frame, \"price\"\)")
+    for data in (rows, frame):
+        with refused as caught:
+            model.fit(data)
+        assert "block" not in str(caught.value)
+    fitted = model.fit(X, (Y > 3).astype(int))
+    with refused:
+        fitted.score(rows)
 
 
 @pytest.mark.parametrize(

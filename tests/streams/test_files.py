@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.exceptions import DataError, MissingDependencyError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    DataTypeError,
+    MissingDependencyError,
+    ParameterError,
+)
 from mercer.streams import files, spool
 
 S = mc.solvers
@@ -202,3 +208,41 @@ def test_a_full_disk_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", full)
     with pytest.raises(DataError, match="TMPDIR"):
         MODEL.fit(iter([(X, Y)]))
+
+
+@pytest.mark.parametrize("path", [3, None, b"x", 1.5, [b"x"], ["a.csv", None]])
+def test_what_is_no_path_is_refused_with_a_remedy(path: Any) -> None:
+    with pytest.raises(DataTypeError, match=r"read_blocks: .* is no path; pass a string or a path"):
+        mc.read_blocks(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        ({"columns": "area"}, "columns = 'area' is not a list of names"),
+        ({"columns": [1]}, "columns = .* is not a list of names"),
+        ({"target": 3}, "target = 3 is not the name of a column or a list of names"),
+        ({"weight": ["w"]}, "weight = .* is not the name of a column;"),
+    ],
+)
+def test_what_names_no_column_is_refused(tmp_path: Path, given: Any, rule: str) -> None:
+    TABLE.write_csv(tmp_path / "a.csv")
+    with pytest.raises(ParameterError, match=f"read_blocks: {rule}"):
+        mc.read_blocks(tmp_path, **given)
+
+
+def test_texts_have_one_type_whoever_wrote_the_file(tmp_path: Path) -> None:
+    words = ["".join(letters) for letters in RNG.choice(list("ab"), size=(90, 4))]
+    lengths = np.array([word.count("ab") for word in words], dtype=float)
+    table = pl.DataFrame({"word": words, "y": lengths})
+    table[:30].write_csv(tmp_path / "a.csv")
+    table[30:60].write_parquet(tmp_path / "b.parquet")
+    plain = pa.array(words[60:], pa.string())
+    pq.write_table(pa.table({"word": plain, "y": lengths[60:]}), tmp_path / "c.parquet")
+    blocks = mc.read_blocks(tmp_path, target="y")
+    # Counts of pairs of letters: the target is linear in them, and ridge all but exact.
+    model = mc.KernelRidge(mc.Spectrum(2).on("word"), alpha=1e-8)
+    assert_allclose(model.fit(blocks).predict(blocks), lengths, atol=1e-5)
+    landmarks = mc.solvers.Nystrom(60, random_state=0)
+    model.set_params(solver=landmarks)
+    assert_allclose(model.fit(blocks).predict(blocks), lengths, atol=1e-5)

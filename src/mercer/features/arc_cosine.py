@@ -35,11 +35,14 @@ class Units:
         The power of the positive part; 0 is the threshold.
     amplitude : float
         The root of twice the term's weight over m.
+    at_zero : ndarray of shape (m,)
+        What a threshold says of 0, where it is undecided: 0 or 1.
     """
 
     matrix: Array
     order: int
     amplitude: float
+    at_zero: Array
 
     @property
     def width(self) -> int:
@@ -48,7 +51,11 @@ class Units:
 
     def cast(self, dtype: Any) -> Self:
         """Return the same map in another precision."""
-        return replace(self, matrix=self.matrix.astype(dtype, copy=False))
+        return replace(
+            self,
+            matrix=self.matrix.astype(dtype, copy=False),
+            at_zero=self.at_zero.astype(dtype, copy=False),
+        )
 
     def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
         """Leave it to a look at the features."""
@@ -58,8 +65,7 @@ class Units:
         with np.errstate(over="ignore", invalid="ignore"):
             np.matmul(parts[0], self.matrix, out=out)
             if self.order == 0:
-                # Half at 0, as on average over directions.
-                np.heaviside(out, out.dtype.type(0.5), out=out)
+                np.heaviside(out, self.at_zero, out=out)
             else:
                 np.maximum(out, 0, out=out)
             if self.order == 2:
@@ -72,7 +78,9 @@ class ArcCosineFeatures(DrawnFeatures):
 
     sqrt(2 / m) max(w_i.x, 0)^order for m standard normal w_i, the threshold for order 0. Inner
     products have expectation k_order(x, z) and, for independent w, variance
-    (2 k_(2 order)(x, z) - k_order(x, z)^2) / m.
+    (2 k_(2 order)(x, z) - k_order(x, z)^2) / m. A threshold of w.x = 0 is 0 or 1 by a coin that is
+    tossed once for each unit, as by a vanishing random bias: so k_0(0, 0) = 1, the angle of a point
+    with itself being 0, and k_0(0, z) = 1/2, the average over directions.
 
     Parameters
     ----------
@@ -130,4 +138,6 @@ class ArcCosineFeatures(DrawnFeatures):
         self._require_memory(8 * 4 * width * columns, "random vectors")
         normals, _ = normals_and_uniforms(self.method, width, columns, 0, rng)
         amplitude = math.sqrt(term.weight) * math.sqrt(2 / width)
-        return Units(np.ascontiguousarray(normals.T), factor.kernel.order, amplitude)
+        order = factor.kernel.order
+        coins = rng.integers(0, 2, size=width if order == 0 else 0).astype(float)
+        return Units(np.ascontiguousarray(normals.T), order, amplitude, coins)

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,13 @@ from mercer.features.projections import (
     require_range,
     sorf,
 )
-from mercer.features.spectral import GaussianMixture, Measure, PointMass, spectral_measure
+from mercer.features.spectral import (
+    GaussianMixture,
+    Measure,
+    PointMass,
+    independent,
+    spectral_measure,
+)
 from mercer.features.terms import Factor, Term
 from mercer.features.transformer import (
     ConstantFeature,
@@ -91,16 +98,26 @@ class _WaveTransformer(FeatureTransformer):
 
     _may_overflow = False
 
+    def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
+        """Products of cosines are exact if there is room for all sums of their frequencies."""
+        widths = super()._fixed_widths(terms)
+        if sum(max(width, 1) for width in widths) <= self.n_components:
+            return widths
+        return [width if width <= 2 else 0 for width in widths]
+
     def _fixed_width(self, term: Term) -> int:
-        exact = all(isinstance(spectral_measure(f.kernel), PointMass) for f in term.factors)
-        return (2 if term.factors else 1) if exact else 0
+        measures = [spectral_measure(factor.kernel) for factor in term.factors]
+        return 2 ** len(measures) if all(isinstance(m, PointMass) for m in measures) else 0
 
     def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
         if not term.factors:
             return ConstantFeature(math.sqrt(term.weight))
         n_angles = (width + 1) // 2
         measures = [spectral_measure(factor.kernel) for factor in term.factors]
-        drawn = self._projections(term.factors, measures, n_angles, points, rng)
+        if width == self._fixed_width(term):
+            drawn = _all_sums(term.factors, measures, points)
+        else:
+            drawn = self._projections(term.factors, independent(measures), n_angles, points, rng)
         sources, projections = _joined(term.factors, drawn)
         return Waves(
             projections,
@@ -160,8 +177,10 @@ class RandomFourier(_WaveTransformer, DrawnFeatures):
     n_components^2 n instead of n^3.
 
     Kernels compose: of a sum every term has features of its own, as many as its weight demands; of
-    a product the frequencies of the factors are drawn together, and add up. Length-scales
-    ``"median"`` and ``"scale"`` are found by `fit`.
+    a product the frequencies of the factors are drawn together, and add up, with random signs where
+    they are not symmetric about zero. A product of cosines is exact if there is room for the sums
+    of their frequencies with all signs. Length-scales ``"median"`` and ``"scale"`` are found by
+    `fit`.
 
     Parameters
     ----------
@@ -294,6 +313,19 @@ class Fastfood(_WaveTransformer):
         rng: np.random.Generator,
     ) -> tuple[Projection, ...]:
         return self._structured(factors, measures, count, points, rng, fastfood)
+
+
+def _all_sums(
+    factors: Sequence[Factor], measures: Sequence[Measure], points: Points
+) -> tuple[Projection, ...]:
+    """The frequencies of a product of cosines: w_1 +- w_2 +- ..., with all choices of signs."""
+    signs = np.array([(1.0, *others) for others in product((1.0, -1.0), repeat=len(factors) - 1)])
+    projections = []
+    for factor, measure, sign in zip(factors, measures, signs.T, strict=True):
+        centre = points.centre(factor.view)
+        alike = measure.frequencies(np.empty((len(sign), len(centre))), np.empty((len(sign), 0)))
+        projections.append(Dense(np.ascontiguousarray((sign[:, None] * alike).T), centre))
+    return tuple(projections)
 
 
 def _joined(

@@ -192,15 +192,20 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     def _trace_error(self, rows: Rows, rng: Any) -> float:
         """The part of the trace that is not explained, from some rows if there are many."""
         if len(rows) <= _SAMPLE:
-            part = rows.pick(np.arange(len(rows)))
-        elif rows.totals.weighted:  # of rows drawn by weight all count alike
-            drawn = rows.total(WeightedDraw(_SAMPLE, seed_from(rng))).rows
-            part = replace(rows.pick(drawn), weights=None)
-        else:
-            part = rows.pick(uniform_rows(len(rows), _SAMPLE, rng))
-        points = part.points
-        diagonal = np.asarray(self.kernel_.diag(points), dtype=np.float64)
-        explained = np.square(self._features(points), dtype=np.float64).sum(axis=1)
+            return rows.made_of(np.arange(len(rows)), self._unexplained)
+        if not rows.totals.weighted:
+            return rows.made_of(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
+        drawn = rows.total(WeightedDraw(_SAMPLE, seed_from(rng))).rows
+        return rows.made_of(drawn, self._unexplained_alike)
+
+    def _unexplained_alike(self, part: Part) -> float:
+        """The part of the trace that is not explained of rows that were drawn by weight."""
+        return self._unexplained(replace(part, weights=None))
+
+    def _unexplained(self, part: Part) -> float:
+        """The part of the trace that is not explained of some rows."""
+        diagonal = np.asarray(self.kernel_.diag(part.points), dtype=np.float64)
+        explained = np.square(self._features(part.points), dtype=np.float64).sum(axis=1)
         mass = part.mass
         total = float(mass @ diagonal)
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import NoFeatureMapError, ParameterError
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.draws import normals_and_uniforms
 from mercer.features.terms import Factor, Term, expand
 from mercer.features.transformer import DrawnFeatures, TermMap
@@ -79,8 +79,12 @@ class PositiveFeatures(DrawnFeatures):
     With x and z divided by the root of the scale, exp(x.z) is the expectation of
     exp(w.x - \|x\|^2 / 2) exp(w.z - \|z\|^2 / 2) over standard normal w. The features come in
     pairs of w and -w, and are all positive, so that sums of them, the denominators of attention,
-    never vanish or change sign. For m pairs of independent w the variance of an inner product is
+    do not vanish or change sign. For m pairs of independent w the variance of an inner product is
     exp(x.z)^2 (cosh(\|x + z\|^2) - 1) / m: small where the kernel is small.
+
+    Features of long vectors leave the range of their type. A row of which one does at the upper
+    end, or the squares of all do at the lower end, is refused; a single one that is too small is 0.
+    Logarithms of features, as `log_transform` gives them, have no such limits.
 
     Parameters
     ----------
@@ -122,9 +126,13 @@ class PositiveFeatures(DrawnFeatures):
     """
 
     _methods = ("orthogonal", "iid", "sobol")
+    _in_range = (
+        "take log_transform, whose largest number is subtracted before the exponential, or divide "
+        "the data, or the kernel's inner product, by a number"
+    )
 
     def log_transform(self, X: Any) -> Array:
-        """Compute the logarithms of the features, which do not overflow where the features do.
+        """Compute the logarithms of the features, which are in range where the features are not.
 
         What is divided by a sum of features, as in attention, needs features only up to a factor:
         subtract the largest logarithm, then take the exponential.
@@ -141,6 +149,26 @@ class PositiveFeatures(DrawnFeatures):
         """
         check_is_fitted(self)
         return self._features(X, [replace(map_, logarithmic=True) for map_ in self.maps_])
+
+    def _write_rows(
+        self, maps: Sequence[TermMap], parts: Sequence[Sequence[Any]], rows: slice, out: Array
+    ) -> None:
+        super()._write_rows(maps, parts, rows, out)
+        stops = np.cumsum([map_.width for map_ in maps])[:-1]
+        for map_, features in zip(maps, np.split(out, stops, axis=1), strict=True):
+            if not cast(Exponentials, map_).logarithmic:
+                self._require_digits(features, rows.start)
+
+    def _require_digits(self, features: Array, start: int) -> None:
+        """Refuse rows whose inner products, even with themselves, have lost digits or vanish."""
+        least = np.sqrt(np.finfo(features.dtype).tiny)
+        lost = np.flatnonzero(features.max(axis=1) < least)
+        if len(lost):
+            raise DataError(
+                f"{type(self).__name__}: all features of row {start + lost[0]} are below "
+                f"{least:.1g}, so that their products are beyond the range of {features.dtype}, "
+                f"since the row is long; {self._in_range}."
+            )
 
     def _default_kernel(self) -> Kernel:
         return Linear().exp()

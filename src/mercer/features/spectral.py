@@ -14,7 +14,7 @@ A kernel of your own, here 1 / (1 + r^2), gets random features by an entry in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any, Protocol
@@ -37,7 +37,15 @@ from mercer.kernels.stationary import (
 )
 from mercer.kernels.vector import DotProduct
 
-__all__ = ["FourierSeries", "GaussianMixture", "Measure", "PointMass", "spectral_measure"]
+__all__ = [
+    "EitherSign",
+    "FourierSeries",
+    "GaussianMixture",
+    "Measure",
+    "PointMass",
+    "independent",
+    "spectral_measure",
+]
 
 Array = NDArray[np.floating[Any]]
 # Frequencies beyond this turn phases into noise in any precision, and must not overflow float32.
@@ -52,6 +60,10 @@ class Measure(Protocol):
     @property
     def isotropic(self) -> bool:
         """Whether the scaled frequencies have a direction that is uniform on the sphere."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether w and -w are equally likely; if not, E cos(w.t) is the kernel all the same."""
 
     def n_uniforms(self, width: int) -> int:
         """Count the uniform numbers that one frequency vector of this width needs."""
@@ -93,7 +105,12 @@ class GaussianMixture:
     @property
     def isotropic(self) -> bool:
         """True unless columns have radii of their own, or the centre is not zero."""
-        return not self.per_column and not np.any(self.shift)
+        return not self.per_column and self.symmetric
+
+    @property
+    def symmetric(self) -> bool:
+        """True unless the centre is not zero."""
+        return not np.any(self.shift)
 
     def n_uniforms(self, width: int) -> int:
         """Count the radii."""
@@ -134,6 +151,11 @@ class PointMass:
     frequency: Any
     isotropic = False
 
+    @property
+    def symmetric(self) -> bool:
+        """False, but for a constant."""
+        return not np.any(self.frequency)
+
     def n_uniforms(self, width: int) -> int:
         """Count none."""
         return 0
@@ -169,6 +191,7 @@ class FourierSeries:
     period: float
     lengths: Any
     isotropic = False
+    symmetric = True
 
     def n_uniforms(self, width: int) -> int:
         """Count none: the normal numbers are turned into probabilities."""
@@ -192,6 +215,73 @@ def _harmonics(normals: Array, concentration: float) -> Array:
     cumulative = np.cumsum(ive(np.abs(n), concentration))
     places = np.searchsorted(cumulative / cumulative[-1], ndtr(normals))
     found: Array = n[np.minimum(places, 2 * most)].astype(float)
+    return found
+
+
+@dataclass(frozen=True)
+class EitherSign:
+    """The frequencies of another measure, each with a random sign: a symmetric measure.
+
+    Parameters
+    ----------
+    measure : Measure
+        The other measure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.spectral import EitherSign, PointMass
+    >>> EitherSign(PointMass(0.5)).frequencies(np.ones((2, 1)), np.array([[0.2], [0.7]]))
+    array([[-0.5],
+           [ 0.5]])
+    """
+
+    measure: Measure
+    symmetric = True
+
+    @property
+    def isotropic(self) -> bool:
+        """As the other measure."""
+        return self.measure.isotropic
+
+    def n_uniforms(self, width: int) -> int:
+        """Count one more, for the sign."""
+        return self.measure.n_uniforms(width) + 1
+
+    def frequencies(self, normals: Array, uniforms: Array) -> Array:
+        """The frequencies, or minus them."""
+        signs = np.where(uniforms[:, -1:] < 0.5, -1.0, 1.0)
+        found: Array = signs * self.measure.frequencies(normals, uniforms[:, :-1])
+        return found
+
+
+def independent(measures: Sequence[Measure]) -> list[Measure]:
+    """Return measures whose frequencies may be added up, for the product of their kernels.
+
+    E cos((v + w).t) = E cos(v.t) E cos(w.t) needs E sin(v.t) = 0 or E sin(w.t) = 0: all measures
+    but one have to be symmetric.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+        The measures of the factors.
+
+    Returns
+    -------
+    list of Measure
+        The same, with random signs in all that are not symmetric but the first of these.
+
+    Examples
+    --------
+    >>> from mercer.features.spectral import PointMass, independent
+    >>> independent([PointMass(1.0), PointMass(2.0)])
+    [PointMass(frequency=1.0), EitherSign(measure=PointMass(frequency=2.0))]
+    """
+    found: list[Measure] = []
+    one_sided = 0
+    for measure in measures:
+        one_sided += not measure.symmetric
+        found.append(measure if measure.symmetric or one_sided == 1 else EitherSign(measure))
     return found
 
 

@@ -96,6 +96,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
     #: Whether the features themselves may overflow, and are looked at.
     _may_overflow: ClassVar[bool] = True
+    #: What to do where they do.
+    _in_range: ClassVar[str] = "divide the data, or the kernel's inner product, by a number"
 
     def __init__(
         self, kernel: Kernel | None = None, n_components: int = 1000, *, random_state: Any = None
@@ -143,10 +145,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
     def _draw_all(self, resolved: Kernel, points: Points) -> None:
         terms = self._terms(resolved)
-        fixed = [self._fixed_width(term) for term in terms]
-        widths = shares(
-            type(self).__name__, [term.weight for term in terms], fixed, self.n_components
-        )
+        weights, fixed = [term.weight for term in terms], self._fixed_widths(terms)
+        widths = shares(type(self).__name__, weights, fixed, self.n_components)
         rng = generator(self.random_state, type(self).__name__)
         drawn = zip(terms, widths, strict=True)
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
@@ -179,6 +179,10 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     @abstractmethod
     def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
         """Draw the features of one term."""
+
+    def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
+        """Count the features of each term; 0 for those that share what is left."""
+        return [self._fixed_width(term) for term in terms]
 
     def _fixed_width(self, term: Term) -> int:
         """Count the features of a term that has an exact map; 0 for all others."""
@@ -236,8 +240,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         if self._may_overflow and not _core.all_finite(out):
             raise DataError(
                 f"{type(self).__name__}: features of rows {rows.start} to {rows.stop} are beyond "
-                f"the range of {out.dtype}, as the kernel is; divide the data, or the kernel's "
-                "inner product, by a number."
+                f"the range of {out.dtype}, as the kernel is; {self._in_range}."
             )
 
     def _empty(self, rows: int, dtype: Any) -> Array:

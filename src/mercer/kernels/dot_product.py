@@ -202,7 +202,9 @@ class ArcCosine(VectorKernel):
     """Arc-cosine kernel: an infinitely wide layer of threshold, ReLU or squared ReLU units.
 
     (1/pi) (|x| |z|)^order J(theta), theta the angle between x and z, with J_0 = pi - theta,
-    J_1 = sin + (pi - theta) cos, J_2 = 3 sin cos + (pi - theta) (1 + 2 cos^2).
+    J_1 = sin + (pi - theta) cos, J_2 = 3 sin cos + (pi - theta) (1 + 2 cos^2). The zero vector has
+    the angle 0 with itself and, on average over its directions, pi/2 with all others, so that for
+    order 0 k(0, 0) = 1 and k(0, z) = 1/2.
 
     Parameters
     ----------

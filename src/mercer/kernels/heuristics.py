@@ -16,6 +16,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from mercer.kernels.values import Bounded
@@ -176,8 +177,7 @@ def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]
     w = np.full(matrix.shape[0], 1.0) if weight is None else weight
     w = w / w.sum() / matrix.shape[1]
     if not isinstance(matrix, np.ndarray):
-        mean = float((w @ matrix).sum())
-        return mean, float(max((w @ matrix.power(2)).sum() - mean**2, 0.0))
+        return _of_stored(matrix, w)
     values = matrix.astype(float)
     # Centring on one entry first keeps digits when the data are far from zero.
     origin = float(values[0, 0])
@@ -186,7 +186,28 @@ def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]
     mean = float((w * values.sum(axis=1)).sum())
     values -= mean
     variance = float((w * np.square(values, out=values).sum(axis=1)).sum())
-    return origin + mean, variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
+    return origin + mean, _or_zero(variance, mean)
+
+
+def _of_stored(matrix: Any, w: Array) -> tuple[float, float]:
+    """The same of a sparse matrix, whose zeros are one more number, that many times."""
+    stored = sp.csr_array(matrix)
+    if not stored.has_canonical_format:
+        stored = stored.copy()
+        stored.sum_duplicates()
+    counts = np.diff(stored.indptr)
+    values = np.append(stored.data.astype(float), 0.0)
+    weights = np.append(np.repeat(w, counts), (w * (matrix.shape[1] - counts)).sum())
+    origin = float(stored[0, 0])
+    values -= origin
+    mean = float((weights * values).sum())
+    variance = float((weights * np.square(values - mean)).sum())
+    return origin + mean, _or_zero(variance, mean)
+
+
+def _or_zero(variance: float, mean: float) -> float:
+    """The variance, unless it is that of rounding."""
+    return variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
 
 
 def _median_distance(scatter: Scatter, metric: str) -> float:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import memory
+from mercer import _core, memory
+from mercer.exceptions import DataError
 from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.program.specialise import reads
-from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix
+from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix, is_faithful
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
@@ -46,8 +47,11 @@ class LazyMatrix:
         self._scratch = threading.local()
         with np.errstate(invalid="ignore"):
             largest = float(np.abs(gram.diagonal()).max())
-        self.has_single = gram.dtype == np.float64 and SMALLEST < largest < LARGEST
-        self.rounding = _rounding(gram) * largest if self.has_single else 0.0
+        _require_finite(gram.kernel, gram.diagonal())
+        self.has_single, self.rounding = False, 0.0
+        if gram.dtype == np.float64 and SMALLEST < largest < LARGEST and _fits(gram):
+            faithful, error = _rounding(gram)
+            self.has_single, self.rounding = faithful, error * largest if faithful else 0.0
 
     @property
     def size(self) -> int:
@@ -169,6 +173,7 @@ class CachedMatrix:
         self._kernel, self._points = kernel, points
         self._most = max(2, int(room / (8 * len(points))))
         self._kept: OrderedDict[int, Array] = OrderedDict()  # the last is the one used last
+        self._lock = threading.Lock()  # problems that are solved side by side share the rows
 
     @property
     def size(self) -> int:
@@ -195,7 +200,7 @@ class CachedMatrix:
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > self._most:
             return self._kernel(self._points[distinct]), positions
-        return self._rows(distinct)[:, distinct], positions
+        return np.ascontiguousarray(self._rows(distinct)[:, distinct]), positions
 
     def times(
         self,
@@ -248,9 +253,14 @@ class CachedMatrix:
 
     def _rows(self, rows: Positions) -> Array:
         """Some rows, no more than are kept."""
+        with self._lock:
+            return self._stacked(rows)
+
+    def _stacked(self, rows: Positions) -> Array:
         missing = np.array([row for row in rows.tolist() if row not in self._kept], dtype=np.intp)
         if len(missing):
             values = self._kernel(self._points[missing], self._points)
+            _require_finite(self._kernel, values)
             self._kept.update(zip(missing.tolist(), values, strict=True))
         for row in rows.tolist():
             self._kept.move_to_end(row)
@@ -259,15 +269,36 @@ class CachedMatrix:
         return np.stack([self._kept[row] for row in rows.tolist()])
 
 
-def _rounding(gram: Gram) -> float:
-    """How far values in float32 may be from those in float64, relative to the largest."""
+def _require_finite(kernel: Kernel, values: Array) -> None:
+    """Refuse values that are no numbers: nothing can be learned from them."""
+    if not _core.all_finite(values):
+        raise DataError(
+            f"{kernel!r}: some values of the kernel are infinite or not numbers; scale the data, "
+            "or use a kernel whose values are bounded, such as mercer.RBF()."
+        )
+
+
+def _fits(gram: Gram) -> bool:
+    """Whether float32 has room for the data; they are packed here, for all that follows."""
+    points = gram.pairs.cols
+    try:
+        gram.kernel.gram(points, points[:1]).narrowed() @ np.zeros(1)
+    except DataError:
+        return False
+    return True
+
+
+def _rounding(gram: Gram) -> tuple[bool, float]:
+    """Whether float32 serves, and how far its values may be off, relative to the largest."""
     n = int(gram.shape[0])
     some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
     part = gram.kernel.gram(gram.pairs.cols[some])
     exact = part.toarray()
-    error = float(np.abs(part.narrowed().toarray() - exact).max())
+    rounded = part.narrowed().toarray()
+    error = float(np.abs(rounded - exact).max())
     largest = float(np.abs(exact.diagonal()).max())
-    return max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
+    bound = max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
+    return is_faithful(exact, rounded), bound
 
 
 def is_costly(kernel: Kernel) -> bool:
@@ -318,7 +349,9 @@ def kernel_matrix(
     room = memory.available() / 2 if cache_bytes is None else cache_bytes
     if costly and n * n * gram.dtype.itemsize > room:
         return CachedMatrix(kernel, points, room)
-    return StoredMatrix(gram.toarray())
+    values = gram.toarray()
+    _require_finite(kernel, values)
+    return StoredMatrix(values)
 
 
 def _given_matrix(kernel: Kernel, points: Points) -> Array | None:

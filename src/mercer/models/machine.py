@@ -185,12 +185,18 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     def _over_blocks(self, rows: StreamRows) -> LandmarkProblem:
         """The problem over landmarks of rows that come in blocks."""
-        owner, (losses, constants, scale) = type(self).__name__, self._row_losses(rows)
+        owner, totals = type(self).__name__, rows.totals
+        unit = self._weight_unit(totals.faintest, totals.heaviest)
+        measured = rows.measured_in(unit)
+        losses, constants, scale = self._row_losses(measured)
         outputs = len(constants)
-        self.solver_ = self._solver_of_blocks(rows.totals.rows, outputs, len(losses) < outputs)
-        self._require_alpha(float(self.kernel_.diag(rows.head).max()), 1.0)
-        task = MachineTask(owner, self.kernel_, rows, losses, constants, bool(self.fit_intercept))
-        return self._of_landmarks(task, rows, 1.0, scale)
+        self.solver_ = self._solver_of_blocks(totals.rows, outputs, len(losses) < outputs)
+        intercept = bool(self.fit_intercept)
+        task = MachineTask(owner, self.kernel_, measured, losses, constants, intercept)
+        problem = self._of_landmarks(task, rows, unit, scale)
+        # The landmarks stand for the rows, of which some may count for nothing.
+        self._require_alpha(float(self.kernel_.diag(self.points_).max()), unit)
+        return problem
 
     def _solver_of_blocks(self, n: int, outputs: int, joint: bool) -> Any:
         if is_exact(self.solver):
@@ -212,9 +218,10 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(len(self.points_)) if given is None else given
         rows = np.flatnonzero(weights > 0)
-        unit = self._weight_unit(weights[rows])
+        counted = weights[rows]
+        unit = self._weight_unit(float(counted.min()), float(counted.max()))
         self.kernel_ = kernel.resolve(self.points_, given)
-        weights = weights[rows] / unit
+        weights = counted / unit
         task = self._task(self.loss_, targets[rows], weights)
         return _Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
 
@@ -266,9 +273,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             self.rows_ = machine.indices
         return LandmarkProblem(machine, unit, scale)
 
-    def _weight_unit(self, weights: Array) -> float:
+    def _weight_unit(self, low: float, high: float) -> float:
         """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
-        low, high = float(weights.min()), float(weights.max())
         if low < high / _LARGEST:
             raise DataError(
                 f"{type(self).__name__}: positive sample weights reach from {low:.3g} to "

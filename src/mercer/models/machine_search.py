@@ -157,7 +157,7 @@ class LandmarkProblem:
     @property
     def n_rows(self) -> int:
         """The number of rows that count."""
-        return len(self.machine.task.rows)
+        return self.machine.task.rows.totals.rows
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,12 @@ class RepresenterModel(ExplainedModel):
 
     def _blocks_of_terms(self, points: Points, columns: Array, functions: Positions) -> Terms:
         """Rows of kernel values with all training points, a block at a time, and of terms."""
-        step = max(1, _BLOCK // len(self.points_))
+        step, values = max(1, _BLOCK // len(self.points_)), self._similarities()
         for start in range(0, len(points), step):
             rows = slice(start, start + step)
-            block = self.kernel_(points[rows], self.points_).astype(np.float64, copy=False)
+            block = values(points[rows]).astype(np.float64, copy=False)
             yield block, block * columns[functions[rows]]
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        """What makes rows of values k(x, x_i) of points."""
+        return lambda points: self.kernel_(points, self.points_)

@@ -175,7 +175,8 @@ class Contributions:
     values : ndarray of shape (m, top)
         Their terms, by descending absolute value.
     kernel_values : ndarray of shape (m, top)
-        The similarities k(x, x_i) in these terms.
+        The similarities k(x, x_i) in these terms; of a model on random features, the inner products
+        of features that take their place.
     rest : ndarray of shape (m,)
         The sum of the terms that are not shown.
     intercept : ndarray of shape (m,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer import memory
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients, RidgePath
@@ -22,11 +24,13 @@ from mercer.models.ridge_search import checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
     ConjugateGradient,
+    RandomFeatures,
     RidgeAnswer,
     RidgeTask,
     Spectral,
     auto,
 )
+from mercer.solvers.feature_problem import InnerProducts
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.summands import Trace
 from mercer.solvers.units import Units
@@ -78,7 +82,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     warm_start : bool, default=False
         Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
-        be added, also after Ctrl-C; on others the last solution is where it begins.
+        be added, also after Ctrl-C; on others the last solution is where it begins. One by
+        `mercer.solvers.Falkon` goes on over the same landmarks if alpha is the same.
 
     Attributes
     ----------
@@ -134,6 +139,9 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     Rows need not be in memory: `fit` and `predict` take blocks (`mercer.Blocks`), arrays in files
     and Dask collections. Solvers are then `Nystrom`, `Falkon`, `Primal` and `RandomFeatures`;
     diagnostics that need all rows are refused.
+
+    With `RandomFeatures` the model is one of the kernel phi(x)' phi(z) of these features, and so
+    are all diagnostics, contributions and coefficients.
 
     References
     ----------
@@ -240,12 +248,17 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
 
+        They are the kernel's own features, or for `mercer.solvers.RandomFeatures` those of its map.
+
         Returns
         -------
         PrimalCoefficients
             Names, coefficients and intercept.
         """
         check_is_fitted(self)
+        if self._is_approximate:
+            names = tuple(map(str, self.feature_map_.get_feature_names_out()))
+            return PrimalCoefficients(names, self._shaped(self._function.coef), self.intercept_)
         features = self.kernel_.feature_map(self.points_)
         names = tuple(self.kernel_.feature_names(self.points_))
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
@@ -327,8 +340,15 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         if self.alphas is not None:
             return checked_alphas(self.alphas)
         count = rows.totals.rows
-        scale = rows.total(Trace(kernel)) / count
-        return default_alphas(scale, count, kernel.gram(rows.head).dtype)
+        dtype = kernel.gram(rows.head).dtype
+        with np.errstate(over="ignore"):
+            scale = rows.total(Trace(kernel)) / count
+        if not np.isfinite(scale):
+            raise DataError(
+                f"{type(self).__name__}: values k(x, x) of {kernel!r} exceed the range of {dtype}, "
+                "so that no alphas are on their scale; divide X or the kernel by a constant."
+            )
+        return default_alphas(scale, count, dtype)
 
     def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
@@ -397,6 +417,22 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         values: Array = self._shaped(self._function(points)).astype(dtype, copy=False)
         values += self.intercept_
         return values
+
+    @property
+    def _is_approximate(self) -> bool:
+        """Whether the function is one of features that only approximate the kernel."""
+        return isinstance(self.solver_, RandomFeatures)
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        if not self._is_approximate:
+            return super()._similarities()
+        n, function = len(self.points_), self._function
+        memory.require(
+            16 * n * len(function.coef),
+            f"{type(self).__name__}: {len(function.coef)} features of {n} training points",
+            "fit on fewer rows, or with fewer features",
+        )
+        return InnerProducts(function.features, self.points_)
 
     # The problem ----------------------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ from mercer.models.ridge_path import folded
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
 from mercer.solvers import RidgeProblem, Solution, Spectral
 from mercer.solvers.factor import RIDGE
+from mercer.solvers.feature_problem import FeatureProblem, feature_problem
+from mercer.solvers.rows import Part
+from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
@@ -66,18 +69,36 @@ class DenseRidge(RidgeDiagnostics):
 
     def _problem(self, kernel: Kernel, matrices: float = _SPECTRAL_MATRICES) -> _Prepared:
         """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+        part = self._all_rows()
+        gram = gram_matrix(self, kernel, part.points, matrices, self._settings[1])
+        gram, repair = self._positive(kernel, gram)
+        return RidgeProblem(gram, part.targets, part.weights, self._settings[0]), repair
+
+    def _diagnosed(self, kernel: Kernel) -> RidgeProblem | FeatureProblem:
+        function: FeatureFunction | None = self._function
+        if function is None:
+            return self._problem(kernel)[0]
+        # Features have a kernel of their own, which need not be the one that they approximate.
+        return feature_problem(
+            type(self).__name__,
+            self._all_rows(),
+            function.features,
+            len(function.coef),
+            fit_intercept=self._settings[0],
+        )
+
+    def _all_rows(self) -> Part:
+        """The rows that were fitted, if all of them were kept."""
         if self._targets is None or len(self.points_) != self._n_rows:
+            nothing = " and no targets" if self._targets is None else ""
+            remedy = "fit with solver=mercer.solvers.Cholesky()"
+            if self._function is not None:
+                remedy = "pass arrays to fit"
             raise DataError(
                 f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
-                f"{self._n_rows} rows, and this diagnostic needs all of them; fit with "
-                "solver=mercer.solvers.Cholesky()."
+                f"{self._n_rows} rows{nothing}, and this diagnostic needs all of them; {remedy}."
             )
-        gram = gram_matrix(self, kernel, self.points_, matrices, self._settings[1])
-        gram, repair = self._positive(kernel, gram)
-        return RidgeProblem(gram, self._targets, self._weights, self._settings[0]), repair
-
-    def _dense_problem(self, kernel: Kernel) -> RidgeProblem:
-        return self._problem(kernel)[0]
+        return Part(self.points_, self._targets, self._weights)
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""

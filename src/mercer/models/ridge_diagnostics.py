@@ -14,6 +14,7 @@ from mercer.kernels.base import Kernel
 from mercer.models.regression import KernelRegressor
 from mercer.models.ridge_search import checked_alphas
 from mercer.solvers import LeaveOneOut, RidgeProblem, spectral
+from mercer.solvers.feature_problem import FeatureProblem
 
 Array = NDArray[np.floating[Any]]
 
@@ -32,8 +33,8 @@ class RidgeDiagnostics(KernelRegressor):
     _settings: tuple[bool, Any]
 
     @abstractmethod
-    def _dense_problem(self, kernel: Kernel) -> RidgeProblem:
-        """The Gram matrix with the targets."""
+    def _diagnosed(self, kernel: Kernel) -> RidgeProblem | FeatureProblem:
+        """The problem that was solved: the Gram matrix, or the features, with the targets."""
 
     @cached_property
     def loo_residuals_(self) -> Array:
@@ -99,17 +100,17 @@ class RidgeDiagnostics(KernelRegressor):
     @cached_property
     def _leave_one_out(self) -> LeaveOneOut:
         check_is_fitted(self)
-        problem = self._dense_problem(self.kernel_)
+        problem = self._diagnosed(self.kernel_)
         # The jitter belongs to the matrix that was solved.
         return problem.leave_one_out(self.alpha_ + self.jitter_)
 
     @cached_property
     def _eigenvalues(self) -> Array:
         check_is_fitted(self)
-        return self._dense_problem(self.kernel_).eigenvalues()
+        return self._diagnosed(self.kernel_).eigenvalues()
 
     def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
         check_is_fitted(self)
         grid = checked_alphas(alphas)
-        problem = self._dense_problem(self.kernel_)
+        problem = self._diagnosed(self.kernel_)
         return problem.errors(grid, criterion)

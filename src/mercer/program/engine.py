@@ -85,9 +85,9 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
     return out.astype(given, copy=False)
 
 
-def normal_product(root: Expr, pairs: Pairs, vectors: Array) -> Array:
-    """K.T @ (K @ V) with one evaluation of each pair: shape (m, r)."""
-    root, dtype, given = specialise(root, pairs)
+def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -> Array:
+    """K.T @ (K @ V) with one evaluation of each pair: shape (m, r); in float32 if asked for."""
+    root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     vectors = _vectors(vectors, dtype)
     if not lowered.blocks:

@@ -19,6 +19,38 @@ Positions = NDArray[np.int64]
 
 # Diagonals for which float32 has room, products of values included.
 SMALLEST, LARGEST = 1e-15, 1e15
+# Sizes of variables that need no other unit.
+_ORDINARY = 1e6
+# Errors of curvatures that float32 may have, relative to their mean; and how many rows tell it.
+_FAITHFUL, _SAMPLE = 0.01, 64
+
+
+def is_faithful(exact: Matrix, rounded: Matrix) -> bool:
+    """Whether rounded values serve for exchanges, whose curvatures are K_ii + K_jj - 2 K_ij.
+
+    They do not where all values are alike and large, as inner products of data far from zero.
+
+    Parameters
+    ----------
+    exact : ndarray of shape (n, n)
+        A symmetric matrix.
+    rounded : ndarray of shape (n, n)
+        The same in float32.
+
+    Returns
+    -------
+    bool
+        False if the curvatures lose their digits.
+    """
+    curvature, error = _curvatures(exact), 0.0
+    with np.errstate(invalid="ignore"):
+        error = float(np.abs(_curvatures(rounded) - curvature).max(initial=0.0))
+    return error <= _FAITHFUL * float(curvature.mean())
+
+
+def _curvatures(values: Matrix) -> Array:
+    diagonal = values.diagonal().astype(np.float64)
+    return np.asarray(diagonal[:, None] + diagonal - 2 * values.astype(np.float64))
 
 
 def inner(a: Array, b: Array) -> float:
@@ -93,7 +125,11 @@ class StoredMatrix:
         if self.values.dtype == np.float32:
             return False
         largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
-        return SMALLEST < largest < LARGEST
+        if not SMALLEST < largest < LARGEST:
+            return False
+        some = np.unique(np.linspace(0, self.size - 1, min(self.size, _SAMPLE)).astype(np.int64))
+        part = self.values[np.ix_(some, some)]
+        return is_faithful(part, part.astype(np.float32))
 
     @property
     def rounding(self) -> float:
@@ -220,6 +256,32 @@ class BoxProgramme:
         lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
         return replace(self, lower=lower, upper=upper)
 
+    @property
+    def unit(self) -> float:
+        """The size of the linear term and of the start, a power of two; 1 if that is ordinary."""
+        largest = max(float(np.abs(self.linear).max()), float(np.abs(self.start).max()))
+        if largest == 0 or 1 / _ORDINARY < largest < _ORDINARY:
+            return 1.0
+        return float(2.0 ** np.clip(np.round(np.log2(largest)), -1000, 1000))
+
+    def scaled(self, factor: float) -> BoxProgramme:
+        """The same in another unit of the variables, which is that of the linear term too.
+
+        Parameters
+        ----------
+        factor : float
+            What all are multiplied by.
+
+        Returns
+        -------
+        BoxProgramme
+            Its solution is the solution times the factor.
+        """
+        scaled = {
+            name: getattr(self, name) * factor for name in ("linear", "lower", "upper", "start")
+        }
+        return replace(self, **scaled)
+
     def feasible(self, near: Array) -> Array:
         """A point in the box with the sums of the start.
 
@@ -278,3 +340,26 @@ class BoxSolution:
     violation: float
     n_iter: int
     converged: bool
+
+    def scaled(self, factor: float) -> BoxSolution:
+        """The same in another unit of the variables.
+
+        Parameters
+        ----------
+        factor : float
+            What they are multiplied by.
+
+        Returns
+        -------
+        BoxSolution
+            That of a programme scaled by the factor.
+        """
+        return replace(
+            self,
+            coefficients=self.coefficients * factor,
+            product=self.product * factor,
+            levels=tuple(level * factor for level in self.levels),
+            objective=self.objective * factor * factor,
+            dual_gap=self.dual_gap * factor * factor,
+            violation=self.violation * factor,
+        )

@@ -25,8 +25,9 @@ Report = Callable[["Progress"], bool]
 # A search direction is useless when rounding makes its curvature this small beside the shift.
 _TINY = 1e-300
 # Iterations go on as if they had not stopped if residuals are what they were, but for this share
-# of the tolerance.
+# of the tolerance, or this share of themselves, which rounding may take.
 _SAME = 0.1
+_ROUNDED = 1e-4
 
 
 # The recurrence ends a little below what rounding allows: a factor of two is not a failure.
@@ -237,7 +238,8 @@ class _Run:
         drift = self._relative(self._true_residual(state.solution) - state.residual)
         # Of a right-hand side of zeros nothing is relative, and the solution is zero.
         other = state.solution[:, self.norms == 0].any()
-        if other or not (drift <= _SAME * tol).all():
+        most = np.maximum(_SAME * tol, _ROUNDED * self._relative(state.residual))
+        if other or not (drift <= most).all():
             self._guess(state.solution)
             return
         self.solution, self.residual = state.solution.copy(), state.residual.copy()

@@ -15,7 +15,7 @@ nothing but alpha, and a preconditioner that did not know would hide it behind a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,9 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate
-from mercer.solvers.iterative import check_limits, least_tolerance
-from mercer.solvers.moments import Moments
+from mercer.solvers.iterative import Stopped, check_limits, least_tolerance
 from mercer.solvers.paths import PathAnswer
+from mercer.solvers.ranges import require_range
 from mercer.solvers.summands import CentredProduct, CrossProducts, FeatureMoments
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 from mercer.solvers.whitening import Whitening, whiten
@@ -96,7 +96,9 @@ class Sample:
     root : ndarray of shape (k, k)
         R, upper triangular, with R'R = M.
     covariance : ndarray of shape (k, k)
-        About R^-T C'WC R^-1, from the landmarks; about the means with an intercept.
+        About R^-T C'WC R^-1, from a sample of rows; about the means with an intercept.
+    trace_error : float
+        The share of the trace of K of that sample that the landmarks leave out.
     """
 
     task: RidgeTask
@@ -106,6 +108,7 @@ class Sample:
     penalty: Array
     root: Array
     covariance: Array
+    trace_error: float
 
     @classmethod
     def of(cls, task: RidgeTask, points: Points) -> Sample:
@@ -124,6 +127,7 @@ class Sample:
             Before any pass over the rows.
         """
         penalty, m = task.penalty(points), len(points)
+        require_range(task, penalty)
         rounding = m * float(np.finfo(task.type_with(points)).eps)
         found, used = _whitened(penalty, max(_SHORT, rounding)), points
         if found.rank < m:
@@ -131,12 +135,13 @@ class Sample:
         if found.rank < m or (found.kept != np.arange(m)).any():
             penalty = penalty[np.ix_(found.kept, found.kept)]
         middle = found.apply(penalty.mean(axis=0)[None])[0]
-        covariance = _covariance(task, WhitenedRows(task.kernel, used, found), middle)
-        return cls(task, points, found.kept, used, penalty, found.upper, covariance)
+        seen = _covariance(task, WhitenedRows(task.kernel, used, found), middle)
+        return cls(task, points, found.kept, used, penalty, found.upper, *seen)
 
     def crossed(self) -> tuple[Array, Array]:
         """C'w, and C'W times the targets, by a pass over the rows."""
         found = self.task.rows.total(CrossProducts(self.task.kernel, self.points, self.task.middle))
+        require_range(self.task, found)
         return found[:, 0], found[:, 1:]
 
     def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
@@ -189,21 +194,28 @@ class FalkonSystem:
         The problem.
     points : Points
         The landmarks.
-    alpha : float
-        The weight of the squared norm.
     tol : float
         The relative residual to come to.
     max_iter : int
         How many iterations there may be.
+    stopped : Stopped, optional
+        What answers hold for iterations to come, but for where they are.
     """
 
     precondition = None
     levers = _LEVERS
 
     def __init__(
-        self, task: RidgeTask, points: Points, alpha: float, tol: float, max_iter: int
+        self,
+        task: RidgeTask,
+        points: Points,
+        tol: float,
+        max_iter: int,
+        stopped: Stopped | None = None,
     ) -> None:
+        alpha = float(task.alphas[0])
         self.task, self.alpha, self.sample = task, alpha, Sample.of(task, points)
+        self.stopped = stopped
         m = len(self.sample.kept)
         residuals = 8 * m * task.n_targets * max_iter
         self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
@@ -231,7 +243,10 @@ class FalkonSystem:
         """Coefficients from where the iterations are."""
         c, sample = self._outward(progress.solution), self.sample
         intercept = sample.intercept(self.sums, c)
-        return RidgeAnswer(sample.landmarks, sample.spread(c), intercept, self.alpha)
+        quality = {"trace_error_": sample.trace_error}
+        state = None if self.stopped is None else replace(self.stopped, state=progress.state)
+        dual = sample.spread(c)
+        return RidgeAnswer(sample.landmarks, dual, intercept, self.alpha, quality, state=state)
 
     def _outward(self, vectors: Array) -> Array:
         """B v = R^-1 A^-1 v."""
@@ -312,13 +327,18 @@ def _whitened(penalty: Array, short: float) -> Whitening:
     return found if found.rank else Whitening(everything[:1], np.ones((1, 1)))
 
 
-def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> Array:
-    """The sum of w phi phi' over all rows, about means with an intercept, from a sample of them."""
-    n, m = task.n, len(middle)
+def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> tuple[Array, float]:
+    """The sum of w phi phi' over all rows, about means with an intercept, from a sample of them.
+
+    And the share of the trace of K of these rows that the features phi leave out.
+    """
+    m = len(middle)
     least, most = _ROWS_FOR_EACH
-    size = min(n, max(least * m, min(most * m, _SAMPLE_VALUES // m)))
-    part = task.rows.pick(np.linspace(0, n - 1, size).astype(np.intp))
-    sums: Moments = FeatureMoments(features, m, task.middle, middle)(part).terms[0]
+    part = task.sample(max(least * m, min(most * m, _SAMPLE_VALUES // m)))
+    summand = FeatureMoments(features, m, task.middle, middle, task.kernel)
+    sums, trace = summand(part).terms
+    require_range(task, sums.squares)
     squares = sums.used(fit_intercept=task.fit_intercept).squares
-    found: Array = squares * (task.rows.totals.weight / (sums.weight or 1.0))
-    return found
+    found: Array = squares * (task.rows.totals.weight / sums.weight)
+    carried = float(np.trace(sums.plain().squares))
+    return found, max(0.0, 1 - carried / trace) if trace > 0 else 0.0

@@ -11,7 +11,7 @@ serves every alpha.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -239,19 +239,42 @@ class FeatureRidge(FeatureEquations):
         ndarray of shape (a,)
             Sums over rows and targets.
         """
-        sums, total = self.moments, np.zeros(len(alphas))
-        solved = [self.solve(alpha) for alpha in alphas]
-        mean = sums.shift + sums.features / sums.weight if self.fit_intercept else sums.shift
-        constant = 1 / sums.weight if self.fit_intercept else 0.0
-        for phi, y, weights in blocks:
-            mass = np.ones(len(phi)) if weights is None else weights
-            squares = ((phi - mean) @ self.basis) ** 2
-            for i, (coefficients, intercept) in enumerate(solved):
-                free = 1 - mass * (squares @ self.gains(alphas[i]) + constant)
-                with np.errstate(divide="ignore"):
-                    left = (y - phi @ coefficients - intercept) / np.maximum(free, 0.0)[:, None]
+        total = np.zeros(len(alphas))
+        for block in blocks:
+            mass = np.ones(len(block[0])) if block[2] is None else block[2]
+            for i, left in enumerate(self.left_out(block, alphas)):
                 total[i] += float(np.sum(mass[:, None] * left**2))
         return total
+
+    def left_out(self, block: Block, alphas: Sequence[float] | Array) -> list[Array]:
+        """Leave-one-out residuals of some rows.
+
+        Parameters
+        ----------
+        block : (features, targets, weights)
+            Some of the rows, as in `Moments.of`.
+        alphas : sequence of float
+            The candidates.
+
+        Returns
+        -------
+        list of ndarray of shape (b, t)
+            For each alpha what the fit without a row leaves of its target; infinite where a row is
+            fitted by itself alone.
+        """
+        (phi, y, weights), sums = block, self.moments
+        mean = sums.shift + sums.features / sums.weight if self.fit_intercept else sums.shift
+        constant = 1 / sums.weight if self.fit_intercept else 0.0
+        mass = np.ones(len(phi)) if weights is None else weights
+        squares = ((phi - mean) @ self.basis) ** 2
+        found: list[Array] = []
+        for alpha in alphas:
+            coefficients, intercept = self.solve(alpha)
+            free = 1 - mass * (squares @ self.gains(alpha) + constant)
+            with np.errstate(divide="ignore"):
+                left = (y - phi @ coefficients - intercept) / np.maximum(free, 0.0)[:, None]
+            found.append(left)
+        return found
 
     def loo_errors(self, sums: Array) -> Array:
         """Mean squared leave-one-out errors from their sums over all rows.

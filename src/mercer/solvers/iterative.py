@@ -185,12 +185,12 @@ class ConjugateGradient(RidgeSolver):
 
 @dataclass(frozen=True, eq=False)
 class Stopped:
-    """Where iterations stopped, and the preconditioner that they had.
+    """Where iterations stopped, and the preconditioner or the landmarks that they had.
 
     Attributes
     ----------
     settings : tuple
-        How the preconditioner was made.
+        How these were made.
     seed : int
         From which random numbers.
     state : State, optional

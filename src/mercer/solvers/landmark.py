@@ -14,25 +14,34 @@ and Rosasco (2017).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.sampling import random_numbers, seed_from
 from mercer.solvers import selection
 from mercer.solvers.falkon import FalkonSystem, falkon_path
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
-from mercer.solvers.iterative import check_limits, iterate
+from mercer.solvers.iterative import Stopped, check_limits, iterate
 from mercer.solvers.landmark_equations import LandmarkEquations
 from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
+from mercer.solvers.ranges import in_range, require_range
 from mercer.solvers.selection import Landmarks
 from mercer.solvers.settings import RidgeSolver
+from mercer.solvers.summands import Trace, blocks_of
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
+
+# What squares of kernel values say of the trace counts if it is so many times their rounding.
+_CLEAR = 100
+# Rows from which it is estimated otherwise.
+_SAMPLE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +60,8 @@ class Nystrom(RidgeSolver):
     Notes
     -----
     The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
-    ``residual_``, the relative norm of the gradient of the objective. Memory is that of a few
+    ``residual_``, the relative norm of the gradient of the objective. Where rounding hides that
+    share, as in single precision, it is estimated on 2,000 rows. Memory is that of a few
     matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth loss
     takes such a pass for each step of Newton's method.
 
@@ -71,13 +81,16 @@ class Nystrom(RidgeSolver):
     random_state: Any = None
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        return in_range(task, self._solved)
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        return in_range(task, lambda task: landmark_path(task, _select(self, task).points))
+
+    def _solved(self, task: RidgeTask) -> RidgeAnswer:
         chosen = _select(self, task)
         equations = LandmarkEquations.of(task, chosen.points)
         answer = None if equations.squares_drown else _squared_first(equations)
         return replace(answer or _whitened_first(equations), rows=chosen.indices)
-
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        return landmark_path(task, _select(self, task).points)
 
     @property
     def direct(self) -> Exactly:
@@ -97,14 +110,19 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
 
 
 def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
-    """From C'WC, refined; None if too many digits were lost to win them back."""
-    sums, trace = equations.sums()
+    """From C'WC, refined; None if it overflows, or lost too many digits to win them back."""
+    found = equations.sums()
+    if found is None:
+        return None
+    sums, trace = found
     problem, alpha, errors = _problem(equations, sums)
     (coefficients,), (residual,), (lost,) = equations.refined(problem, np.array([alpha]))
     if lost:
         return None
-    whitened = equations.basis.T @ problem.moments.plain_features
-    quality = _quality(problem, trace, whitened, residual, alpha)
+    left_out = _left_out(problem, trace, equations.basis.T @ problem.moments.plain_features)
+    if left_out * trace < _CLEAR * _trace_noise(sums, equations):
+        left_out = _seen_left_out(equations)
+    quality = _quality(problem, left_out, residual, alpha)
     intercept = problem.intercept(coefficients)
     return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors)
 
@@ -115,8 +133,8 @@ def _problem(
     """The equations, the alpha, and the criterion for each candidate if there are several."""
     task, basis, columns = equations.task, equations.basis, equations.columns
     if not task.compares:
-        alpha, eps = float(task.alphas[0]), float(np.finfo(task.type_with(columns.points)).eps)
-        one = OneAlpha.of(sums, basis, alpha, eps, fit_intercept=task.fit_intercept)
+        alpha = float(task.alphas[0])
+        one = OneAlpha.of(sums, basis, alpha, equations.eps, fit_intercept=task.fit_intercept)
         return one, alpha, None
     every = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
     return every, *task.choose(every, columns)
@@ -130,24 +148,49 @@ def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     sums = problem.moments
     gradient = sums.products - sums.squares @ inner - alpha * inner
     residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
-    quality = _quality(problem, trace, sums.plain_features, residual, alpha)
+    left_out = _left_out(problem, trace, sums.plain_features)
+    quality = _quality(problem, left_out, residual, alpha)
     dual = equations.basis @ inner
     return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors)
 
 
-def _quality(
-    problem: FeatureEquations, trace: float, sums: Array, residual: float, alpha: float
-) -> dict[str, Any]:
-    """How good an answer is.
+def _left_out(problem: FeatureEquations, trace: float, sums: Array) -> float:
+    """The share of the (weighted) trace of K that the landmarks do not carry.
 
-    The share of the (weighted) trace of K that the landmarks do not carry is found from `sums`,
-    those of the whitened features: an intercept takes their means out of the problem.
+    It is found from `sums`, those of the whitened features: an intercept takes their means out of
+    the problem.
     """
     kept = problem.carried
     if problem.fit_intercept:
         kept += float(sums @ sums) / problem.moments.weight
+    return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
+
+
+def _trace_noise(sums: Moments, equations: LandmarkEquations) -> float:
+    """What rounding of C'WC does to the trace of T'C'WC T, about.
+
+    Entries are off by random shares of the roots of the diagonal entries d of their row and column,
+    so the trace by at most one of the sum of d_i T_ij^2, since that is at least the Frobenius norm.
+    """
+    lengths = np.square(equations.basis).sum(axis=1)
+    return equations.eps * float(sums.squares.diagonal() @ lengths)
+
+
+def _seen_left_out(equations: LandmarkEquations) -> float:
+    """The same from some rows, whitened before they are squared."""
+    part, features = equations.task.sample(_SAMPLE), equations.whitened_columns
+    blocks = blocks_of(part, features, equations.basis.shape[1])
+    explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
+    trace = Trace(equations.task.kernel)(part)
+    return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
+
+
+def _quality(
+    problem: FeatureEquations, left_out: float, residual: float, alpha: float
+) -> dict[str, Any]:
+    """How good an answer is."""
     return {
-        "trace_error_": max(0.0, 1 - kept / trace) if trace > 0 else 0.0,
+        "trace_error_": left_out,
         "residual_": float(residual),
         "effective_dof_": problem.effective_dof(alpha),
     }
@@ -175,7 +218,10 @@ class Falkon(RidgeSolver):
     Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where
     rounding of means would be felt, as at small alphas and in single precision. The preconditioner
     is made of two to eight rows for each landmark, however these were chosen. The model gets
-    ``n_iter_``, ``converged_``, ``residual_`` and ``residual_history_``. For a machine of another
+    ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the
+    share of the trace of K that the landmarks leave out, estimated on these rows. A model with
+    ``warm_start=True`` keeps its landmarks, and goes on from where its last fit with the same alpha
+    stopped. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
     solved the better the nearer the minimum is.
 
@@ -197,14 +243,33 @@ class Falkon(RidgeSolver):
     random_state: Any = None
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        alpha = task.the_alpha("Falkon")
+        task.the_alpha("Falkon")
         check_limits(task.owner, self.tol, self.max_iter)
-        chosen = _select(self, task)
-        system = FalkonSystem(task, chosen.points, alpha, self.tol, self.max_iter)
-        return replace(iterate(task, system, 0.0, self.tol, self.max_iter), rows=chosen.indices)
+        return in_range(task, self._solved)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return falkon_path(task, _select(self, task).points, self.tol, self.max_iter)
+        return in_range(
+            task,
+            lambda task: falkon_path(task, _select(self, task).points, self.tol, self.max_iter),
+        )
+
+    def _solved(self, task: RidgeTask) -> RidgeAnswer:
+        stopped = self._stopped(task) if task.resumes else None
+        chosen = _select(self if stopped is None else self.replace(random_state=stopped.seed), task)
+        system = FalkonSystem(task, chosen.points, self.tol, self.max_iter, stopped)
+        start = None if stopped is None else stopped.state
+        answer = iterate(task, system, 0.0, self.tol, self.max_iter, start)
+        require_range(task, answer.dual)
+        return replace(answer, rows=chosen.indices)
+
+    def _stopped(self, task: RidgeTask) -> Stopped:
+        """Where an earlier fit with these landmarks and this alpha stopped, or a seed for one."""
+        settings = self.replace(tol=1.0, max_iter=1), float(task.alphas[0])
+        if isinstance(task.state, Stopped) and task.state.settings == settings:
+            return task.state
+        given = self.random_state
+        known = isinstance(given, Integral)
+        return Stopped(settings, given if known else seed_from(random_numbers(given, task.owner)))
 
     @property
     def direct(self) -> ByIterations:

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from mercer.kernels.points import Points
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
 from mercer.solvers.moments import Moments
+from mercer.solvers.ranges import require_range
 from mercer.solvers.summands import Columns, FeatureMoments, WhitenedColumns
 from mercer.solvers.task import RidgeTask
 from mercer.solvers.whitening import Whitening, whiten
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks whose residual is below this many units of rounding of the diagonal add nothing. What is
-# left out changes a fit by about n / alpha times as much, so this is as little as is safe.
+# Landmarks whose residual is below this many units of rounding of the diagonal add nothing that M
+# could tell. At rows between landmarks they might: `trace_error_` says how much is left out there.
 _NOISE = 32
 # Passes that win back digits at the most.
 _PASSES = 3
@@ -96,6 +97,7 @@ class LandmarkEquations:
             Before any pass over the rows.
         """
         penalty = task.penalty(points)
+        require_range(task, penalty)
         basis = independent(task, points, penalty).columns(len(points))
         return cls(task, Columns(task.kernel, points), penalty, basis)
 
@@ -103,6 +105,11 @@ class LandmarkEquations:
     def points(self) -> Points:
         """The landmarks."""
         return self.columns.points
+
+    @property
+    def eps(self) -> float:
+        """The rounding unit of kernel values of rows with landmarks."""
+        return float(np.finfo(self.task.type_with(self.points)).eps)
 
     @property
     def whitened_columns(self) -> WhitenedColumns:
@@ -114,19 +121,20 @@ class LandmarkEquations:
         """Whether rounding of C'WC may exceed alpha, so that rows are to be whitened first."""
         return self.task.squares_drown(self.points, self.penalty, self.basis)
 
-    def sums(self) -> tuple[Moments, float]:
-        """The sums of one pass over the rows, and the trace of K."""
+    def sums(self) -> tuple[Moments, float] | None:
+        """The sums of one pass over the rows, and the trace of K; None if squares overflow."""
         task = self.task
         shift = task.shift(self.points, self.penalty)
         summand = FeatureMoments(self.columns, len(self.points), task.middle, shift, task.kernel)
         moments, trace = task.rows.total(summand).terms
-        return moments, trace
+        return (moments, trace) if np.isfinite(moments.squares).all() else None
 
     def whitened_first(self) -> tuple[FeatureRidge, float]:
         """The equations of rows that are whitened before they are squared, and the trace of K."""
         task, width = self.task, self.basis.shape[1]
         summand = FeatureMoments(self.whitened_columns, width, task.middle, None, task.kernel)
         moments, trace = task.rows.total(summand).terms
+        require_range(task, moments.squares, moments.products)
         return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
 
     def refined(

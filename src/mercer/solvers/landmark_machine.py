@@ -23,6 +23,7 @@ from mercer.solvers.landmark_newton import Direct, LandmarkState, Problem, Start
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.row_sums import Explained, Mass, Span
 from mercer.solvers.rows import Rows
+from mercer.solvers.summands import among
 from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
@@ -46,7 +47,7 @@ class MachineTask:
     kernel : Kernel
         The kernel, resolved.
     rows : Rows
-        Points, targets and weights, which are positive.
+        Points, targets and weights; rows of weight 0 are left out.
     losses : tuple of RowLoss
         Smooth; each is minimised alone.
     constants : ndarray of shape (n_outputs,)
@@ -87,14 +88,14 @@ class LandmarkMachine:
     ) -> None:
         self.task, self.points, self.direct, self.indices = task, points, direct, indices
         self._require_memory()
-        square = _double(task.kernel, points)
+        square = among(task.kernel, points)
         if not np.isfinite(square).all():
             raise DataError(
                 f"{task.owner}: {task.kernel!r} gives NaN or infinity between landmarks; scale the "
                 "data, or use a kernel that grows less fast."
             )
         rounding = len(points) * float(np.finfo(np.float64).eps)
-        rounding = max(rounding, float(np.finfo(task.kernel.gram(points).dtype).eps))
+        rounding = max(rounding, float(np.finfo(task.kernel.gram(points, points).dtype).eps))
         whitening = whiten(square, tol=rounding)
         self.kept = whitening.kept
         kept = points[whitening.kept].detached() if whitening.rank else points
@@ -200,7 +201,7 @@ class LandmarkMachine:
     @cached_property
     def trace_error(self) -> float:
         """The share of the weighted trace of K that the landmarks leave out, from a sample."""
-        stride = max(1, len(self.task.rows) // _SAMPLE)
+        stride = max(1, self.task.rows.totals.rows // _SAMPLE)
         whole = self.task.rows.total(Mass(self.task.kernel, stride))[1]
         if not whole > 0:
             return 0.0
@@ -236,11 +237,3 @@ class LandmarkMachine:
             f"{self.task.owner} with {m - 1} landmarks and {k} functions at a time",
             "take fewer landmarks" + (", or solver=mercer.solvers.Falkon(...)" if k > 1 else ""),
         )
-
-
-def _double(kernel: Kernel, points: Points) -> Array:
-    """The kernel among landmarks in double precision: its small eigenvalues count."""
-    data = points.data
-    if isinstance(data, np.ndarray) and data.dtype == np.float32:
-        return kernel(data.astype(np.float64))
-    return kernel(points).astype(np.float64, copy=False)

@@ -326,9 +326,9 @@ def descend(
 
 
 def _sample(problem: Problem) -> Problem:
-    """The problem on every s-th row, with an alpha that is as large beside their loss."""
+    """The problem on every s-th row that counts, with an alpha as large beside their loss."""
     fewest = max(_FEWEST, _ROWS_FOR_EACH * len(problem.span))
-    stride = len(problem.rows) // fewest
+    stride = problem.rows.totals.rows // fewest
     if stride < _WORTH_A_SAMPLE:
         return problem
     few, all_of_them = (

@@ -25,6 +25,12 @@ from mercer.symmetry import mirror
 Array = NDArray[np.floating[Any]]
 Block = tuple[Array, Array, Array | None]
 
+#: What is said of features that are no numbers, or whose squares, summed over rows, are none.
+OUT_OF_RANGE = (
+    "features or kernel values, or sums of their squares over rows, are beyond the range of their "
+    "type; divide X, or the kernel, by a number"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -97,6 +103,13 @@ class Moments:
         >>> sums.rows, sums.squares.item(), sums.products.item()
         (4, 10.0, 14.0)
         """
+        with np.errstate(over="ignore", invalid="ignore"):  # found by `used`
+            return cls._of(blocks, n_features, origin, shift)
+
+    @classmethod
+    def _of(
+        cls, blocks: Iterable[Block], n_features: int, origin: Array, shift: Array | None
+    ) -> Moments:
         n_targets = len(origin)
         squares: Array = np.zeros((n_features, n_features), order="F")
         products = np.zeros((n_features, n_targets))
@@ -156,7 +169,11 @@ class Moments:
 
     def used(self, *, fit_intercept: bool) -> Moments:
         """The same about what an intercept takes out, or about zero if there is none."""
-        return self.centred() if fit_intercept else self.plain()
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.centred() if fit_intercept else self.plain()
+        if not all(map(_is_finite, (found.squares, found.products, found.energy))):
+            raise OverflowError(OUT_OF_RANGE)
+        return found
 
     def whitened(self, whitening: Array | None) -> Array:
         """T' squares T, symmetric; T is the identity if it is None."""
@@ -193,5 +210,13 @@ def _add_squares(total: Array, phi: Array) -> Array:
     if phi.dtype == total.dtype:
         added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True, lower=True)
         return added
-    total += syrk(1.0, phi.T, lower=True)
+    single = syrk(1.0, phi.T, lower=True)
+    # Squares leave the range of float32 long before that of float64, those on the diagonal first.
+    if not _is_finite(single.diagonal()):
+        return _add_squares(total, phi.astype(np.float64))
+    total += single
     return total
+
+
+def _is_finite(array: Array) -> bool:
+    return bool(np.isfinite(array).all())

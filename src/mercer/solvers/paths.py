@@ -77,9 +77,11 @@ def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
 
 
 def _squared_path(equations: LandmarkEquations) -> PathAnswer | None:
-    """From C'WC, refined; None if too many digits were lost to win them back."""
-    task, (sums, _) = equations.task, equations.sums()
-    problem = FeatureRidge.of(sums, equations.basis, fit_intercept=task.fit_intercept)
+    """From C'WC, refined; None if it overflows, or lost too many digits to win them back."""
+    task, found = equations.task, equations.sums()
+    if found is None:
+        return None
+    problem = FeatureRidge.of(found[0], equations.basis, fit_intercept=task.fit_intercept)
     dual, _, lost = equations.refined(problem, task.alphas)
     if lost.any():
         return None

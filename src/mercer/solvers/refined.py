@@ -5,7 +5,8 @@ r"""Ridge regression on many features in memory: normal equations in float32, an
 The matrix of squares, which takes nearly all of the time, is needed only to precondition: in
 float32 it costs half. Conjugate gradients on the equations in float64, each step two products with
 the features, then reach full accuracy in two or three steps; where alpha is so small that
-the errors of float32 matter, the matrix is computed again in float64.
+the errors of float32 matter, or features so large that their squares leave its range, the matrix is
+computed again in float64.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+
+from mercer.solvers.moments import OUT_OF_RANGE
 
 __all__ = ["FeatureSolution", "feature_ridge"]
 
@@ -103,6 +106,11 @@ def feature_ridge(
     FeatureSolution
         The coefficients, to the accuracy of float64.
 
+    Raises
+    ------
+    OverflowError
+        If squares of features are beyond the range of float64.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,17 +120,28 @@ def feature_ridge(
     >>> found.coef.round(6).item(), found.intercept.round(6).item()
     (3.0, 1.0)
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = _solved(features, targets, alpha, fit_intercept)
+    if not np.isfinite(found.coef).all():
+        raise OverflowError(OUT_OF_RANGE)
+    return found
+
+
+def _solved(features: Array, targets: Array, alpha: float, fit_intercept: bool) -> FeatureSolution:
     mean = features.mean(axis=0) if fit_intercept else np.zeros(features.shape[1])
     middle = targets.mean(axis=0) if fit_intercept else np.zeros(targets.shape[1])
     equations = _Equations(features, mean, alpha)
     right = equations.transposed(targets - middle)
     coef, steps = np.zeros_like(right), 0
     for dtype in (np.float32, np.float64):
-        solve = _factorised(equations.squares(dtype))
-        coef, correction, more = _refined(equations, right, solve, coef)
-        steps += more
-        if correction <= _ENOUGH:
-            break
+        matrix = equations.squares(dtype)
+        if np.isfinite(matrix).all():
+            coef, correction, more = _refined(equations, right, _factorised(matrix), coef)
+            steps += more
+            if correction <= _ENOUGH:
+                break
+        elif dtype is np.float64:
+            raise OverflowError(OUT_OF_RANGE)
     residual = _largest(right - equations @ coef, right)
     return FeatureSolution(coef, middle - mean @ coef, residual, steps)
 

@@ -88,14 +88,13 @@ class Span:
     def rows(
         self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Every stride-th row as it is or as features, targets and weights, in blocks.
+        """Every stride-th row that counts as it is or as features, with targets and weights.
 
         So few rows at a time that `width` numbers for each of them are not too many.
         """
         wanted = self.whitened if whitened is None else whitened
         step = max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
-        for start in range(0, len(part), step * stride):
-            some = slice(start, min(start + step * stride, len(part)), stride)
+        for some in _counted(part, stride, step):
             cross = self._cross(part.points[some])
             if wanted and cross.size:
                 cross = Whitening(np.arange(len(self)), self.upper).apply(cross)
@@ -345,10 +344,11 @@ class Mass:
 
     def __call__(self, part: Part) -> Array:
         """The sums over a part, two numbers."""
-        some = slice(None, None, self.stride)
-        mass = np.asarray(part.mass[some], dtype=np.float64)
-        diagonal = self.kernel.diag(part.points[some] if self.stride > 1 else part.points)
-        return np.array([mass.sum(), mass @ diagonal])
+        found = np.zeros(2)
+        for some in _counted(part, self.stride, max(1, len(part))):
+            mass = np.asarray(part.mass[some], dtype=np.float64)
+            found += [mass.sum(), mass @ self.kernel.diag(part.points[some])]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,6 +370,17 @@ class Explained:
         for rows, _, weights in self.span.rows(part, self.stride, whitened=True):
             found += float(weights @ np.einsum("ij,ij->i", rows, rows))
         return found
+
+
+def _counted(part: Part, stride: int, step: int) -> Iterator[slice | NDArray[np.intp]]:
+    """Every stride-th of the rows of positive weight, so many at a time."""
+    if part.weights is None or part.weights.all():
+        for start in range(0, len(part), step * stride):
+            yield slice(start, min(start + step * stride, len(part)), stride)
+        return
+    rows = np.flatnonzero(part.weights)[::stride]
+    for start in range(0, len(rows), step):
+        yield rows[start : start + step]
 
 
 def _no_squares(loss: RowLoss, m: int) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
@@ -30,6 +30,7 @@ class Addable(Protocol):
 
 
 Total = TypeVar("Total", bound=Addable)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +86,8 @@ class Totals:
         Whether there are weights at all.
     lightest, heaviest : float
         The least and the largest weight of a row.
+    faintest : float
+        The least positive one.
     """
 
     rows: int
@@ -94,6 +97,7 @@ class Totals:
     weighted: bool
     lightest: float
     heaviest: float
+    faintest: float
 
     @property
     def even(self) -> bool:
@@ -123,21 +127,50 @@ class Totals:
             over="ignore", invalid="ignore"
         ):  # what is too large for a number is found later
             sums = mass @ targets.astype(np.float64, copy=False)
-        counted = targets if rows == n else targets[mass > 0]
+            weight = float(mass.sum())
+        counted, positive = (targets, mass) if rows == n else (targets[mass > 0], mass[mass > 0])
         largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
         ends = float(mass.min(initial=np.inf)), float(mass.max(initial=-np.inf))
-        return cls(rows, float(mass.sum()), sums, largest, weights is not None, *ends)
+        faintest = float(positive.min(initial=np.inf))
+        return cls(rows, weight, sums, largest, weights is not None, *ends, faintest)
+
+    def divided_by(self, unit: float) -> Totals:
+        """The totals of the same rows with weights in a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+
+        Returns
+        -------
+        Totals
+            Where there are no weights, the same.
+        """
+        if not self.weighted:
+            return self
+        return replace(
+            self,
+            weight=self.weight / unit,
+            targets=self.targets / unit,
+            lightest=self.lightest / unit,
+            heaviest=self.heaviest / unit,
+            faintest=self.faintest / unit,
+        )
 
     def __add__(self, other: Self) -> Totals:
         """The totals of both."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            targets = self.targets + other.targets
         return Totals(
             self.rows + other.rows,
             self.weight + other.weight,
-            self.targets + other.targets,
+            targets,
             np.maximum(self.largest, other.largest),
             self.weighted,
             min(self.lightest, other.lightest),
             max(self.heaviest, other.heaviest),
+            min(self.faintest, other.faintest),
         )
 
 
@@ -219,6 +252,41 @@ class Rows(ABC):
         Kernel
             The same if nothing was unresolved.
         """
+
+    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+        """What a function makes of some rows, there where they are brought together.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers.
+        function : callable
+            From a part, in the given order, to anything; where rows are on other machines it is
+            sent to one of them, and what it returns comes back.
+
+        Returns
+        -------
+        object
+            What the function returns.
+        """
+        return function(self.pick(indices))
+
+    def held_in(self, budget: int, beside: int) -> int:
+        """How many rows may be brought together in some bytes: all, where all are in memory.
+
+        Parameters
+        ----------
+        budget : int
+            The bytes.
+        beside : int
+            Bytes for each row beside the row itself.
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        return len(self)
 
     def take(self, indices: NDArray[np.intp]) -> Points:
         """The points of some rows.

@@ -7,8 +7,9 @@ kernel values alone, so that any kernel will do, on vectors, strings, data frame
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,8 +36,10 @@ RowNumbers = NDArray[np.intp]
 
 # Rows from which the spectrum is estimated to choose the ridge of leverage scores.
 _SAMPLE = 500
-# What kernel values of candidates with all landmarks may take, where not all rows are in memory.
+# What candidates may take where not all rows are in memory, with their kernel values.
 _CANDIDATE_BYTES = 2**28
+# Vectors with a number for each candidate.
+_VECTORS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ def select_rows(
 
     Uniform ones are the same wherever the rows are. The other methods look at kernel values of all
     rows, or, where these are not in memory, at those of a uniform sample of as many as 256 MiB hold
-    with one number for each landmark.
+    in three copies and with one number for each landmark.
 
     Parameters
     ----------
@@ -177,7 +180,10 @@ def select_rows(
         The points, their rows, and the error if it is known.
     """
     require_no_noise(kernel, owner)
+    _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
+    if resolved.input_tags()["pairwise"]:
+        resolved(rows.head)  # refuses a matrix that is not square
     given = _given(resolved, rows.head, len(rows), how, owner)
     if isinstance(given, Points):
         return Landmarks(given, None)
@@ -193,15 +199,25 @@ def select_rows(
     if how == "uniform":
         chosen = _uniform(rows, size, rng)
         return Landmarks(rows.take(chosen), chosen)
-    part, numbers = _candidates(rows, size, rng)
-    indices, error = _METHODS[how](resolved, part.points, size, part.weights, rng, alpha)
-    if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
-        indices = np.flatnonzero(part.mass)[:1]
-    if numbers is None:
-        return Landmarks(part.points[indices].detached(), indices, error)
+    if isinstance(rows, InMemory):
+        return _Choice(how, resolved, size, alpha, rng)(rows.part).landmarks
+    numbers = _candidates(rows, size, rng)
+    made = rows.made_of(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
+    # Where the numbers were drawn may be elsewhere: the next ones go on from there.
+    rng.set_state(made.state)
+    found = made.landmarks
     # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
-    error = error if len(numbers) == len(rows) else None
-    return Landmarks(part.points[indices].detached(), numbers[indices], error)
+    error = found.trace_error if len(numbers) == len(rows) else None
+    return Landmarks(found.points, numbers[found.indices], error)
+
+
+def _require_ridge(alpha: Any, owner: str) -> None:
+    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if alpha is not None and not (number and 0 < float(alpha) < np.inf):
+        raise ParameterError(
+            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0;"
+            " pass for example 1.0, or None to have it chosen."
+        )
 
 
 def _counted(rows: Rows) -> RowNumbers:
@@ -211,14 +227,39 @@ def _counted(rows: Rows) -> RowNumbers:
     return np.sort(rows.total(WeightedDraw(rows.totals.rows, 0)).rows)
 
 
-def _candidates(rows: Rows, size: int, rng: Any) -> tuple[Part, RowNumbers | None]:
-    """The rows to choose among, and their numbers if not all of them are in memory."""
-    if isinstance(rows, InMemory):
-        return rows.part, None
-    most = max(2 * size, _CANDIDATE_BYTES // (8 * size))
+def _candidates(rows: Rows, size: int, rng: Any) -> RowNumbers:
+    """The rows to choose among: all of them, or a sample whose rows and kernel values are few."""
     n = len(rows)
-    numbers = np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
-    return rows.pick(numbers), numbers
+    # As many numbers for each row as there are landmarks, a tenth more at a time, and vectors.
+    most = max(2 * size, rows.held_in(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
+    return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Landmarks, and the state that random numbers were left in."""
+
+    landmarks: Landmarks
+    state: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Chooses landmarks among some rows, there where they are."""
+
+    how: str
+    kernel: Kernel
+    size: int
+    alpha: float | None
+    rng: np.random.RandomState
+
+    def __call__(self, part: Part) -> _Chosen:
+        method, points = _METHODS[self.how], part.points
+        indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
+        if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
+            indices = np.flatnonzero(part.mass)[:1]
+        found = Landmarks(points[indices].detached(), indices, error)
+        return _Chosen(found, self.rng.get_state(legacy=False))
 
 
 def require_no_noise(kernel: Kernel, owner: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn, Self
@@ -12,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
@@ -154,7 +156,8 @@ class RidgeSolver(Settings, ABC):
         RidgeAnswer
             Coefficients over rows or landmarks, those of features too if there are some.
         """
-        return self._ridge(task)
+        with _in_range(task.owner):
+            return self._ridge(task)
 
     def path(self, task: RidgeTask) -> PathAnswer:
         """Solve a ridge task at each of its alphas.
@@ -169,7 +172,8 @@ class RidgeSolver(Settings, ABC):
         PathAnswer
             The same at each alpha.
         """
-        return self._path(task)
+        with _in_range(task.owner):
+            return self._path(task)
 
     @abstractmethod
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
@@ -178,3 +182,12 @@ class RidgeSolver(Settings, ABC):
     @abstractmethod
     def _path(self, task: RidgeTask) -> PathAnswer:
         """The answers."""
+
+
+@contextmanager
+def _in_range(owner: str) -> Iterator[None]:
+    """Let sums that overflow be an error of the data, in the name of the model."""
+    try:
+        yield
+    except OverflowError as error:
+        raise DataError(f"{owner}: {error}.") from None

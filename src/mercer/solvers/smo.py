@@ -54,6 +54,8 @@ _AT_ONCE = 2048
 # of the tolerance.
 _SHARE = 0.05
 _CLOSE = 0.5
+# Exchanges in float32: so many for each variable, and at least.
+_STEPS, _LEAST_STEPS = 50, 20_000
 # Rounding of increments, and the share of the tolerance from which the product is computed anew.
 _EPS = 16 * float(np.finfo(np.float64).eps)
 _TOO_FAR = 0.1
@@ -114,6 +116,17 @@ def solve(
     >>> found.coefficients
     array([ 0.25, -0.25])
     """
+    unit = programme.unit
+    if unit != 1:
+        found = solve(
+            programme.scaled(1 / unit),
+            matrix,
+            tol=tol / unit,
+            max_iter=max_iter,
+            near=None if near is None else near / unit,
+            report=None if report is None else lambda now: report(lambda: now().scaled(unit)),
+        )
+        return found.scaled(unit)
     limit = max(10_000_000, 100 * len(programme.rows)) if max_iter is None else max_iter
     ascent = _Ascent(programme, matrix, tol, limit, near)
     precise = not matrix.has_single
@@ -245,7 +258,10 @@ class _Ascent:
     ) -> None:
         """Rounds until the violation is small, or the objective no longer becomes smaller."""
         best, patience = np.inf, _PATIENCE[precise]
-        while self._left > 0 and not self._stopped:
+        # Rounded to float32 a matrix may have no minimum to be found: steps are left for float64.
+        budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
+        last = max(self._left - budget, 0)
+        while self._left > last and not self._stopped:
             ascents = self._ascents()
             rising, falling, extremes = self._extremes(ascents)
             self._violation = max(high - low for high, low in extremes)
@@ -261,7 +277,7 @@ class _Ascent:
                 return
             self._choose(rising, falling, extremes)
             try:
-                self._round(ascents, precise=precise)
+                self._round(ascents, precise=precise, limit=self._left - last)
             except KeyboardInterrupt:
                 if report is not None:
                     report(self.solution)
@@ -273,7 +289,7 @@ class _Ascent:
             return self._tol
         return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
 
-    def _round(self, ascents: Array, *, precise: bool) -> None:
+    def _round(self, ascents: Array, *, precise: bool, limit: int) -> None:
         working = self._working
         rows = self._programme.rows[working]
         values, positions = self._matrix.block(rows, precise=precise)
@@ -286,6 +302,7 @@ class _Ascent:
             tolerance = _NEARLY * self._tol
         else:
             tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
+        tolerance = max(tolerance, _EPS * float(np.abs(ascents).max()))  # float64 has no more
         steps = 0
         try:
             steps, _ = _core.smo(
@@ -297,7 +314,7 @@ class _Ascent:
                 down,
                 not precise,
                 tolerance,
-                self._left,
+                limit,
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)
@@ -344,7 +361,8 @@ class _Ascent:
         """The solution as it is now."""
         ascents = self._ascents()
         _, _, extremes = self._extremes(ascents)
-        violation = max(0.0, *(high - low for high, low in extremes))
+        # Of values that are not numbers none is small.
+        violation = float(np.max([0.0, *(high - low for high, low in extremes)]))
         levels = tuple(
             self._level(ascents[g], self._up[g], self._down[g]) for g in self._programme.groups
         )

@@ -71,6 +71,29 @@ class WhitenedColumns:
         return found
 
 
+def among(kernel: Kernel, points: Points) -> Array:
+    """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The landmarks.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        In float64, and computed in it if the points are rows of numbers.
+    """
+    data = points.data
+    given = kernel.input_tags()["pairwise"]  # a matrix, of which the points are rows
+    if isinstance(data, np.ndarray) and data.dtype == np.float32 and not given:
+        return kernel(data.astype(np.float64))
+    found = kernel(points, points) if given else kernel(points)
+    return found.astype(np.float64, copy=False)
+
+
 def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
     """Features, targets and weights of a part, in blocks of rows.
 
@@ -269,3 +292,24 @@ class WeightedDraw:
     def __call__(self, part: Part) -> Draw:
         """The draw among the rows of a part."""
         return Draw.of(part.mass, self.size, self.seed, part.start)
+
+
+@dataclass(frozen=True)
+class CountedDraw:
+    """Rows that are drawn alike, among those of positive weight.
+
+    Attributes
+    ----------
+    size : int
+        How many.
+    seed : int
+        The seed.
+    """
+
+    size: int
+    seed: int
+
+    def __call__(self, part: Part) -> Draw:
+        """The draw among the rows of a part."""
+        counted = (part.mass > 0).astype(np.float64)
+        return Draw.of(counted, self.size, self.seed, part.start)

@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.summands import Features, LeaveOneOutErrors, NormalProduct
+from mercer.solvers.summands import CountedDraw, Features, LeaveOneOutErrors, NormalProduct, among
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -100,6 +100,14 @@ class RidgeTask:
             "take solvers.Nystrom(), which does with sums over them, or pass arrays."
         )
 
+    def sample(self, size: int) -> Part:
+        """Some rows, evenly spaced; at random among those that count, if not all do."""
+        count = self.rows.totals.rows
+        size = min(size, count)
+        if count == self.n:
+            return self.rows.pick(np.linspace(0, self.n - 1, size).astype(np.intp))
+        return self.rows.pick(np.sort(self.rows.total(CountedDraw(size, 0)).rows))
+
     def type_with(self, points: Points) -> np.dtype[Any]:
         """The type of kernel values of rows with points."""
         found: np.dtype[Any] = self.kernel.gram(self.rows.head, points).dtype
@@ -107,10 +115,7 @@ class RidgeTask:
 
     def penalty(self, points: Points) -> Array:
         """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
-        data = points.data
-        if isinstance(data, np.ndarray) and data.dtype == np.float32:
-            return self.kernel(data.astype(np.float64))
-        return self.kernel(points).astype(np.float64, copy=False)
+        return among(self.kernel, points)
 
     def shift(self, points: Points, penalty: Array) -> Array | None:
         """Where features are measured from: in single precision, from about their means."""

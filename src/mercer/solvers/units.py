@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.paths import PathAnswer
-from mercer.solvers.rows import InMemory, Part, Rows, Total, Totals
+from mercer.solvers.rows import InMemory, Made, Part, Rows, Total, Totals
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -196,6 +196,13 @@ class _RowsInUnits(Rows):
 
     def pick(self, indices: NDArray[np.intp]) -> Part:
         return self.units._part(self.rows.pick(indices))
+
+    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+        made: Made = self.rows.made_of(indices, _InUnits(function, self.units))
+        return made
+
+    def held_in(self, budget: int, beside: int) -> int:
+        return self.rows.held_in(budget, beside)
 
     def take(self, indices: NDArray[np.intp]) -> Points:
         return self.rows.take(indices)

@@ -1,6 +1,7 @@
 """Rows that are not all in memory: files, streams of blocks, Dask collections.
 
 - `blocks`: what a block is, and sources of blocks that can be gone through again and again;
+- `joining`: small blocks joined with those that follow;
 - `spool`: what can be gone through once is written to a temporary file on the way;
 - `files`: Parquet and CSV in blocks;
 - `dask`: Dask arrays and data frames, whose chunks are read where they are;

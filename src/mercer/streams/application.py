@@ -11,7 +11,7 @@ from sklearn.base import TransformerMixin
 
 from mercer.exceptions import DataError
 from mercer.streams.blocks import Block, repeatable
-from mercer.streams.sources import source_of
+from mercer.streams.sources import require_targets, source_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -75,6 +75,7 @@ def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable
         @wraps(method)
         def applied(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
             owner = type(self).__name__
+            require_targets(owner, X, y)
             source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
             if source is None:
                 return float(method(self, X, y, sample_weight))

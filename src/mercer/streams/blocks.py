@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.containers import len_of, unknown_column
+from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
 
 # Bytes of a block of an array that is cut into blocks.
 _SLICE_BYTES = 2**24
 # What is held at a time, however long the stream is.
 _CHUNK_BYTES = 2**27
-# Blocks of fewer rows than this are joined with those that follow.
-_FEW = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +60,12 @@ class Source(Protocol):
         function: Callable[[Block], Any],
         name: str,
         within: NDArray[np.intp] | None = None,
+        then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of what a function makes of each block, in order; None if there are none.
 
         With `within`, ascending row numbers, blocks that hold none of these rows may be left out.
+        With `then`, what this makes of the sum comes back in its place.
         """
         ...
 
@@ -134,13 +135,14 @@ class Blocks:
         self._source = Spool(source) if isinstance(source, Iterator) else source
 
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
-        return _joined(self._split(item) for item in _items(self._source))
+        return joined(self._split(item) for item in _items(self._source))
 
     def total(
         self,
         function: Callable[[Block], Any],
         name: str,
         within: NDArray[np.intp] | None = None,
+        then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of what a function makes of each block, in order.
 
@@ -152,11 +154,13 @@ class Blocks:
             What is done, for those who watch; nobody does here.
         within : ndarray of int, optional
             Row numbers, ascending: blocks that hold none of them are left out.
+        then : callable, optional
+            What to make of the sum.
 
         Returns
         -------
         object
-            The sum; None if there are no blocks.
+            The sum, or what was made of it; None if there are no blocks.
         """
         found, start = None, 0
         for data, targets, weights in self:
@@ -165,7 +169,7 @@ class Blocks:
                 value = function(Block(data, targets, weights, start))
                 found = added([found, value])
             start = stop
-        return found
+        return found if then is None or found is None else then(found)
 
     def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
         """What a function makes of the points of each block, one below the other.
@@ -320,7 +324,7 @@ class Slices:
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         n = len(self.data)
         size = max(1, self.data.itemsize * int(np.prod(self.data.shape[1:])))
-        step = max(_FEW, _SLICE_BYTES // size)
+        step = max(FEW, _SLICE_BYTES // size)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             yield (
@@ -352,12 +356,25 @@ def _stacked(found: list[Any], *, indexed: bool) -> Any:
 def as_frame(item: Any) -> Any:
     """A data frame of any kind as narwhals sees it; None if it is none."""
     if type(item).__module__.partition(".")[0] == "pyarrow" and hasattr(item, "to_struct_array"):
-        import pyarrow as pa
-
-        if isinstance(item, pa.RecordBatch):
-            item = pa.Table.from_batches([item])
+        item = _table(item)
     frame = nw.from_native(item, pass_through=True, eager_only=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def _table(item: Any) -> Any:
+    """A table of pyarrow, or a batch as one, in which texts have one type.
+
+    Each library that writes files has one of its own: what a polars file calls ``large_string`` is
+    ``string`` in one of pandas, and in CSV.
+    """
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_string_view(field.type):
+            text = table.column(i).cast(pa.large_string())
+            table = table.set_column(i, field.with_type(pa.large_string()), text)
+    return table
 
 
 def is_mapped(data: Any) -> bool:
@@ -420,52 +437,6 @@ def _is_source(data: Any) -> bool:
     if hasattr(data, "__dataframe__") or hasattr(data, "collect"):
         return False
     return callable(data) or isinstance(data, Iterable)
-
-
-def _joined(blocks: Iterable[tuple[Any, Any, Any]]) -> Iterator[tuple[Any, Any, Any]]:
-    """Blocks with the smallest joined: a call for each row would take longer than its work."""
-    waiting: list[tuple[Any, Any, Any]] = []
-    for block in blocks:
-        if waiting and not _joinable(waiting[0], block):
-            yield _one(waiting)
-            waiting = []
-        waiting.append(block)
-        if not _is_small(block) or sum(len(data) for data, _, _ in waiting) >= _FEW:
-            yield _one(waiting)
-            waiting = []
-    if waiting:
-        yield _one(waiting)
-
-
-def _is_small(block: tuple[Any, Any, Any]) -> bool:
-    data = block[0]
-    if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= _FEW:
-        return False
-    # What does not match is refused by whoever reads it, in its place.
-    return all(column is None or np.shape(column)[:1] == (len(data),) for column in block)
-
-
-def _joinable(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> bool:
-    """Whether two blocks are arrays of the same shape and type, but for the number of rows."""
-    return all(_kind(a) == _kind(b) for a, b in zip(one, other, strict=True)) and _is_small(other)
-
-
-def _kind(values: Any) -> Any:
-    if values is None:
-        return None
-    if not isinstance(values, np.ndarray) or values.ndim == 0:
-        return object()  # like nothing else
-    return values.shape[1:], values.dtype
-
-
-def _one(blocks: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
-    if len(blocks) == 1:
-        return blocks[0]
-    data, targets, weights = (
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*blocks, strict=True)
-    )
-    return data, targets, weights
 
 
 def _rows_of(data: Any) -> int:

@@ -105,6 +105,7 @@ class DaskBlocks:
         function: Callable[[Block], Any],
         name: str,
         within: NDArray[np.intp] | None = None,
+        then: Callable[[Any], Any] | None = None,
     ) -> Any:
         """The sum of what a function makes of each chunk, in a tree of fixed shape.
 
@@ -116,11 +117,13 @@ class DaskBlocks:
             What is done: tasks are called ``mercer-<name>`` on the dashboard.
         within : ndarray of int, optional
             Row numbers, ascending: chunks that hold none of them are not read.
+        then : callable, optional
+            What to make of the sum, where the sum is: only this comes back.
 
         Returns
         -------
         object
-            The sum; None if there are no rows.
+            The sum, or what was made of it; None if there are no rows.
         """
         counted = self._counted()
         label = _Label(name)
@@ -134,7 +137,13 @@ class DaskBlocks:
                 )
                 tasks.append(made)
             start = stop
-        return _computed(self.owner, _tree(tasks, label)) if tasks else None
+        if not tasks:
+            return None
+        found = _tree(tasks, label)
+        if then is not None:
+            last = delayed(then, name=label("result"), pure=False, traverse=False)
+            found = _made_of(last, found, dask_key_name=label("end"))
+        return _computed(self.owner, found)
 
     def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
         """What a function makes of the points of each chunk, as a lazy collection.
@@ -228,8 +237,6 @@ class _Collection:
         """The same in chunks of given lengths; None if that cannot be."""
         if self.array is None or any(math.isnan(length) for length in self.array.chunks[0]):
             return None
-        if sum(self.lengths) != sum(lengths):
-            return None
         array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
         return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)
 
@@ -246,6 +253,7 @@ def _aligned(
             continue
         counted = other.counted(owner)
         if counted.lengths != rows.lengths:
+            _require_as_many(owner, name, sum(counted.lengths), sum(rows.lengths))
             cut = counted.cut_like(rows.lengths)
             if cut is None:
                 raise DataError(
@@ -256,6 +264,14 @@ def _aligned(
             counted = cut
         found.append(counted)
     return rows, found
+
+
+def _require_as_many(owner: str, name: str, found: float, rows: float) -> None:
+    if found != rows:
+        raise DataError(
+            f"{owner}: {name} has {int(found)} rows, but X has {int(rows)}; pass one value for "
+            "each row of X."
+        )
 
 
 def _pieces(collection: _Collection | None, count: int) -> list[Any]:
@@ -299,11 +315,7 @@ def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> An
             "these, with the same chunks."
         )
     lengths = like.counted(owner).lengths
-    if len(values) != sum(lengths):
-        raise DataError(
-            f"{owner}: {name} has {len(values)} rows, but X has {int(sum(lengths))}; pass one "
-            "value for each row of X."
-        )
+    _require_as_many(owner, name, len(values), sum(lengths))
     chunks = (tuple(int(length) for length in lengths), *((n,) for n in values.shape[1:]))
     return da.from_array(values, chunks=chunks)
 
@@ -361,9 +373,17 @@ def _sum(*values: Any) -> Any:
     return added(values)
 
 
+def _finish(function: Any, total: Any) -> Any:
+    if total is None:
+        return None
+    with one_thread():
+        return function(total)
+
+
 _on_chunk = delayed(_load_and_apply, pure=False)
 _mapped_chunk = delayed(_load_and_map, pure=False)
 _sum_of = delayed(_sum, pure=False)
+_made_of = delayed(_finish, pure=False)
 _length_of = delayed(len_of, pure=False)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from numbers import Integral
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from mercer.exceptions import DataError, MissingDependencyError, ParameterError
+from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
 from mercer.streams.blocks import Blocks
 
 _PARQUET = (".parquet", ".pq")
@@ -68,12 +68,29 @@ def read_blocks(
             f"read_blocks: batch_rows = {batch_rows!r} is not a whole number >= 1; pass for "
             "example 65536."
         )
+    _require_names(target, weight, columns)
     targets = [target] if isinstance(target, str) else list(target or [])
     wanted = None
     if columns is not None:
         wanted = [*columns, *targets, *([weight] if weight is not None else [])]
     files = _Files(_files_in(path), _library(), wanted, int(batch_rows))
     return Blocks(files, target=target, weight=weight)
+
+
+def _require_names(target: Any, weight: Any, columns: Any) -> None:
+    """Refuse what names no columns."""
+    for name, value, one, several in (
+        ("target", target, True, True),
+        ("weight", weight, True, False),
+        ("columns", columns, False, True),
+    ):
+        if value is None or (one and isinstance(value, str)):
+            continue
+        listed = several and isinstance(value, Iterable) and not isinstance(value, str | Iterator)
+        if listed and all(isinstance(item, str) for item in value):
+            continue
+        rule = " or ".join(["the name of a column"] * one + ["a list of names"] * several)
+        raise ParameterError(f"read_blocks: {name} = {value!r:.80} is not {rule}; pass such.")
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,16 @@ class _Files:
 
 
 def _files_in(path: Any) -> tuple[Path, ...]:
-    given = [path] if isinstance(path, str | PathLike) else list(path)
+    several = isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike)
+    given = list(path) if several else [path]
+    for item in given:
+        if not isinstance(item, str) and not (
+            isinstance(item, PathLike) and isinstance(fspath(item), str)
+        ):
+            raise DataTypeError(
+                f"read_blocks: {item!r:.80}, of type {type(item).__name__}, is no path; pass a "
+                "string or a pathlib.Path, or a list of these."
+            )
     found: list[Path] = []
     for item in map(Path, given):
         inside = sorted(p for p in item.iterdir() if _is_known(p)) if item.is_dir() else [item]

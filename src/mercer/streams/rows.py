@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -21,12 +22,15 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.sampling import Draw
-from mercer.solvers.rows import Part, Rows, Sums, Total, Totals
+from mercer.solvers.rows import Made, Part, Rows, Sums, Total, Totals
 from mercer.streams.blocks import Source
 from mercer.streams.labels import AsGiven, NoTargets, Targets
 from mercer.streams.survey import Reader, Reading, Survey, Surveyor
 
 Array = NDArray[np.floating[Any]]
+
+# Rows that are brought together are there in parts, as one, and as the engine packs them.
+_COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +104,46 @@ class LengthSample:
         return heuristics.weighted_sample(part.mass, part.start)
 
 
+@dataclass(frozen=True)
+class SumsOf:
+    """Sums of weights and targets once more, where weights have another unit."""
+
+    def __call__(self, part: Part) -> Totals:
+        """The totals of a part."""
+        return Totals.of(part.targets, part.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """What becomes of rows that were picked, once they are together.
+
+    Attributes
+    ----------
+    count : int
+        How many rows there have to be.
+    order : ndarray of int or None
+        The order in which they are wanted, if it is not their own.
+    function : callable
+        Takes them as one part.
+    """
+
+    count: int
+    order: NDArray[np.intp] | None
+    function: Callable[[Part], Any]
+
+    def __call__(self, sums: Sums) -> tuple[Any] | None:
+        """What the function makes of them, as the one item of a tuple; None if some are missing."""
+        picked: Picked = sums.terms[1]
+        if sum(map(len, picked.parts)) != self.count:
+            return None
+        part = picked.joined()
+        return (self.function(part if self.order is None else part.pick(self.order)),)
+
+
+def _same(part: Part) -> Part:
+    return part
+
+
 class StreamRows(Rows):
     """Rows in blocks, for solvers.
 
@@ -147,15 +191,47 @@ class StreamRows(Rows):
 
     def total(self, summand: Callable[[Part], Total]) -> Total:
         """The sum over all blocks of what a summand makes of each, in their order."""
-        rows, found = self._pass(self._reader, summand)
+        reading = Reading(self._reader, summand)
+        sums = self.source.total(reading, _name_of(summand))
+        rows: int = 0 if sums is None else sums.terms[0]
         if rows != len(self):
             raise self._changed(f"found {rows} rows where the first found {len(self)}")
-        total: Total = found
+        total: Total = sums.terms[1]
         return total
 
     def pick(self, indices: NDArray[np.intp]) -> Part:
         """Some rows, from the blocks that hold them."""
-        return self._picked(self._reader, indices)
+        return self._picked(self._reader, indices, _same)
+
+    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+        """What a function makes of some rows, on a worker if that is where they are."""
+        return self._picked(self._reader, indices, function)
+
+    def held_in(self, budget: int, beside: int) -> int:
+        """How many rows may be brought together in some bytes, with the copies that are made."""
+        each = _COPIES * self.survey.size / len(self) + beside
+        return min(len(self), int(budget / each))
+
+    def measured_in(self, unit: float) -> StreamRows:
+        """The same rows, with weights that are divided by a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+
+        Returns
+        -------
+        StreamRows
+            What it adds up is in the unit as well.
+        """
+        found = copy(self)
+        found._reader = replace(self._reader, unit=unit)
+        totals = self.totals.divided_by(unit)
+        if not np.isfinite([totals.weight, *totals.targets]).all():
+            totals = found.total(SumsOf())  # which were too large for a number
+        found.survey = replace(self.survey, totals=totals)
+        return found
 
     def fits(self, most: float) -> bool:
         """Whether rows are few enough to be held here: no more than one chunk of the source.
@@ -185,7 +261,7 @@ class StreamRows(Rows):
         as_given = AsGiven(self.owner)
         bare = isinstance(self.survey.targets, NoTargets)
         reader = self._reader if bare else replace(self._reader, targets=as_given)
-        part = self._picked(reader, np.arange(len(self)))
+        part = self._picked(reader, np.arange(len(self)), _same)
         return part.points, None if bare else part.targets, part.weights
 
     def resolve(self, kernel: Kernel) -> Kernel:
@@ -213,24 +289,18 @@ class StreamRows(Rows):
             return self.take(np.sort(self.total(LengthSample()).rows))
         return self.take(heuristics.sample_rows(len(self), None))
 
-    def _picked(self, reader: Reader, indices: NDArray[np.intp]) -> Part:
+    def _picked(
+        self, reader: Reader, indices: NDArray[np.intp], function: Callable[[Part], Made]
+    ) -> Made:
         rows, places = np.unique(indices, return_inverse=True)
-        _, picked = self._pass(reader, Pick(rows), within=rows)
-        found: tuple[Part, ...] = () if picked is None else picked.parts
-        if sum(map(len, found)) != len(rows):
+        order = None if np.array_equal(places, np.arange(len(rows))) else places
+        reading, end = Reading(reader, Pick(rows)), Ending(len(rows), order, function)
+        found = self.source.total(reading, _name_of(reading.summand), rows, end)
+        if found is None:
             self.total(len)  # which says how many rows there are, if that is what changed
             raise self._changed("did not find rows that the first found")
-        return Picked(found).joined().pick(places)
-
-    def _pass(
-        self,
-        reader: Reader,
-        summand: Callable[[Part], Any],
-        within: NDArray[np.intp] | None = None,
-    ) -> tuple[int, Any]:
-        """Rows that were seen, and the sum."""
-        found = self.source.total(Reading(reader, summand), _name_of(summand), within)
-        return (0, None) if found is None else found.terms
+        made: Made = found[0]
+        return made
 
     def _changed(self, what: str) -> DataError:
         return DataError(

@@ -73,6 +73,8 @@ def rows_of(
     """
     pairwise = kernel.input_tags()["pairwise"]
     supervised = not isinstance(targets, NoTargets)
+    if supervised:
+        require_targets(owner, given.X, given.y)
     source, X = source_of(owner, *given, whole=np.inf if pairwise else whole, lists=supervised)
     given = given._replace(X=X)
     if source is None:
@@ -156,6 +158,24 @@ def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blo
             "row, or let blocks hold them; a weight of all rows is a number."
         )
     return Blocks(Beside(owner, blocks._source, *columns))
+
+
+def require_targets(owner: str, X: Any, y: Any) -> None:
+    """Refuse a Dask collection without targets; blocks may hold theirs.
+
+    Parameters
+    ----------
+    owner : str
+        The estimator.
+    X, y : object or None
+        What the user passed.
+    """
+    if y is None and is_dask(X):
+        raise DataError(
+            f"{owner} requires y to be passed, but the target y is None: a Dask collection holds "
+            "points alone; pass the targets as a second collection, as in (X, y), or as the name "
+            'of a column of a data frame, as in (frame, "price").'
+        )
 
 
 def is_dask(data: Any) -> bool:

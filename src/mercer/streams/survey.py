@@ -113,7 +113,8 @@ class Surveyor:
             targets,
             Totals.of(values, weights),
             tuple(Spread.of(points.matrix(view), weights) for view in views),
-            points[:1].detached(),
+            # Picked, and so a copy: the source may write its next block into the same array.
+            points[[0]].detached(),
         )
 
     def _bytes_beside(self, block: Block, n: int) -> int:
@@ -138,12 +139,15 @@ class Reader:
         What the blocks have in common.
     targets : Targets
         How targets are read.
+    unit : float
+        What weights are divided by.
     """
 
     kernel: Kernel
     owner: str
     schema: Schema
     targets: Targets
+    unit: float = 1.0
 
     def __call__(self, block: Block) -> Part | None:
         """The rows of a block; None if it has none."""
@@ -156,6 +160,7 @@ class Reader:
             _ = self.schema + Schema.of(data, self.owner, block.start)
             points = self.kernel.validate(guarded(self.schema.conform(data)))
             weights = checked_weights(block.weights, n, self.owner)
+            weights = weights if weights is None or self.unit == 1 else weights / self.unit
             return Part(points, self.targets.read(block.targets, n), weights, block.start)
 
 

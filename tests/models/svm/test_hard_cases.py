@@ -138,6 +138,27 @@ def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_an_interrupt_before_the_first_pair_is_solved(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, threads: int
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    data, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(solving, "solve", interrupted)
+    model = mc.SVC(multi_class=scheme)
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    assert len(model.support_) == 0
+    assert model.n_iter_.tolist() == [0, 0, 0]
+    assert np.isposinf(model.dual_gap_).all()
+    # Functions that are not begun say nothing: all rows are alike.
+    assert len(set(model.predict(data))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupt_keeps_the_pairs_that_are_solved(
     monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:

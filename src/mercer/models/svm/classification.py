@@ -239,11 +239,6 @@ class SVC(SupportVectorClassifier):
             self._learn_over_landmarks(np.ravel(y), data)
 
     def _learn_over_landmarks(self, y: NDArray[Any], data: Training) -> None:
-        if self.kernel_.input_tags()["pairwise"]:
-            raise ParameterError(
-                f"{type(self).__name__}: X is a matrix, whose rows are no landmarks; pass "
-                'solver="auto", or Precomputed(K) with row numbers as X.'
-            )
         if not np.isfinite(self._costs()).all():
             raise ParameterError(
                 f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "

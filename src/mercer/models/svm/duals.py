@@ -23,6 +23,10 @@ from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+# Margins and distances that are less than this share of what the function varies by, or of the sum
+# of its terms if none cancelled, are hardly there.
+_OF_SPREAD, _OF_TERMS = 0.01, 1e-6
+
 
 @dataclass(frozen=True, eq=False)
 class Machine:
@@ -78,8 +82,11 @@ class Dual(ABC):
     def programme(self) -> BoxProgramme:
         """The problem, with a place to start."""
 
-    def unit(self, found: BoxSolution) -> float:
-        """The unit in which the decision function is measured: the margin, if it is 1 there."""
+    def unit(self, found: BoxSolution, largest: float) -> float:
+        """The unit in which the decision function is measured: the margin, if it is 1 there.
+
+        The largest value of the kernel is given beside the solution.
+        """
         return 1.0
 
     def machine(
@@ -168,8 +175,13 @@ class NuClasses(Dual):
             n_first,
         )
 
-    def unit(self, found: BoxSolution) -> float:
-        """The margin that was found; classes that coincide have none."""
+    def unit(self, found: BoxSolution, largest: float) -> float:
+        """The margin that was found, unless the classes overlap so that it is hardly one."""
+        return max(self._margin(found), _least_unit(found, largest))
+
+    @staticmethod
+    def _margin(found: BoxSolution) -> float:
+        """Classes that coincide have none."""
         above, below = found.levels
         return (below - above) / 2 if below > above else 1.0
 
@@ -178,7 +190,7 @@ class NuClasses(Dual):
     ) -> Machine:
         """In units of the margin that was found."""
         above, below = found.levels
-        margin = self.unit(found)
+        margin = self._margin(found)
         plain = super().machine(programme, found, product)
         return replace(
             plain,
@@ -294,9 +306,10 @@ class Half(Dual):
         start = filled(self.weights, self.nu * self.weights.sum())
         return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
 
-    def unit(self, found: BoxSolution) -> float:
-        """The distance of the plane, if that is less than 1."""
-        return min(1.0, abs(found.levels[0])) or 1.0
+    def unit(self, found: BoxSolution, largest: float) -> float:
+        """The distance of the plane, if that is less than 1 and the rows are not on both sides."""
+        distance = max(abs(found.levels[0]), _least_unit(found, largest))
+        return min(1.0, distance) or 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,11 +343,17 @@ class Ball(Dual):
             self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
 
-    def unit(self, found: BoxSolution) -> float:
+    def unit(self, found: BoxSolution, largest: float) -> float:
         """The squared radius, if that is less than 1."""
         linear = -inner(self.diagonal, found.coefficients) / 2
         squared = 2 * (found.objective - linear) + 2 * found.levels[0]
         return min(1.0, squared) if squared > 0 else 1.0
+
+
+def _least_unit(found: BoxSolution, largest: float) -> float:
+    """What a function that varies so much, of such coefficients, can be measured in at least."""
+    spread = float(found.product.max() - found.product.min())
+    return max(_OF_SPREAD * spread, _OF_TERMS * largest * float(np.abs(found.coefficients).sum()))
 
 
 def filled(upper: Array, total: float) -> Array:

@@ -109,6 +109,12 @@ def solved(
                 job.cancel()
 
 
+def _largest(matrix: SymmetricMatrix, programme: BoxProgramme) -> float:
+    """The largest value of some rows with themselves; 1 if all are zero."""
+    values, positions = matrix.block(programme.rows[:_SAMPLE], precise=True)
+    return float(np.abs(values[positions, positions]).max()) or 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class _Jobs:
     matrix: SymmetricMatrix
@@ -144,9 +150,7 @@ class _Jobs:
         """Without bounds: the solution within bounds so wide that no variable is at one."""
         if programme.is_bounded:
             return self._refined(dual, matrix, programme, near, report)
-        values, positions = matrix.block(programme.rows[:_SAMPLE], precise=True)
-        largest = float(np.abs(values[positions, positions]).max()) or 1.0
-        unit = float(np.abs(programme.linear).max() or 1.0) / largest
+        unit = float(np.abs(programme.linear).max() or 1.0) / _largest(matrix, programme)
         steps = 0
         for bound in unit * _WIDTHS:
             found = self._refined(dual, matrix, programme.within(bound), near, report)
@@ -169,8 +173,9 @@ class _Jobs:
         tol, left = self.options.tol, self.options.max_iter
         found = solve(programme, matrix, tol=tol, max_iter=left, near=near, report=report)
         # The unit is known only now; where it is small, the tolerance has to be.
+        largest = _largest(matrix, programme)
         for _ in range(_REFINEMENTS):
-            needed = self.options.tol * dual.unit(found)
+            needed = self.options.tol * dual.unit(found, largest)
             if not found.converged or found.violation <= needed:
                 break
             left = None if left is None else max(left - found.n_iter, 1)
@@ -210,7 +215,7 @@ class _Jobs:
                     if report(lambda: self._completed(machines)):
                         break
         finally:
-            if report is not None and machines:
+            if report is not None:
                 report(lambda: self._completed(machines))
         return self._completed(machines)
 

@@ -1,0 +1,102 @@
+"""Landmarks among the rows of a matrix that is given as X, against the same kernel on vectors."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import mercer as mc
+from mercer.exceptions import DataError, ParameterError
+
+S = mc.solvers
+RNG = np.random.default_rng(0)
+X, NEW = RNG.normal(size=(150, 3)), RNG.normal(size=(20, 3))
+Y = np.sin(X[:, 0]) + X[:, 1]
+LABELS = np.digitize(Y, [-0.5, 0.5])
+KERNEL = mc.RBF(1.0)
+K, CROSS = KERNEL(X), KERNEL(NEW, X)
+ROWS = np.array([3, 141, 5, 92, 65, 35])
+SOLVERS = [
+    solver(20, how, random_state=0)
+    for solver in (S.Nystrom, S.Falkon)
+    for how in ("uniform", "rpcholesky", "kmeans++", "leverage", ROWS)
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge(solver: Any, weighted: bool) -> None:
+    weights = RNG.uniform(0.5, 2.0, size=150) if weighted else None
+    given = mc.KernelRidge(mc.Precomputed(), 0.1, solver=solver).fit(K, Y, weights)
+    vectors = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y, weights)
+    assert_array_equal(given.rows_, vectors.rows_)
+    assert_allclose(given.predict(CROSS), vectors.predict(NEW), atol=1e-7)
+    assert_allclose(given.trace_error_, vectors.trace_error_, atol=1e-10)
+
+
+def test_the_columns_of_landmarks_are_read() -> None:
+    # The best function over the landmarks, from normal equations that are written out.
+    model = mc.KernelRidge(mc.Precomputed(), 0.1, False, solver=S.Nystrom(landmarks=ROWS)).fit(K, Y)
+    C, M = K[:, ROWS], K[np.ix_(ROWS, ROWS)]
+    coef = np.linalg.solve(C.T @ C + 0.1 * M, C.T @ Y)
+    assert_allclose(model.dual_coef_, coef, rtol=1e-8)
+    others = np.full_like(CROSS, 1e6)
+    others[:, ROWS] = CROSS[:, ROWS]
+    assert_allclose(model.predict(others), CROSS[:, ROWS] @ coef, rtol=1e-8)
+    kept = pickle.loads(pickle.dumps(model))
+    assert_array_equal(kept.predict(CROSS), model.predict(CROSS))
+
+
+@pytest.mark.parametrize("alpha", ["loo", "gcv"])
+def test_a_choice_and_a_path(alpha: str) -> None:
+    solver, alphas = S.Nystrom(20, random_state=0), [0.01, 0.1, 1.0]
+    given = mc.KernelRidge(mc.Precomputed(), alpha, alphas=alphas, solver=solver).fit(K, Y)
+    vectors = mc.KernelRidge(KERNEL, alpha, alphas=alphas, solver=solver).fit(X, Y)
+    assert given.alpha_ == vectors.alpha_
+    assert_allclose(given.search_errors_, vectors.search_errors_, rtol=1e-8)
+    path = given.path(K, Y, alphas)
+    assert_allclose(path.predict(CROSS), vectors.path(X, Y, alphas).predict(NEW), atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+def test_single_precision(solver: Any) -> None:
+    given = mc.KernelRidge(mc.Precomputed(), 0.1, solver=solver).fit(K.astype(np.float32), Y)
+    vectors = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y)
+    assert_allclose(given.predict(CROSS.astype(np.float32)), vectors.predict(NEW), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_machines(solver: Any) -> None:
+    given = mc.KernelMachineClassifier(mc.Precomputed(), "logistic", 0.1, solver=solver)
+    vectors = mc.KernelMachineClassifier(KERNEL, "logistic", 0.1, solver=solver)
+    given.fit(K, LABELS)
+    vectors.fit(X, LABELS)
+    assert_allclose(given.decision_function(CROSS), vectors.decision_function(NEW), atol=1e-6)
+    assert_allclose(given.trace_error_, vectors.trace_error_, atol=1e-10)
+    huber = [
+        mc.KernelHuberRegressor(kernel, solver=solver).fit(data, Y)
+        for kernel, data in ((mc.Precomputed(), K), (KERNEL, X))
+    ]
+    assert_allclose(huber[0].predict(CROSS), huber[1].predict(NEW), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+def test_support_vector_machines(solver: Any) -> None:
+    given = mc.SVC(mc.Precomputed(), solver=solver).fit(K, LABELS)
+    vectors = mc.SVC(KERNEL, solver=solver).fit(X, LABELS)
+    assert_array_equal(given.support_, vectors.support_)
+    assert_allclose(given.decision_function(CROSS), vectors.decision_function(NEW), atol=1e-9)
+
+
+def test_bad_input() -> None:
+    model = mc.KernelRidge(mc.Precomputed(), solver=S.Nystrom(20, random_state=0))
+    with pytest.raises(DataError, match="square kernel matrix"):
+        model.fit(K[:, :20], Y)
+    with pytest.raises(DataError, match="150 features"):
+        model.fit(K, Y).predict(CROSS[:, :20])
+    with pytest.raises(ParameterError, match="pass their row numbers"):
+        mc.KernelRidge(mc.Precomputed(), solver=S.Nystrom(landmarks=K[:5])).fit(K, Y)
