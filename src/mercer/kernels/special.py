@@ -10,7 +10,7 @@ import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.containers import as_objects
+from mercer.kernels.containers import as_objects, len_of
 from mercer.kernels.parameters import Choice, NonNegative, Part
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
@@ -252,8 +252,8 @@ class FunctionKernel(PairKernel):
     Parameters
     ----------
     function : callable
-        ``f(X, Y)`` that returns the matrix of all pairs; with ``pairwise=True`` a function of two
-        objects.
+        ``f(X, Y)`` that returns the matrix of all pairs, which may be sparse; with
+        ``pairwise=True`` a function of two objects. Arrays that it is given are copies.
     pairwise : bool
         Whether the function takes two objects instead of two collections.
 
@@ -291,11 +291,14 @@ class FunctionKernel(PairKernel):
         """Call the function on each object with itself."""
         if self.pairwise:
             return [self.function(a, a) for a in A]
-        singles = (A[i : i + 1] for i in range(len(A)))
+        singles = (A[i : i + 1] for i in range(len_of(A)))
         return [_one_number(self.function(a, a), "FunctionKernel") for a in singles]
 
     def _objects(self, points: Points, view: View) -> Any:
         data = points.data_of(view)
+        if isinstance(data, np.ndarray):
+            # The function's own: compiled code often takes only arrays that can be written to.
+            data = data.copy()
         if not self.pairwise:
             return data
         # Rows of an array are arrays, even those of one column.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
@@ -67,6 +68,8 @@ def real_numbers(value: Any, owner: str) -> Array:
     """What a user's function returned, as an array of numbers."""
     if value is None:
         raise DataTypeError(f"{owner} returned None; it must return a number for each pair.")
+    if issparse(value):
+        value = value.toarray()
     if np.iscomplexobj(value):
         raise DataTypeError(f"{owner} returned complex numbers; a kernel has real values.")
     try:

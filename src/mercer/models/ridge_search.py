@@ -140,12 +140,12 @@ def _replacements(kernel: Kernel, length_scales: Grid, owner: str) -> Iterator[d
         columns = [_values_to_try(values, length_scales, owner) for values in given]
         return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
     listed = _values_to_try(length_scales, length_scales, owner)
-    return (dict.fromkeys(_free_lengths(kernel, owner), value) for value in listed)
+    return (dict.fromkeys(_lengths_to_set(kernel, owner), value) for value in listed)
 
 
 def _multiples(kernel: Kernel, owner: str) -> Iterator[Kernel]:
     """The kernel with its length-scales multiplied, as far as their bounds allow."""
-    stored = _free_lengths(kernel, owner)
+    stored = _lengths_to_set(kernel, owner)
     for factor in _FACTORS:
         yield kernel.replace(**{path: _multiplied(value, factor) for path, value in stored.items()})
 
@@ -156,13 +156,29 @@ def _multiplied(stored: Any, factor: float) -> Any:
     return factor * np.asarray(stored)
 
 
-def _free_lengths(kernel: Kernel, owner: str) -> dict[str, Any]:
-    """The length-scales that are not held, as they are stored, by path."""
-    stored = {
+def free_lengths(kernel: Kernel) -> dict[str, Any]:
+    """The length-scales that are not held.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    dict
+        As they are stored, by path.
+    """
+    return {
         path: entry.stored
         for path, entry in kernel.parameters().items()
         if path.split("__")[-1] == "length_scale" and not isinstance(entry.stored, Fixed)
     }
+
+
+def _lengths_to_set(kernel: Kernel, owner: str) -> dict[str, Any]:
+    """The length-scales that are not held, at least one."""
+    stored = free_lengths(kernel)
     if not stored:
         raise ParameterError(
             f"{owner}: length_scales was given, but {kernel!r} has no length_scale that is not "

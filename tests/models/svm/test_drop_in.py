@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn import svm
+from sklearn import config_context, svm
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics.pairwise import chi2_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.exceptions import (
     DataError,
     DataWarning,
-    NumericalWarning,
     ParameterError,
     ValidityError,
 )
@@ -35,6 +37,7 @@ NUMBERS = X[:, 0] + np.sin(3 * X[:, 1]) + 0.1 * RNG.normal(size=len(X))
 WEIGHTS = RNG.uniform(0.5, 2.0, size=len(X))
 Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
 TOL = 1e-8
+LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def exceptions_of_principle(estimator: Any) -> dict[str, str]:
@@ -43,8 +46,6 @@ def exceptions_of_principle(estimator: Any) -> dict[str, str]:
     found = {
         f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
     }
-    if isinstance(estimator, mc.SVCSearch):
-        return {}
     if isinstance(estimator, mc.NuSVC):
         reason = "no function has a nu of 0.5 if one class has nearly all of the weight"
         found |= {
@@ -205,15 +206,82 @@ def test_a_function_of_matrices() -> None:
     np.testing.assert_array_equal(ours.predict(Z), theirs.predict(Z))
 
 
+def test_a_function_of_compiled_code() -> None:
+    shares = np.abs(X) / np.abs(X).sum(axis=1, keepdims=True)
+    given = shares.copy()
+    ours = mc.SVC(kernel=chi2_kernel, tol=TOL).fit(given, TWO)
+    theirs = svm.SVC(kernel=chi2_kernel, tol=TOL).fit(shares, TWO)
+    np.testing.assert_allclose(
+        ours.decision_function(shares), theirs.decision_function(shares), atol=nearness(ours)
+    )
+
+
+@pytest.mark.parametrize("pairwise", [False, True])
+def test_what_a_function_writes_stays_its_own(pairwise: bool) -> None:
+    def scribble(a: Array, b: Array) -> Any:
+        value = a @ b.T
+        a[...] = np.nan
+        return value
+
+    given = X.copy()
+    kernel = mc.FunctionKernel(scribble, pairwise=pairwise)
+    assert kernel(given[:1], given[1:2]) == pytest.approx(X[0] @ X[1])
+    np.testing.assert_array_equal(given, X)
+
+
+def test_a_function_of_sparse_matrices() -> None:
+    rows, labels = sp.csr_matrix(np.where(X > 2, X, 0.0)), TWO
+
+    def dot(A: Any, B: Any) -> Any:
+        return A @ B.T
+
+    ours = mc.SVC(kernel=dot, tol=TOL).fit(rows, labels)
+    theirs = svm.SVC(kernel=dot, tol=TOL).fit(rows, labels)
+    np.testing.assert_allclose(
+        ours.decision_function(rows), theirs.decision_function(rows), atol=1e-3
+    )
+    dense = rows.toarray()
+    ball, plain = mc.SVDD(kernel=dot).fit(rows), mc.SVDD("linear").fit(dense)
+    np.testing.assert_allclose(
+        ball.decision_function(rows), plain.decision_function(dense), atol=1e-12
+    )
+
+
+TABLES = [
+    (10 * X).astype(int),
+    X > 3,
+    X.astype(np.float32),
+    X.astype(np.float16),
+    X.tolist(),
+    sp.csr_array(X),
+    sp.csc_matrix(X),
+    sp.csr_matrix((10 * X).astype(int)),
+]
+
+
+@pytest.mark.parametrize("interface", ["spmatrix", "sparray"])
+@pytest.mark.parametrize("table", TABLES, ids=lambda t: f"{type(t).__name__}")
+def test_the_type_of_support_vectors(table: Any, interface: str) -> None:
+    with config_context(sparse_interface=interface):
+        ours, theirs = (
+            machine(kernel="linear", C=0.1, tol=TOL).fit(table, TWO)
+            for machine in (mc.SVC, svm.SVC)
+        )
+        for name in ("support_vectors_", "dual_coef_", "coef_"):
+            found, want = getattr(ours, name), getattr(theirs, name)
+            assert type(found) is type(want)
+            assert found.dtype == want.dtype
+    dense = table.toarray() if sp.issparse(table) else np.asarray(table)
+    rows = ours.support_vectors_.toarray() if sp.issparse(table) else ours.support_vectors_
+    np.testing.assert_array_equal(rows, dense[ours.support_])
+
+
 @pytest.mark.parametrize("labels", [NAMES, TWO])
 def test_planes_have_normals(labels: Any) -> None:
     ours = mc.SVC(kernel="linear", tol=TOL).fit(X, labels)
     theirs = svm.SVC(kernel="linear", tol=TOL).fit(X, labels)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=nearness(ours))
     assert not hasattr(mc.SVC().fit(X, labels), "coef_")
-
-
-LINEAR = [Machine(kernel="linear", tol=TOL) for Machine in (mc.SVC, svm.SVC)]
 
 
 def test_sparse_rows() -> None:
@@ -259,6 +327,26 @@ def test_all_numbers_that_scikit_learn_takes(arguments: dict[str, Any]) -> None:
         assert (ours.predict(scaled) == theirs.predict(scaled)).mean() >= 0.99
 
 
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ({"degree": 0}, 1.0),
+        ({"degree": 0, "coef0": -1.0}, 1.0),
+        ({"gamma": 0.0, "coef0": 2.0}, 8.0),
+        ({"gamma": 0.0}, 0.0),
+        ({"gamma": 0.0, "coef0": -2.0, "degree": 2}, 4.0),
+    ],
+    ids=str,
+)
+def test_polynomials_that_are_constants(arguments: dict[str, Any], value: float) -> None:
+    """With sum y_i a_i = 0 a constant kernel adds nothing: all a of the smaller class are C."""
+    model = mc.SVC("poly", C=0.5, **arguments).fit(X, TWO)
+    np.testing.assert_array_equal(model.kernel_(Z[:3]), value)
+    assert model.objective_ == pytest.approx(-2 * 0.5 * (TWO == "yes").sum())
+    assert 0 <= model.dual_gap_ < 1e-9
+    assert set(model.predict(Z)) == {"no"}
+
+
 def test_an_infinite_cost_separates_without_errors() -> None:
     """The margin of two points at a distance of 2 is 1, whatever is behind them."""
     apart = np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 4.0], [-3.0, -4.0], [1.0, 5.0]])
@@ -280,14 +368,6 @@ def test_an_infinite_cost_separates_without_errors() -> None:
     np.testing.assert_allclose(tube.predict(Z), peer.predict(Z), atol=near)
 
 
-def test_an_infinite_cost_for_classes_that_overlap() -> None:
-    both = np.vstack([X[:10], X[:10]])
-    with pytest.warns(NumericalWarning, match="lower C"):
-        model = mc.SVC(C=np.inf).fit(both, np.repeat([0, 1], 10))
-    assert not model.converged_
-    assert np.isinf(model.dual_gap_).all()
-
-
 def test_rows_of_negative_weight_are_left_out() -> None:
     weights = WEIGHTS.copy()
     weights[::7] = -1.0
@@ -301,6 +381,26 @@ def test_rows_of_negative_weight_are_left_out() -> None:
         mc.SVC().fit(X, TWO, -WEIGHTS)
 
 
+@pytest.mark.parametrize(
+    "kind", [list, tuple, pd.Series, partial(pd.Series, dtype="Float64"), pd.Index, pl.Series]
+)
+def test_weights_of_any_kind(kind: Any) -> None:
+    weights = np.where(np.arange(len(X)) % 7 > 0, WEIGHTS, -1.0)
+    kept = weights > 0
+    with pytest.warns(DataWarning, match="22 rows have a negative weight"):
+        ours = mc.SVC(gamma=0.5, tol=TOL).fit(X, TWO, kind(weights))
+    theirs = svm.SVC(gamma=0.5, tol=TOL).fit(X[kept], TWO[kept], weights[kept])
+    np.testing.assert_allclose(
+        ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
+    )
+
+
+@pytest.mark.parametrize("bad", [["a"] * 150, [[1.0], [1.0, 2.0]], -1.0, [None] * 150])
+def test_weights_that_are_none(bad: Any) -> None:
+    with pytest.raises(DataError, match="SVC: "):
+        mc.SVC().fit(X, TWO, bad)
+
+
 def test_balanced_weights_count_all_rows() -> None:
     weights = np.where(np.arange(len(X)) % 3 > 0, WEIGHTS, 0.0)
     ours, theirs = (
@@ -311,14 +411,6 @@ def test_balanced_weights_count_all_rows() -> None:
     np.testing.assert_allclose(
         ours.decision_function(Z), theirs.decision_function(Z), atol=nearness(ours)
     )
-
-
-def test_no_steps_at_all() -> None:
-    with pytest.warns(NumericalWarning, match="SVC stopped after 0 steps"):
-        model = mc.SVC(max_iter=0).fit(X, TWO)
-    assert not model.converged_
-    assert len(model.support_) == 0
-    np.testing.assert_array_equal(model.decision_function(Z), model.intercept_[0])
 
 
 def test_values_of_zero_belong_to_the_second_class() -> None:
@@ -357,79 +449,6 @@ def test_float32_data_give_the_same_classes() -> None:
     assert (wide.predict(cancer) != narrow.predict(cancer.astype(np.float32))).mean() < 0.005
 
 
-# Arguments ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["degree", "gamma", "coef0"])
-def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
-    with pytest.raises(ParameterError, match=rf"SVC: {name} = 2\.5 belongs to kernels"):
-        mc.SVC(mc.RBF(), **{name: 2.5}).fit(X, TWO)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"C": 0.0}, r"C = 0\.0 is not a number > 0"),
-        ({"C": np.nan}, "C = nan is not a number > 0"),
-        ({"C": "1"}, "C = '1' is not a number"),
-        ({"C": np.inf, "solver": mc.solvers.Nystrom(20)}, "C = inf allows no errors"),
-        ({"C": {"yes": 1.0}}, "nothing for the class 'no'"),
-        ({"C": {"yes": -1.0, "no": 1.0}}, r"C = -1\.0 for the class 'yes'"),
-        ({"tol": -1.0}, r"tol = -1\.0"),
-        ({"kernel": "gauss"}, "no name of a kernel"),
-        ({"kernel": 3}, "is not a kernel"),
-        ({"kernel": mc.RBF}, "is not a kernel"),
-        ({"gamma": -1.0}, r"gamma = -1\.0 is neither"),
-        ({"gamma": "much"}, "gamma = 'much' is neither"),
-        ({"kernel": "poly", "coef0": np.nan}, "coef0 = nan is not a finite number"),
-        ({"kernel": "poly", "degree": -1}, "degree = -1 is not a whole number >= 0"),
-        ({"kernel": "poly", "degree": 1.5}, r"degree = 1\.5 is not a whole number"),
-        ({"max_iter": -2}, "max_iter = -2 is neither -1"),
-        ({"class_weight": [1.0, 2.0]}, 'neither "balanced" nor a dict'),
-        ({"psd": "mend"}, "psd = 'mend' is unknown"),
-        ({"multi_class": "all"}, "multi_class = 'all' is unknown"),
-        ({"decision_function_shape": None}, "decision_function_shape = None is unknown"),
-        ({"multi_class": "ovr", "decision_function_shape": "ovo"}, "one function for each class"),
-        ({"class_weight": {"yes": 0.0}}, "not all finite and > 0"),
-        ({"probability": "yes"}, "probability = 'yes' is neither True nor False"),
-        ({"solver": mc.solvers.Cholesky()}, "is unknown here"),
-        ({"solver": mc.solvers.Nystrom(20), "probability": True}, "needs the dual problem"),
-    ],
-)
-def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        mc.SVC(**arguments).fit(X, TWO)
-
-
-@pytest.mark.parametrize("nu", [0.0, 1.5, -0.1, "half"])
-@pytest.mark.parametrize("machine", [mc.NuSVC, mc.NuSVR, mc.OneClassSVM, mc.SVDD])
-def test_bad_shares(machine: Any, nu: Any) -> None:
-    with pytest.raises(ParameterError, match="nu = "):
-        machine(nu=nu).fit(X, SPECIES)
-
-
-def test_a_share_that_no_function_has() -> None:
-    with pytest.raises(ParameterError, match="infeasible"):
-        mc.NuSVC(nu=0.9).fit(X[:60], SPECIES[:60])
-
-
-def test_one_class_alone_is_refused() -> None:
-    with pytest.raises(DataError, match="only one class"):
-        mc.SVC().fit(X[:50], SPECIES[:50])
-
-
-def test_several_targets_are_refused() -> None:
-    with pytest.raises(DataError, match="one number"):
-        mc.SVR().fit(X, np.column_stack([NUMBERS, NUMBERS]))
-
-
-def test_steps_that_do_not_suffice_are_told_of() -> None:
-    with pytest.warns(NumericalWarning, match="SVC stopped after 3 steps with a duality gap of"):
-        model = mc.SVC(C=100.0, max_iter=3).fit(X, TWO)
-    assert not model.converged_
-    assert model.predict(X).shape == (150,)
-
-
 # Similarities that are no kernels -----------------------------------------------------------------
 
 INDEFINITE = mc.RBF(length_scale=1.0)(X) - 0.4 * np.eye(len(X))[::-1] - 0.4 * np.eye(len(X))
@@ -451,5 +470,26 @@ def test_an_indefinite_matrix_is_refused_or_mended() -> None:
 
 
 def test_the_ball_cannot_be_mended() -> None:
-    with pytest.raises(ParameterError, match="OneClassSVM"):
+    with pytest.raises(ParameterError, match="a repair says nothing of k"):
         mc.SVDD(mc.Precomputed(), psd="clip").fit(np.eye(3))
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", mc.Precomputed(), 2.0 * mc.Precomputed()])
+def test_the_ball_needs_more_than_a_block_of_a_matrix(kernel: Any) -> None:
+    with pytest.raises(ParameterError, match=r"OneClassSVM, .* or Precomputed.K. with the values"):
+        mc.SVDD(kernel).fit(np.eye(3))
+
+
+def test_the_ball_of_a_matrix_of_all_rows() -> None:
+    """|phi(x) - c|^2 = k(x, x) - 2 sum_i a_i k(x, x_i) + sum_ij a_i a_j k(x_i, x_j)."""
+    everything = (1 + X @ X.T / 10) ** 2  # k(x, x) is not constant
+    old, new = np.arange(0, 150, 2)[:, None], np.arange(1, 150, 2)[:, None]
+    model = mc.SVDD(mc.Precomputed(everything), nu=0.2, tol=TOL).fit(old)
+    a, rows = model.dual_coef_[0], old[model.support_, 0]
+    squared = [
+        everything[x, x] - 2 * a @ everything[x, rows] + a @ everything[np.ix_(rows, rows)] @ a
+        for x in new[:, 0]
+    ]
+    np.testing.assert_allclose(
+        model.decision_function(new), (model.radius_**2 - np.array(squared)) / 2, atol=1e-6
+    )

@@ -7,22 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
-from mercer.exceptions import DataError, ParameterError
-from mercer.models.svm import solving
-from mercer.solvers import smo
+from mercer.models import machine_search
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -205,156 +201,6 @@ def test_two_threads_find_what_one_finds() -> None:
     np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
 
 
-# Probabilities ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_probabilities_agree_with_predictions(classes: int) -> None:
-    data, y = load_iris(return_X_y=True)
-    y = y if classes == 3 else (y == 1).astype(int)
-    model = mc.SVC(probability=True, random_state=0).fit(data, y)
-    probabilities = model.predict_proba(data)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    np.testing.assert_array_equal(model.predict(data), model.classes_[probabilities.argmax(axis=1)])
-    np.testing.assert_array_equal(model.predict(data), mc.SVC().fit(data, y).predict(data))
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(data)), probabilities)
-    assert 0 <= model.calibration_error_ < 0.2
-
-
-def test_the_slope_comes_from_rows_that_were_left_out() -> None:
-    model = mc.SVC(RBF, probability=True, random_state=3, tol=1e-8).fit(X, Y)
-    scores = np.empty(len(X))
-    for train, held in StratifiedKFold(5, shuffle=True, random_state=3).split(X, Y):
-        peer = svm.SVC(gamma=2.0, tol=1e-8).fit(X[train], Y[train])
-        scores[held] = peer.decision_function(X[held])
-    signs = np.where(Y == 1, 1.0, -1.0)
-    slopes = np.geomspace(0.05, 50, 4001)
-    best = slopes[np.argmin([np.logaddexp(0, -b * signs * scores).sum() for b in slopes])]
-    values = model.decision_function(Z)
-    np.testing.assert_allclose(model.predict_proba(Z)[:, 1], expit(best * values), atol=2e-3)
-
-
-def test_probabilities_of_a_known_rule() -> None:
-    # P(y = 1 | x) = expit(4 x): of 4000 rows, the learned probabilities are near on average.
-    x = RNG.uniform(-1, 1, size=(4000, 1))
-    y = RNG.uniform(size=4000) < expit(4 * x[:, 0])
-    model = mc.SVC(mc.RBF(length_scale=1.0), probability=True, random_state=0).fit(x, y)
-    grid = np.linspace(-0.9, 0.9, 19)[:, None]
-    # The standard error of a share in a tenth of the rows is 0.025 at most.
-    assert np.abs(model.predict_proba(grid)[:, 1] - expit(4 * grid[:, 0])).mean() < 0.06
-    assert model.calibration_error_ < 0.06
-
-
-def test_probabilities_have_to_be_asked_for() -> None:
-    model = mc.SVC().fit(X, Y)
-    assert not hasattr(model, "predict_proba")
-    with pytest.raises(AttributeError, match="probability=True"):
-        model.predict_proba  # noqa: B018
-
-
-# Search -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_search_finds_what_a_grid_search_finds(classes: int) -> None:
-    data, y = load_iris(return_X_y=True)
-    y = y if classes == 3 else (y == 1).astype(int)
-    data = data + 0.3 * np.random.default_rng(2).normal(size=data.shape)
-    costs, lengths = [0.1, 1.0, 10.0], [0.5, 1.0, 3.0]
-    search = mc.SVCSearch(mc.SVC(tol=1e-6), costs, lengths).fit(data, y)
-    grid = GridSearchCV(
-        svm.SVC(tol=1e-6), {"gamma": [0.5 / length**2 for length in lengths], "C": costs}
-    ).fit(data, y)
-    table = {
-        (p["C"], round(0.5 / p["kernel__length_scale"] ** 2, 9)): k
-        for k, p in enumerate(search.cv_results_["params"])
-    }
-    order = [table[p["C"], round(p["gamma"], 9)] for p in grid.cv_results_["params"]]
-    for name, values in grid.cv_results_.items():
-        if name.endswith("test_score") and not name.startswith("rank"):
-            np.testing.assert_allclose(search.cv_results_[name][order], values, atol=1e-12)
-    assert set(search.cv_results_) - set(grid.cv_results_) == {"param_kernel__length_scale"}
-    assert set(grid.cv_results_) - set(search.cv_results_) == {"param_gamma"}
-    assert search.best_score_ == pytest.approx(grid.best_score_)
-    best = search.best_params_
-    alone = mc.SVC(mc.RBF(length_scale=best["kernel__length_scale"]), C=best["C"], tol=1e-6)
-    np.testing.assert_array_equal(search.predict(data), alone.fit(data, y).predict(data))
-    assert search.score(data, y) == search.best_estimator_.score(data, y)
-
-
-def test_the_path_of_a_machine_is_a_search() -> None:
-    found = mc.SVC(RBF).path(X, Y, [1.0, 5.0], [0.3, 0.5], cv=3)
-    search = mc.SVCSearch(mc.SVC(RBF), [1.0, 5.0], [0.3, 0.5], cv=3).fit(X, Y)
-    np.testing.assert_array_equal(
-        found.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"]
-    )
-
-
-def test_other_scores_and_folds() -> None:
-    folds = list(StratifiedKFold(3).split(X, Y))
-    search = mc.SVCSearch(mc.SVC(RBF), [1.0], None, cv=folds, scoring="roc_auc", refit=False)
-    search.fit(X, Y)
-    scores = []
-    for train, held in folds:
-        peer = svm.SVC(gamma=2.0).fit(X[train], Y[train]).decision_function(X[held])
-        wins = peer[Y[held] == 1][:, None] > peer[Y[held] == 0]
-        scores.append(wins.mean())
-    assert search.best_score_ == pytest.approx(np.mean(scores), abs=1e-3)
-    assert search.n_splits_ == 3
-    assert not hasattr(search, "predict")
-
-
-def test_named_kernels_are_searched_as_they_are() -> None:
-    for arguments in ({"gamma": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "gamma": 0.5}):
-        search = mc.SVC(tol=1e-6, **arguments).path(X, Y, [1.0, 10.0])
-        grid = GridSearchCV(svm.SVC(tol=1e-6, **arguments), {"C": [1.0, 10.0]}).fit(X, Y)
-        np.testing.assert_allclose(
-            search.cv_results_["mean_test_score"], grid.cv_results_["mean_test_score"], atol=1e-12
-        )
-    train = mc.RBF(length_scale=0.5)(X)
-    given = mc.SVC(kernel="precomputed").path(train, Y, [1.0])
-    assert given.best_score_ == pytest.approx(mc.SVC(RBF).path(X, Y, [1.0]).best_score_)
-
-
-def test_scores_and_probabilities_of_the_best() -> None:
-    labels = (Y == 1) & (X[:, 0] > 0.5)
-    search = mc.SVCSearch(mc.SVC(RBF, probability=True), [1.0], None, scoring="f1").fit(X, labels)
-    grid = GridSearchCV(svm.SVC(gamma=2.0), {"C": [1.0]}, scoring="f1").fit(X, labels)
-    assert search.score(X, labels) == pytest.approx(grid.score(X, labels), abs=0.02)
-    assert search.predict_proba(X).shape == (len(X), 2)
-    assert search.refit_time_ > 0
-    with pytest.raises(ParameterError, match="scoring needs probabilities"):
-        mc.SVCSearch(mc.SVC(RBF, probability=True), [1.0], None, scoring="neg_log_loss").fit(X, Y)
-
-
-def test_groups_stay_together() -> None:
-    groups = np.arange(len(X)) // 10
-    search = mc.SVCSearch(mc.SVC(RBF), [1.0], None, cv=GroupKFold(4)).fit(X, Y, groups=groups)
-    want = GridSearchCV(svm.SVC(gamma=2.0), {"C": [1.0]}, cv=GroupKFold(4))
-    want.fit(X, Y, groups=groups)
-    assert search.best_score_ == pytest.approx(want.best_score_, abs=0.01)
-
-
-def test_folds_that_stop_short_are_told_of() -> None:
-    with pytest.warns(ConvergenceWarning, match="SVCSearch: 5 of the machines"):
-        mc.SVCSearch(mc.SVC(RBF, max_iter=1), [1.0], None, refit=False).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    ("search", "message"),
-    [
-        (mc.SVCSearch(Cs=[]), r"Cs = \[\]"),
-        (mc.SVCSearch(Cs=[-1.0]), r"Cs = \[-1\.0\]"),
-        (mc.SVCSearch(mc.NuSVC()), "is not an SVC"),
-        (mc.SVCSearch(mc.SVC(mc.Linear()), length_scales=[1.0]), "SVCSearch: length_scales"),
-        (mc.SVCSearch(mc.SVC(solver=mc.solvers.Nystrom(5))), "has landmarks"),
-    ],
-)
-def test_bad_searches(search: Any, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        search.fit(X, Y)
-
-
 # Landmarks ----------------------------------------------------------------------------------------
 
 
@@ -374,6 +220,36 @@ def test_landmarks_lead_to_the_squared_hinge(classes: int) -> None:
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 1e-4 * np.abs(want).max()
     assert model.trace_error_ < 1e-6
+
+
+def test_landmarks_are_the_support_vectors() -> None:
+    solver = mc.solvers.Nystrom(12, random_state=0)
+    model = mc.SVC(RBF, solver=solver).fit(X, Y)
+    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    assert (model.fit_status_, model.shape_fit_) == (0, X.shape)
+    kernel = matrix(rbf, Z, model.support_vectors_, length_scale=0.5)
+    np.testing.assert_allclose(
+        model.decision_function(Z), kernel @ model.dual_coef_[0] + model.intercept_[0]
+    )
+
+
+def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = machine_search.Search._say
+
+    def interrupted(search: Any, state: Any, alpha: float) -> None:
+        said(search, state, alpha)
+        if search.steps == 2:
+            raise KeyboardInterrupt
+
+    short = mc.SVC(RBF, solver=mc.solvers.Nystrom(12, random_state=0), max_iter=2, tol=1e-12)
+    with pytest.warns(ConvergenceWarning, match="SVC stopped after 2 steps"):
+        short.fit(X, Y)
+    monkeypatch.setattr(machine_search.Search, "_say", interrupted)
+    model = clone(short).set_params(max_iter=-1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not model.converged_
+    np.testing.assert_allclose(model.decision_function(Z), short.decision_function(Z))
 
 
 # Any kernel ---------------------------------------------------------------------------------------
@@ -465,159 +341,6 @@ def test_balls_of_any_size(scale: float) -> None:
     found = mc.SVDD(mc.Linear(), nu=0.1, tol=1e-4).fit(scale * X)
     assert found.radius_ / scale == pytest.approx(want.radius_, rel=1e-2)
     assert (found.predict(scale * X) < 0).mean() <= 0.15
-
-
-def test_an_interrupt_in_the_folds_keeps_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: Any) -> Any:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(mc.SVC, "_calibrate", interrupted)
-    model = mc.SVC(RBF, probability=True)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    np.testing.assert_array_equal(model.predict(X), mc.SVC(RBF).fit(X, Y).predict(X))
-    with pytest.raises(NotFittedError, match="probabilities were not learned"):
-        model.predict_proba(X)
-
-
-# Hard cases ---------------------------------------------------------------------------------------
-
-HARD = {
-    "duplicates": (np.repeat(X[:10], 8, axis=0), np.tile(Y[:10], 8)),
-    "contradictions": (np.repeat(X[:20], 2, axis=0), np.tile([0, 1], 20)),
-    "one row of each class": (X[:2], np.array([0, 1])),
-    "all equal": (np.ones((30, 3)), np.arange(30) % 2),
-    "one column": (X[:, :1], Y),
-    "huge": (1e150 * X, Y),
-    "tiny": (1e-150 * X, Y),
-}
-
-
-@pytest.mark.parametrize("C", [1e-6, 1.0, 1e8])
-@pytest.mark.parametrize("case", sorted(HARD))
-@pytest.mark.parametrize("machine", [mc.SVC, mc.SVR])
-@pytest.mark.filterwarnings("ignore:SV. stopped:mercer.exceptions.NumericalWarning")
-def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
-    data, y = HARD[case]
-    model = machine(C=C, max_iter=200_000).fit(data, y)
-    assert np.isfinite(model.dual_gap_).all()
-    assert np.isfinite(model.predict(data)).all()
-    weights = np.ones(len(y))
-    weights[5:] = 0 if len(y) > 12 and len(set(y[:5])) == 2 else 1
-    assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
-
-
-@pytest.mark.parametrize("weight", [1e6, 1e14, 1e18, 1e100])
-def test_one_weight_far_above_the_others(weight: float) -> None:
-    signs, weights = np.where(Y == 1, 1.0, -1.0), np.r_[weight, np.ones(len(X) - 1)]
-    model = mc.SVC(RBF, C=0.5, tol=1e-6).fit(X, Y, weights)
-    a = np.zeros(len(X))
-    a[model.support_] = model.dual_coef_[0]
-    slopes = signs * (signs - K @ a - model.intercept_[0])  # what a rise of |a_i| gains
-    assert slopes[np.abs(a) == 0].max() <= 2e-6
-    assert slopes[np.abs(a) == 0.5 * weights].min() >= -2e-6
-    between = (np.abs(a) > 0) & (np.abs(a) < 0.5 * weights)
-    assert np.abs(slopes[between]).max() <= 2e-6
-    assert model.objective_[0] == pytest.approx(a @ K @ a / 2 - np.abs(a).sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e7, 1e10])
-@pytest.mark.parametrize("C", [1.0, 1e8])
-def test_planes_of_any_scale(scale: float, C: float) -> None:
-    data = scale * np.random.default_rng(0).normal(size=(200, 3))
-    labels = data @ np.ones(3) > 0
-    model = mc.SVC(kernel="linear", C=C).fit(data, labels)
-    if scale**2 * C > 1e3:  # there the margin is hard
-        assert model.score(data, labels) == 1.0
-    signs = np.where(labels, 1.0, -1.0)
-    b = np.zeros(len(data))
-    b[model.support_] = model.dual_coef_[0]
-    ascents = signs - data @ (data.T @ b)
-    rising, falling = np.where(signs > 0, b < C, b < 0), np.where(signs > 0, b > 0, b > -C)
-    if model.converged_:
-        assert ascents[rising].max() - ascents[falling].min() <= 1.01e-3
-
-
-def test_costs_beyond_all_bounds_change_nothing() -> None:
-    targets = np.sin(X[:, 0])  # which some function meets, so that no coefficient is at a bound
-    want = mc.SVR(RBF, C=1e8).fit(X, targets).predict(Z)
-    for C in (1e12, 1e20, 1e100):
-        np.testing.assert_allclose(mc.SVR(RBF, C=C).fit(X, targets).predict(Z), want, atol=0.01)
-
-
-def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
-    rng = np.random.default_rng(0)
-    data = rng.normal(size=(2300, 5)).astype(np.float32)
-    labels = data[:, 0] * data[:, 1] + 0.3 * rng.normal(size=2300) > 0
-    model = mc.SVC(gamma=0.2, C=100.0).fit(data, labels)
-    framed = mc.SVC(gamma=0.2, C=100.0).fit(pd.DataFrame(data), labels)
-    np.testing.assert_array_equal(framed.objective_, model.objective_)
-    wide = data.astype(np.float64)
-    part, a = wide[model.support_], model.dual_coef_[0]
-    squares = (part**2).sum(axis=1)
-    gram = np.exp(-0.2 * (squares[:, None] + squares - 2 * part @ part.T))
-    assert model.objective_[0] == pytest.approx(a @ gram @ a / 2 - np.abs(a).sum(), rel=1e-9)
-    exact = mc.SVC(gamma=0.2, C=100.0, tol=1e-6).fit(wide, labels)
-    assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0]
-
-
-def test_no_gap_is_claimed_without_a_valid_kernel() -> None:
-    assert np.isnan(mc.SVC(kernel="sigmoid", gamma=3.0, coef0=0.5).fit(X, Y).dual_gap_).all()
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_numbers_that_are_none(bad: float) -> None:
-    broken = X.copy()
-    broken[3, 1] = bad
-    for machine in (mc.SVC, mc.SVR, mc.OneClassSVM):
-        with pytest.raises(DataError):
-            machine().fit(broken, Y)
-
-
-def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = smo._core.smo
-
-    def interrupted(*arguments: Any) -> Any:
-        exchange(*arguments[:-1], 7)
-        raise KeyboardInterrupt
-
-    whole = mc.SVC(RBF, C=10.0).fit(X, Y)
-    monkeypatch.setattr(smo._core, "smo", interrupted)
-    model = mc.SVC(RBF, C=10.0)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert not model.converged_
-    assert 2 <= len(model.support_) <= 14
-    assert model.objective_[0] > whole.objective_[0]
-    a = model.dual_coef_[0]
-    part = K[np.ix_(model.support_, model.support_)]
-    assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_an_interrupt_keeps_the_pairs_that_are_solved(
-    monkeypatch: pytest.MonkeyPatch, threads: int
-) -> None:
-    data, y = load_iris(return_X_y=True)
-    solve, calls = solving.solve, []
-
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        calls.append(len(arguments[0].rows))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return solve(*arguments, **options)
-
-    whole = mc.SVC().fit(data, y)
-    monkeypatch.setattr(solving, "solve", interrupted)
-    model = mc.SVC()
-    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
-        model.fit(data, y)
-    assert not model.converged_
-    values, want = (m.set_params(decision_function_shape="ovo") for m in (model, whole))
-    difference = values.decision_function(data) - want.decision_function(data)
-    same = np.abs(difference).max(axis=0) < 1e-9
-    assert same.tolist() == [True, True, False]
-    assert set(model.predict(data)) <= set(y)
 
 
 # Published figures --------------------------------------------------------------------------------

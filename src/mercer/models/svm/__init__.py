@@ -1,9 +1,14 @@
 """Support vector machines.
 
 - `named`: kernels by scikit-learn's names;
-- `duals`: their dual problems, each an instance of the one that `mercer.solvers.support` solves;
+- `training`: rows as machines learn from them;
+- `duals`: their dual problems, each an instance of the one that `mercer.solvers.smo` solves;
+- `solving`: one of these with all threads, or several side by side;
 - `schemes`: several classes by functions of two;
-- `base`: what they share; `classification`, `regression`, `detection`: the machines.
+- `probability`: from scores to probabilities;
+- `landmarks`: functions over few points, for many rows;
+- `base`, `multiclass`: what machines share; `classification`, `regression`, `detection`: they;
+- `folds`, `search`: machines without some of the rows, and which of them is best.
 """
 
 from __future__ import annotations

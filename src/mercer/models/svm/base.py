@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
-from mercer.exceptions import DataWarning, ParameterError, ShortFitWarning, warn
+from mercer.exceptions import ParameterError, ShortFitWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
@@ -25,13 +24,19 @@ from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
-from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.duals import Dual, Machine, Rows
 from mercer.models.svm.solving import Options, solved
+from mercer.models.svm.training import (
+    Training,
+    as_attribute,
+    in_double_precision,
+    sparse_rows,
+    without_negative,
+)
 from mercer.solvers.boxes import StoredMatrix, SymmetricMatrix
 from mercer.solvers.factor import Advice
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
 _SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
@@ -40,77 +45,6 @@ _ADVICE = Advice(
     'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
     "kernel whose is_psd is True",
 )
-
-
-def _in_double_precision(X: Any) -> Any:
-    """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
-        return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
-    single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
-    return X.astype(np.float64) if single_array else X
-
-
-def _without_negative(model: object, sample_weight: ArrayLike | None) -> ArrayLike | None:
-    """Weights of 0 in place of negative ones, as LIBSVM has it: these rows are left out."""
-    if not isinstance(sample_weight, np.ndarray | list | tuple):
-        return sample_weight
-    weights = np.asarray(sample_weight)
-    if weights.dtype.kind not in "if" or not (negative := weights < 0).any():
-        return sample_weight
-    warn(
-        f"{type(model).__name__}: {negative.sum()} rows have a negative weight and are left out, "
-        "as if it were 0.",
-        DataWarning,
-    )
-    return np.where(negative, 0, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class Training:
-    """The rows that a machine learns from.
-
-    Attributes
-    ----------
-    points : Points
-        All rows, in an order that suits the machine.
-    numbers : ndarray of int
-        The rows of X that they are.
-    rows : ndarray of int
-        Those points that have a positive weight.
-    weights : ndarray
-        Their weights.
-    codes : ndarray of int
-        Their classes, as numbers; empty for machines without classes.
-    """
-
-    points: Points
-    numbers: Rows
-    rows: Rows
-    weights: Array
-    codes: Rows = field(default_factory=lambda: np.empty(0, np.intp))
-
-    @classmethod
-    def of(cls, points: Points, weights: Array) -> Training:
-        """All rows in their order, of which some may have no weight."""
-        rows = np.flatnonzero(weights > 0)
-        return cls(points, np.arange(len(points)), rows, weights[rows])
-
-    def part(self, positions: Rows) -> Training:
-        """Some of the rows that count, of the same points."""
-        return replace(
-            self,
-            rows=self.rows[positions],
-            weights=self.weights[positions],
-            codes=self.codes[positions],
-        )
-
-    def codes_of(self, points: Rows) -> Rows:
-        """The classes of some of the points, all of which count."""
-        found = np.full(len(self.points), -1)
-        found[self.rows] = self.codes
-        return found[points]
 
 
 class SupportVectorMachine(IterativeEstimator, RepresenterModel):
@@ -173,7 +107,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
         owner = type(self).__name__
         arguments = {name: getattr(self, name) for name in named.DEFAULTS}
-        X = _in_double_precision(X)
+        X = in_double_precision(X)
         if not named.is_name(self.kernel):
             kernel = self._kernel_or_default(self.kernel)
             named.require_no_arguments(owner, kernel, arguments)
@@ -187,7 +121,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         self, kernel: Kernel, points: Points, sample_weight: ArrayLike | None, targets: Any
     ) -> Training:
         """The rows that count; the kernel is resolved from them."""
-        given = self._validate_weights(_without_negative(self, sample_weight), targets)
+        sample_weight = without_negative(type(self).__name__, sample_weight)
+        given = self._validate_weights(sample_weight, targets)
         weights = np.ones(len(points)) if given is None else given.astype(np.float64)
         self.kernel_ = kernel.resolve(points, given)
         return Training.of(points, weights)
@@ -268,7 +203,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
         """Coefficients are sparse where the rows are, as in scikit-learn."""
         if issparse(data.points.data):
-            found["dual_coef_"] = csr_matrix(found["dual_coef_"])
+            found["dual_coef_"] = sparse_rows(found["dual_coef_"])
         return found
 
     @abstractmethod
@@ -282,16 +217,30 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return np.arange(len(support))
 
     def _warn_of_short_fit(self) -> None:
-        steps, gap = np.max(self.n_iter_), np.max(self.dual_gap_)
-        warn(
-            f"{type(self).__name__} stopped after {steps} steps with a duality gap of {gap:.3g}, "
-            f"before every row was within tol = {self.tol:g}; raise max_iter ({self.max_iter}), "
-            "scale the data, or lower C.",
-            ShortFitWarning,
-        )
+        owner, steps, gap = type(self).__name__, np.max(self.n_iter_), np.max(self.dual_gap_)
+        more = [] if self.max_iter == -1 else [f"raise max_iter ({self.max_iter})"]
+        if self._allows_no_errors:
+            # A function that was not begun, because a callback said so, has no steps.
+            certain = np.any(np.isposinf(self.dual_gap_) & (np.asarray(self.n_iter_) > 0))
+            sure = "" if certain else "perhaps " if more else "most likely "
+            why = f": C is infinite, and {sure}{self._infeasible}"
+            remedies = [*more, "pass a finite C, which allows errors", "or take another kernel"]
+        else:
+            exact = f"before it was as exact as tol = {self.tol:g} asks"
+            why = f" with a duality gap of {gap:.3g}, {exact}"
+            softer = "lower C" if hasattr(self, "C") else "raise nu"
+            remedies = [*more, "scale the data", softer, "or raise tol"]
+        warn(f"{owner} stopped after {steps} steps{why}; {', '.join(remedies)}.", ShortFitWarning)
+
+    @property
+    def _allows_no_errors(self) -> bool:
+        C = getattr(self, "C", 1.0)
+        return bool(np.isinf(list(C.values()) if isinstance(C, Mapping) else C).any())
 
     n_iter_: Any
     dual_gap_: Any
+    #: What an infinite C asks for in vain.
+    _infeasible = "no function separates the classes"
 
     # The function ---------------------------------------------------------------------------------
 
@@ -313,8 +262,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return 1
 
     def _rows_as_given(self, points: Points) -> Any:
-        """Rows in the user's own type; none of a matrix."""
-        return np.empty((0, 0)) if self.kernel_.input_tags()["pairwise"] else points.detached().data
+        """Rows as scikit-learn returns them, where it takes them; none of a matrix."""
+        if self.kernel_.input_tags()["pairwise"]:
+            return np.empty((0, 0))
+        return as_attribute(points.detached().data)
 
     @property
     def coef_(self) -> Any:
@@ -333,13 +284,18 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             )
         rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
         if issparse(rows):
-            return csr_matrix((rows.T @ csr_matrix(self._expansion)).T)
+            return sparse_rows((rows.T @ csr_array(self._expansion)).T)
         return np.asarray((rows.T @ self._expansion).T)
 
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_shared(self) -> None:
         self._require_flags("shrinking")
+        if not isinstance(self.verbose, bool | np.bool_ | Integral):
+            raise ParameterError(
+                f"{type(self).__name__}: verbose = {self.verbose!r} is neither True nor False; "
+                "pass one of them, or a whole number."
+            )
         self._require_number("tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
             self._require_number("cache_size", low=0.0, example="200")

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.models.base import shown
-from mercer.models.svm.base import Similarity, Training
+from mercer.models.svm.base import Similarity
 from mercer.models.svm.duals import Classes, Dual, NuClasses
-from mercer.models.svm.landmarks import over_landmarks
+from mercer.models.svm.landmarks import learned, over_landmarks
 from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.schemes import scheme_of
+from mercer.models.svm.training import Training
 from mercer.solvers.landmark import Falkon, Nystrom
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class SVC(SupportVectorClassifier):
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.
@@ -88,11 +89,11 @@ class SVC(SupportVectorClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes, in order.
+        The classes, in order; a class whose rows all have the weight 0 is not among them.
     support_ : ndarray of shape (n_support,)
         The rows of X that are support vectors, class by class.
     support_vectors_ : array-like of shape (n_support, n_features)
-        These rows.
+        These rows, matrices in float64; those of a data frame are one, with its names.
     n_support_ : ndarray of shape (n_classes,)
         How many of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
@@ -112,6 +113,10 @@ class SVC(SupportVectorClassifier):
         landmarks.
     converged_ : bool
         Whether all functions are as exact as `tol` asks.
+    fit_status_ : int
+        0 if they are, and 1 if not.
+    shape_fit_ : tuple of int
+        The shape of X.
     kernel_ : Kernel
         The kernel used, with all parameters numbers.
     points_ : Points
@@ -195,6 +200,7 @@ class SVC(SupportVectorClassifier):
         *,
         cv: Any = None,
         scoring: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> SVCSearch:
         """Cross-validate C and length-scales, sharing what can be shared.
 
@@ -212,6 +218,8 @@ class SVC(SupportVectorClassifier):
             As in scikit-learn: five stratified folds by default.
         scoring : str or callable, optional
             A scorer; accuracy by default.
+        sample_weight : array-like of shape (n,), optional
+            Weights, with which the machines learn; not those of the scores.
 
         Returns
         -------
@@ -221,12 +229,16 @@ class SVC(SupportVectorClassifier):
         # The search fits machines of this class.
         from mercer.models.svm.search import SVCSearch
 
-        return SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring).fit(X, y)
+        search = SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring)
+        return search.fit(X, y, sample_weight)
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if isinstance(self.solver, str):
             super()._learn(X, y, data)
-            return
+        else:
+            self._learn_over_landmarks(np.ravel(y), data)
+
+    def _learn_over_landmarks(self, y: NDArray[Any], data: Training) -> None:
         if not np.isfinite(self._costs()).all():
             raise ParameterError(
                 f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "
@@ -236,7 +248,18 @@ class SVC(SupportVectorClassifier):
         # The machine's loss has a half, and its penalty the weight 1.
         weights[data.rows] = 2 * data.weights * self._costs()[data.codes]
         self._scheme = scheme_of(len(self.classes_), "ovr")
-        self.__dict__.update(over_landmarks(self, data.points, np.ravel(y), weights))
+        machine = over_landmarks(self)
+        try:
+            machine.fit(data.points, y, weights)
+        finally:  # after Ctrl-C the function of the last step is kept
+            if hasattr(machine, "converged_"):
+                self.__dict__.update(
+                    learned(machine, self.classes_, y),
+                    support_vectors_=self._rows_as_given(machine.points_),
+                    shape_fit_=data.points.shape,
+                )
+        if machine.stopped_short:
+            self._warn_of_short_fit()
 
     def _dual(self, data: Training, signs: Array) -> Dual:
         return Classes(data.rows, signs, data.weights * self._costs()[data.codes])
@@ -276,6 +299,11 @@ class SVC(SupportVectorClassifier):
                 f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
                 '"auto", or mercer.solvers.Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
             )
+        if self.max_iter == 0:
+            raise ParameterError(
+                f"{type(self).__name__}: max_iter = 0 leaves nothing learned over the landmarks of "
+                f"solver = {shown(self.solver)}; pass a whole number >= 1, or -1."
+            )
         for name, value in (("probability", True), ("decision_function_shape", "ovo")):
             if getattr(self, name) == value:
                 raise ParameterError(
@@ -312,7 +340,8 @@ class NuSVC(SupportVectorClassifier):
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
         free. Kernels that the engine evaluates keep none.
     class_weight : dict or "balanced", optional
-        What the weights of the rows of each class are multiplied by.
+        What the weights of the rows of each class are multiplied by. LIBSVM, and with it
+        scikit-learn's class, takes no notice of it here.
     max_iter : int, default=-1
         The largest number of steps for each function; -1 for the solver's own limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -322,7 +351,7 @@ class NuSVC(SupportVectorClassifier):
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
         One function for each pair of classes, or for each class against the rest.

@@ -13,13 +13,14 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
-from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
-from mercer.models.svm.duals import Ball, Dual, Half, Machine
+from mercer.models.svm.base import Similarity, SupportVectorMachine
+from mercer.models.svm.duals import Ball, Dual, Half, Machine, Rows
+from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
@@ -250,7 +251,9 @@ class SVDD(SupportVectorDetector):
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
-        Any kernel, or one by scikit-learn's name, as for `OneClassSVM`.
+        Any kernel, or one by scikit-learn's name, as for `OneClassSVM`; except "precomputed" and
+        kernels that take a matrix as X, whose rows do not say what k(x, x) is. ``Precomputed(K)``
+        with row numbers as X does.
     nu : float, default=0.5
         Between 0 and 1.
     degree : int, default=3
@@ -302,6 +305,13 @@ class SVDD(SupportVectorDetector):
             raise ParameterError(
                 f"{type(self).__name__}: psd = {self.psd!r} is not possible, because a repair says "
                 "nothing of k(x, x) of new rows; use OneClassSVM, which does not need it."
+            )
+        kernel = self._tagged_kernel()
+        if isinstance(kernel, Kernel) and kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                f"{type(self).__name__}: kernel = {self.kernel!r} takes a matrix as X, whose rows "
+                "say nothing of k(x, x) of new rows; use OneClassSVM, which does not need it, or "
+                "Precomputed(K) with the values of all rows, old and new, and row numbers as X."
             )
 
     def _dual(self, data: Training) -> Dual:

@@ -20,11 +20,13 @@ from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
 from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
-from mercer.models.svm.base import SupportVectorMachine, Training
+from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual, Machine
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.models.svm.training import Training
+from mercer.sampling import random_numbers
 from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
@@ -48,7 +50,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         Whether classes with equal votes are told apart by their decision function.
     probability : bool
         Whether to learn `predict_proba`.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         For the parts of the rows that are left out for it.
     multi_class : {"ovo", "ovr"}
         One function for each pair of classes, or for each class against the rest.
@@ -120,9 +122,15 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         data = self._training(kernel, points, sample_weight, labels)
+        return self._with_classes(data, labels, labels)
+
+    def _with_classes(
+        self, data: Training, labels: NDArray[Any], counted: NDArray[Any]
+    ) -> Training:
+        """The rows with their classes, of which "balanced" counts those of some labels."""
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
-        self.class_weight_ = self._class_weights(labels)
+        self.class_weight_ = self._class_weights(counted)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
         return replace(data, codes=codes)
 
@@ -267,8 +275,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 f"{type(self).__name__}: probabilities are learned from rows that are left out, "
                 "and every class has a single row; pass two or more, or probability=False."
             )
+        rng = random_numbers(self.random_state, type(self).__name__)
         fewest = int(counts[codes[several]].min())
-        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=self.random_state)
+        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=rng)
         for _, held in folds.split(np.empty((len(several), 0)), codes[several]):
             yield np.setdiff1d(np.arange(len(codes)), several[held]), several[held]
 
@@ -337,6 +346,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _check_parameters(self) -> None:
         self._check_shared()
         self._require_flags("break_ties", "probability")
+        random_numbers(self.random_state, type(self).__name__)
         for name in ("decision_function_shape", "multi_class"):
             if getattr(self, name) not in _SHAPES:
                 raise ParameterError(

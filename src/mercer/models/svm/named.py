@@ -19,13 +19,12 @@ from mercer.kernels.stationary import RBF
 from mercer.kernels.vector import DotProduct
 from mercer.kernels.views import EVERYTHING, Numbers
 
-#: What each name reads of the arguments beside it.
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "linear": (),
-    "poly": ("degree", "gamma", "coef0"),
-    "rbf": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-    "precomputed": (),
+KINDS: dict[str, type[Kernel]] = {
+    "linear": Linear,
+    "poly": Polynomial,
+    "rbf": RBF,
+    "sigmoid": Sigmoid,
+    "precomputed": Precomputed,
 }
 DEFAULTS: dict[str, Any] = {"degree": 3, "gamma": "scale", "coef0": 0.0}
 
@@ -84,13 +83,7 @@ def outline(kernel: Any) -> Kernel:
     """
     if not isinstance(kernel, str):
         return FunctionKernel(kernel)
-    kinds: dict[str, type[Kernel]] = {
-        "precomputed": Precomputed,
-        "rbf": RBF,
-        "poly": Polynomial,
-        "sigmoid": Sigmoid,
-    }
-    return kinds.get(kernel, Linear)()
+    return KINDS.get(kernel, Linear)()
 
 
 def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0: Any) -> Kernel:
@@ -118,24 +111,37 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
     """
     if not isinstance(kernel, str):
         return FunctionKernel(kernel)
-    if kernel not in ARGUMENTS:
+    if kernel not in KINDS:
         raise ParameterError(
             f"{owner}: kernel = {kernel!r} is no name of a kernel; pass a kernel such as "
-            f"mercer.RBF(), or one of {', '.join(map(repr, ARGUMENTS))}."
+            f"mercer.RBF(), or one of {', '.join(map(repr, KINDS))}."
         )
-    if kernel == "precomputed":
-        return Precomputed()
-    if kernel == "linear":
-        return Linear()
+    if kernel in ("linear", "precomputed"):
+        return KINDS[kernel]()
     factor = _gamma(owner, gamma, X)
     if kernel == "rbf":
         return RBF(length_scale=1.0 / np.sqrt(2.0 * factor)) if factor else Constant(1.0)
     if kernel == "sigmoid":
         return Sigmoid(gain=factor, offset=coef0)
+    return _polynomial(owner, degree, factor, coef0)
+
+
+def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
+    """A valid kernel where the numbers allow one."""
     _require_range(owner, degree, coef0)
-    valid = degree >= 1 and factor > 0 and coef0 >= 0
+    if not degree or not gamma:
+        with np.errstate(over="ignore"):
+            constant = float(np.float64(coef0) ** int(degree))
+        if np.isinf(constant):
+            raise ParameterError(
+                f"{owner}: coef0 = {coef0!r} to the power of degree = {degree!r} exceeds the range "
+                "of numbers; lower one of them."
+            )
+        if constant >= 0:
+            return Constant(constant)
+    valid = degree >= 1 and gamma > 0 and coef0 >= 0
     family = Polynomial if valid else LibsvmPolynomial
-    return family(degree=degree, gain=factor, offset=coef0)
+    return family(degree=degree, gain=gamma, offset=coef0)
 
 
 def _require_range(owner: str, degree: Any, coef0: Any) -> None:

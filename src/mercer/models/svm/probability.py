@@ -2,7 +2,12 @@
 
 The probabilities are softmax(b s) of the scores s, for two classes those of 0 and f: so they never
 disagree with the prediction, which has the largest score. The one number b, an inverse temperature,
-minimises the cross-entropy of the scores that each row gets from a machine fitted without it.
+minimises the cross-entropy of the scores that each row gets from a machine fitted without it. Its
+targets are Platt's: not 1 and 0, but what the rule of succession leaves to doubt,
+
+    (N_c + 1) / (N_c + K) for the class c of a row, and 1 / (N_c + K) for each of the K - 1 others,
+
+so that b stays finite where the scores separate the classes, however few the rows are.
 
 References
 ----------
@@ -22,8 +27,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from mercer.models.svm.schemes import Codes
+
 Array = NDArray[np.floating[Any]]
-Codes = NDArray[np.intp]
 
 _BINS = 10
 # Inverse temperatures, in units of the spread of the scores: beyond them, nothing changes.
@@ -66,11 +72,12 @@ class Calibration:
         """
         columns = as_columns(scores)
         unit = float(columns.std()) or 1.0
-        rows = np.arange(len(codes))
+        relative = weights / weights.max()
+        targets = relative[:, None] * smoothed(codes, weights, columns.shape[1])
 
         def entropy(logarithm: float) -> float:
             logs = log_softmax(np.exp(logarithm) / unit * columns, axis=1)
-            return -float(weights @ logs[rows, codes])
+            return -float(np.vdot(targets, logs))
 
         found = minimize_scalar(entropy, bounds=(np.log(_LOW), np.log(_HIGH)), method="bounded")
         slope = float(np.exp(found.x) / unit)
@@ -106,6 +113,34 @@ def as_columns(scores: Array) -> Array:
         One column for each class.
     """
     return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+
+
+def smoothed(codes: Codes, weights: Array, n_classes: int) -> Array:
+    """What is to be expected of rows like those of each class, after having seen so many.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        The classes.
+    weights : ndarray of shape (n,)
+        The weights of the rows, whose unit does not matter: of N rows of a class so many count as
+        rows of equal weight would, which is (sum w)^2 / sum w^2.
+    n_classes : int
+        The number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        Rows that sum to 1.
+    """
+    largest = np.zeros(n_classes)
+    np.maximum.at(largest, codes, weights)
+    relative = weights / largest[codes]  # squares of weights may overflow
+    sums, squares = (np.bincount(codes, values) for values in (relative, relative**2))
+    doubt = 1.0 / (sums[codes] ** 2 / squares[codes] + n_classes)
+    targets = np.repeat(doubt[:, None], n_classes, axis=1)
+    targets[np.arange(len(codes)), codes] = 1.0 - (n_classes - 1) * doubt
+    return targets
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:

@@ -13,11 +13,11 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError
-from mercer.models.svm.base import Similarity, SupportVectorMachine, Training
-from mercer.models.svm.duals import Dual, Machine, NuTube, Tube
+from mercer.models.svm.base import Similarity, SupportVectorMachine
+from mercer.models.svm.duals import Dual, Machine, NuTube, Rows, Tube
+from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
@@ -65,6 +65,8 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
                 "number; fit one for each column, as sklearn.multioutput.MultiOutputRegressor does."
             )
         return targets
+
+    _infeasible = "no function is within epsilon of every target"
 
     @abstractmethod
     def _dual(self, data: Training, targets: Array) -> Dual:

@@ -7,11 +7,11 @@ from that of the C before, scaled; and the solver knows the values at the rows t
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import replace
+from itertools import chain, product
 from typing import Any, Self
 
 import numpy as np
@@ -21,100 +21,32 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
-from mercer.models.base import require_two_classes
-from mercer.models.ridge_search import candidates
+from mercer.models.availability import offered_unless
+from mercer.models.base import shown
+from mercer.models.ridge_search import candidates, free_lengths
 from mercer.models.svm import named
-from mercer.models.svm.base import Training
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.schemes import Codes, scheme_of
-from mercer.models.svm.solving import solved, warn_of_folds
+from mercer.models.svm.duals import Rows
+from mercer.models.svm.folds import Fold, Outcome
+from mercer.models.svm.solving import warn_of_folds
+from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fold:
-    """A machine that has yet to learn some rows, the rows, and those that are left out.
-
-    Attributes
-    ----------
-    model : SVC
-        With the classes and the class weights of the rows to learn from.
-    data : Training
-        These rows.
-    held : ndarray of int
-        The rows of X that are left out.
-    labels : ndarray
-        Their labels.
-    """
-
-    model: SVC
-    data: Training
-    held: Codes
-    labels: NDArray[Any]
-
-    def path(
-        self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any
-    ) -> list[tuple[float, float, float, int]]:
-        """For each C: score of the rows left out, times to fit and to score, machines too short."""
-        found: dict[float, tuple[float, float, float, int]] = {}
-        model, near, before = copy(self.model), None, 1.0
-        for cost in sorted(set(costs)):
-            started = time.perf_counter()
-            model.C = cost
-            if near is not None:
-                near = [coefficients * (cost / before) for coefficients in near]
-            duals = model._duals(self.data)
-            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
-            near, before = [machine.coefficients(matrix.size) for machine in machines], cost
-            fitted = time.perf_counter()
-            values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = _scored(scorer, _HeldOut(model, values), self.labels)
-            short = sum(not machine.converged for machine in machines)
-            found[cost] = score, fitted - started, time.perf_counter() - fitted, short
-        return [found[cost] for cost in costs]
+def _why_no_best(search: SVCSearch) -> str | None:
+    return None if search.refit else "refit=False; pass refit=True, or fit SVC with best_params_"
 
 
-class _HeldOut(ClassifierMixin, BaseEstimator):
-    """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
-
-    def __init__(self, model: SVC, values: Array) -> None:
-        self.model, self.values = model, values
-        self.classes_ = model.classes_
-
-    def decision_function(self, X: Any) -> Array:
-        """The scores of the classes."""
-        return self.model._scheme.scores(self.values)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The classes."""
-        return np.asarray(self.classes_[self.model._winners(self.values)])
-
-
-def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
-    try:
-        return float(scorer(held, None, labels))
-    except AttributeError as error:
-        raise ParameterError(
-            "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
-            'pass a scorer of predict or decision_function, such as "accuracy".'
-        ) from error
-
-
-def _has_best(search: SVCSearch) -> bool:
-    check_is_fitted(search, "cv_results_")
-    return hasattr(search, "best_estimator_")
-
-
-def _has_probabilities(search: SVCSearch) -> bool:
-    return _has_best(search) and hasattr(search.best_estimator_, "predict_proba")
+def _why_no_probabilities(search: SVCSearch) -> str | None:
+    if getattr(getattr(search, "best_estimator_", search.estimator), "probability", False):
+        return _why_no_best(search)
+    return "its estimator has none; pass SVC(probability=True), or use decision_function"
 
 
 class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -127,12 +59,13 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : SVC, optional
-        The machine; an `SVC` by default. Its kernel may be any with a length-scale.
+        The machine; an `SVC` by default, with any kernel. Its C is not looked at.
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0, 1000.0)
         The values of C.
     length_scales : "auto", sequence, dict or None, default="auto"
         Values for the length-scales of the kernel, or, as a dict, for each of them by path;
-        "auto" for multiples of ``"scale"``, None for the kernel as it is.
+        "auto" for multiples of those that it has, as ``"scale"`` finds them, None for the kernel as
+        it is.
     cv : int, splitter or iterable, optional
         As in scikit-learn: five stratified folds by default.
     scoring : str or callable, optional
@@ -215,7 +148,8 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights, for learning and not for the scores.
+            Weights, with which the machines learn; the scores count every row that is left out
+            once, as those of scikit-learn's searches do.
         groups : array-like of shape (n,), optional
             For splitters that keep groups together.
 
@@ -234,13 +168,15 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.scorer_ = check_scoring(model, self.scoring)
         folds = self._folds(model, data, X, y, groups)
         self.n_splits_, self.classes_ = len(folds), model.classes_
+        lengths = self._lengths(model.kernel)
         kernels = [
             kernel.resolve(data.points)
-            for kernel in candidates(model.kernel, self.length_scales, model.kernel_, "SVCSearch")
+            for kernel in candidates(model.kernel, lengths, model.kernel_, "SVCSearch")
         ]
-        tables = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
-        self._tabulate(kernels, grid, tables)
-        warn_of_folds("SVCSearch", int(sum(table[..., 3].sum() for table in tables)))
+        compared = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
+        outcomes = list(chain.from_iterable(compared))
+        self._tabulate(kernels, grid, outcomes)
+        warn_of_folds("SVCSearch", sum(outcome.short for row in outcomes for outcome in row))
         if self.refit:
             started = time.perf_counter()
             best = clone(model).set_params(**self.best_params_)
@@ -270,6 +206,11 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"SVCSearch: solver = {model.solver!r} has landmarks, which share nothing between "
                 "folds; use sklearn.model_selection.GridSearchCV."
             )
+        if isinstance(model.C, Mapping):
+            raise ParameterError(
+                f"SVCSearch: C = {shown(model.C)} of the estimator gives a C to each class, and Cs "
+                "gives one to all of them; pass class_weight, which multiplies C."
+            )
         kernel, _ = model._read_points(X)
         return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
 
@@ -285,9 +226,14 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return costs
 
+    def _lengths(self, kernel: Kernel) -> Any:
+        """The length-scales to compare; "auto" leaves a kernel that has none as it is."""
+        automatic = isinstance(self.length_scales, str) and self.length_scales == "auto"
+        return None if automatic and not free_lengths(kernel) else self.length_scales
+
     def _folds(
         self, model: SVC, data: Training, X: Any, y: ArrayLike, groups: ArrayLike | None
-    ) -> list[_Fold]:
+    ) -> list[Fold]:
         labels = np.asarray(y)
         weights = np.zeros(len(labels))
         weights[data.rows] = data.weights
@@ -296,40 +242,39 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @staticmethod
     def _fold(
-        model: SVC, data: Training, labels: Any, weights: Array, train: Codes, held: Codes
-    ) -> _Fold:
+        model: SVC, data: Training, labels: Any, weights: Array, train: Rows, held: Rows
+    ) -> Fold:
         rows = train[weights[train] > 0]
         local = copy(model)
-        local.classes_, codes = np.unique(labels[rows], return_inverse=True)
-        require_two_classes("SVCSearch", local.classes_)
-        local.class_weight_ = local._class_weights(labels[train])
-        local._scheme = scheme_of(len(local.classes_), local.multi_class)
-        training = Training(data.points, data.numbers, rows, weights[rows], codes)
-        return _Fold(local, training, held, labels[held])
+        part = replace(data, rows=rows, weights=weights[rows])
+        part = local._with_classes(part, labels, labels[train])
+        return Fold(local, part, held, labels[held])
 
     def _compared(
-        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[_Fold], costs: list[float]
-    ) -> Array:
-        """Scores, times and short fits of one kernel, of shape (n_folds, n_costs, 4)."""
+        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[Fold], costs: list[float]
+    ) -> list[tuple[Outcome, ...]]:
+        """For each C, what becomes of one kernel in each fold."""
         model.kernel_ = kernel
         matrix, _ = model._matrix(data.points)
 
-        def alone(fold: _Fold) -> list[tuple[float, float, float, int]]:
+        def alone(fold: Fold) -> list[Outcome]:
             with one_thread():
                 return fold.path(matrix, costs, self.scorer_)
 
         with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
-            return np.array(list(pool.map(alone, folds)))
+            return list(zip(*pool.map(alone, folds), strict=True))
 
     def _tabulate(
-        self, kernels: Sequence[Kernel], costs: list[float], tables: Sequence[Array]
+        self,
+        kernels: Sequence[Kernel],
+        costs: list[float],
+        outcomes: Sequence[Sequence[Outcome]],
     ) -> None:
         """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
         params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
-        # Of shape (n_candidates, n_folds).
-        scores, fit_times, score_times, _ = np.moveaxis(
-            np.concatenate([table.swapaxes(0, 1) for table in tables]), 2, 0
-        )
+        scores = np.array([[outcome.score for outcome in row] for row in outcomes])
+        fit_times = np.array([[outcome.fit_time for outcome in row] for row in outcomes])
+        score_times = np.array([[outcome.score_time for outcome in row] for row in outcomes])
         results: dict[str, Any] = {"params": params}
         for name in params[0]:
             results[f"param_{name}"] = np.ma.MaskedArray(
@@ -353,7 +298,14 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # The best -------------------------------------------------------------------------------------
 
-    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    @property
+    def _best(self) -> SVC:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    best_estimator_: SVC
+
+    @offered_unless(_why_no_best)
     def score(self, X: Any, y: ArrayLike) -> float:
         """The score of the best machine, by the scorer of the search.
 
@@ -369,25 +321,10 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         float
             Of ``scorer_``.
         """
-        return float(self.scorer_(self.best_estimator_, X, y))
+        best = self._best
+        return float(self.scorer_(best, X, y))
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the best machine.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix, data frame or sequence
-            Data like those seen by `fit`.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            As of `SVC`.
-        """
-        return np.asarray(self.best_estimator_.predict_proba(X))
-
-    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    @offered_unless(_why_no_best)
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes with the best machine.
 
@@ -401,9 +338,9 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (m,)
             The classes.
         """
-        return np.asarray(self.best_estimator_.predict(X))
+        return np.asarray(self._best.predict(X))
 
-    @available_if(_has_best)  # type: ignore[untyped-decorator]
+    @offered_unless(_why_no_best)
     def decision_function(self, X: Any) -> Array:
         """The decision function of the best machine.
 
@@ -417,7 +354,39 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray
             As of `SVC`.
         """
-        return np.asarray(self.best_estimator_.decision_function(X))
+        return np.asarray(self._best.decision_function(X))
+
+    @offered_unless(_why_no_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities by the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            As of `SVC`.
+        """
+        return np.asarray(self._best.predict_proba(X))
+
+    @offered_unless(_why_no_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities by the best machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            As of `SVC`.
+        """
+        return np.asarray(self._best.predict_log_proba(X))
 
 
 def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:

@@ -1,0 +1,109 @@
+"""Machines without some of the rows, over values of C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from mercer.exceptions import ParameterError
+from mercer.models.svm.classification import SVC
+from mercer.models.svm.duals import Rows
+from mercer.models.svm.solving import solved
+from mercer.models.svm.training import Training
+from mercer.solvers.boxes import SymmetricMatrix
+
+Array = NDArray[np.float64]
+
+
+class Outcome(NamedTuple):
+    """One candidate without one part of the rows.
+
+    Attributes
+    ----------
+    score : float
+        Of the rows left out.
+    fit_time, score_time : float
+        Seconds.
+    short : int
+        How many of its machines stopped short.
+    """
+
+    score: float
+    fit_time: float
+    score_time: float
+    short: int
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A machine that has yet to learn some rows, the rows, and those that are left out.
+
+    Attributes
+    ----------
+    model : SVC
+        With the classes and the class weights of the rows to learn from.
+    data : Training
+        These rows.
+    held : ndarray of int
+        The rows of X that are left out.
+    labels : ndarray
+        Their labels.
+    """
+
+    model: SVC
+    data: Training
+    held: Rows
+    labels: NDArray[Any]
+
+    def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[Outcome]:
+        """What becomes of each C; each machine starts from that of the C before."""
+        found: dict[float, Outcome] = {}
+        model, near, before = copy(self.model), None, 1.0
+        for cost in sorted(set(costs)):
+            started = time.perf_counter()
+            model.C = cost
+            if near is not None:
+                near = [coefficients * (cost / before) for coefficients in near]
+            duals = model._duals(self.data)
+            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
+            near, before = [machine.coefficients(matrix.size) for machine in machines], cost
+            fitted = time.perf_counter()
+            values = np.stack([machine.values(self.held) for machine in machines], axis=1)
+            score = _scored(scorer, _HeldOut(model, values), self.labels)
+            short = sum(not machine.converged for machine in machines)
+            scored = time.perf_counter()
+            found[cost] = Outcome(score, fitted - started, scored - fitted, short)
+        return [found[cost] for cost in costs]
+
+
+class _HeldOut(ClassifierMixin, BaseEstimator):
+    """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
+
+    def __init__(self, model: SVC, values: Array) -> None:
+        self.model, self.values = model, values
+        self.classes_ = model.classes_
+
+    def decision_function(self, X: Any) -> Array:
+        """The scores of the classes."""
+        return self.model._scheme.scores(self.values)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The classes."""
+        return np.asarray(self.classes_[self.model._winners(self.values)])
+
+
+def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
+    try:
+        return float(scorer(held, None, labels))
+    except AttributeError as error:
+        raise ParameterError(
+            "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
+            'pass a scorer of predict or decision_function, such as "accuracy".'
+        ) from error

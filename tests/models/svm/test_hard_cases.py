@@ -1,0 +1,184 @@
+"""Support vector machines where numbers, data or patience end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_iris, make_moons
+
+import mercer as mc
+from mercer.exceptions import DataError
+from mercer.models.svm import solving
+from mercer.solvers import smo
+from references import matrix, rbf
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(1)
+X, Y = make_moons(160, noise=0.25, random_state=0)
+Z = RNG.uniform(-2, 2, size=(40, 2))
+RBF = mc.RBF(length_scale=0.5)
+K = matrix(rbf, X, length_scale=0.5)
+
+
+HARD = {
+    "duplicates": (np.repeat(X[:10], 8, axis=0), np.tile(Y[:10], 8)),
+    "contradictions": (np.repeat(X[:20], 2, axis=0), np.tile([0, 1], 20)),
+    "one row of each class": (X[:2], np.array([0, 1])),
+    "all equal": (np.ones((30, 3)), np.arange(30) % 2),
+    "one column": (X[:, :1], Y),
+    "huge": (1e150 * X, Y),
+    "tiny": (1e-150 * X, Y),
+}
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e8])
+@pytest.mark.parametrize("case", sorted(HARD))
+@pytest.mark.parametrize("machine", [mc.SVC, mc.SVR])
+@pytest.mark.filterwarnings("ignore:SV. stopped:mercer.exceptions.NumericalWarning")
+def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
+    data, y = HARD[case]
+    model = machine(C=C, max_iter=200_000).fit(data, y)
+    assert np.isfinite(model.dual_gap_).all()
+    assert np.isfinite(model.predict(data)).all()
+    weights = np.ones(len(y))
+    weights[5:] = 0 if len(y) > 12 and len(set(y[:5])) == 2 else 1
+    assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
+
+
+@pytest.mark.parametrize("weight", [1e6, 1e14, 1e18, 1e100])
+def test_one_weight_far_above_the_others(weight: float) -> None:
+    signs, weights = np.where(Y == 1, 1.0, -1.0), np.r_[weight, np.ones(len(X) - 1)]
+    model = mc.SVC(RBF, C=0.5, tol=1e-6).fit(X, Y, weights)
+    a = np.zeros(len(X))
+    a[model.support_] = model.dual_coef_[0]
+    slopes = signs * (signs - K @ a - model.intercept_[0])  # what a rise of |a_i| gains
+    assert slopes[np.abs(a) == 0].max() <= 2e-6
+    assert slopes[np.abs(a) == 0.5 * weights].min() >= -2e-6
+    between = (np.abs(a) > 0) & (np.abs(a) < 0.5 * weights)
+    assert np.abs(slopes[between]).max() <= 2e-6
+    assert model.objective_[0] == pytest.approx(a @ K @ a / 2 - np.abs(a).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e7, 1e10])
+@pytest.mark.parametrize("C", [1.0, 1e8])
+def test_planes_of_any_scale(scale: float, C: float) -> None:
+    data = scale * np.random.default_rng(0).normal(size=(200, 3))
+    labels = data @ np.ones(3) > 0
+    model = mc.SVC(kernel="linear", C=C).fit(data, labels)
+    if scale**2 * C > 1e3:  # there the margin is hard
+        assert model.score(data, labels) == 1.0
+    signs = np.where(labels, 1.0, -1.0)
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    ascents = signs - data @ (data.T @ b)
+    rising, falling = np.where(signs > 0, b < C, b < 0), np.where(signs > 0, b > 0, b > -C)
+    if model.converged_:
+        assert ascents[rising].max() - ascents[falling].min() <= 1.01e-3
+
+
+def test_costs_beyond_all_bounds_change_nothing() -> None:
+    targets = np.sin(X[:, 0])  # which some function meets, so that no coefficient is at a bound
+    want = mc.SVR(RBF, C=1e8).fit(X, targets).predict(Z)
+    for C in (1e12, 1e20, 1e100):
+        np.testing.assert_allclose(mc.SVR(RBF, C=C).fit(X, targets).predict(Z), want, atol=0.01)
+
+
+def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2300, 5)).astype(np.float32)
+    labels = data[:, 0] * data[:, 1] + 0.3 * rng.normal(size=2300) > 0
+    model = mc.SVC(gamma=0.2, C=100.0).fit(data, labels)
+    framed = mc.SVC(gamma=0.2, C=100.0).fit(pd.DataFrame(data), labels)
+    np.testing.assert_array_equal(framed.objective_, model.objective_)
+    wide = data.astype(np.float64)
+    part, a = wide[model.support_], model.dual_coef_[0]
+    squares = (part**2).sum(axis=1)
+    gram = np.exp(-0.2 * (squares[:, None] + squares - 2 * part @ part.T))
+    assert model.objective_[0] == pytest.approx(a @ gram @ a / 2 - np.abs(a).sum(), rel=1e-9)
+    exact = mc.SVC(gamma=0.2, C=100.0, tol=1e-6).fit(wide, labels)
+    assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0]
+
+
+def test_no_gap_is_claimed_without_a_valid_kernel() -> None:
+    assert np.isnan(mc.SVC(kernel="sigmoid", gamma=3.0, coef0=0.5).fit(X, Y).dual_gap_).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_none(bad: float) -> None:
+    broken = X.copy()
+    broken[3, 1] = bad
+    for machine in (mc.SVC, mc.SVR, mc.OneClassSVM):
+        with pytest.raises(DataError):
+            machine().fit(broken, Y)
+
+
+def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = smo._core.smo
+
+    def interrupted(*arguments: Any) -> Any:
+        exchange(*arguments[:-1], 7)
+        raise KeyboardInterrupt
+
+    whole = mc.SVC(RBF, C=10.0).fit(X, Y)
+    monkeypatch.setattr(smo._core, "smo", interrupted)
+    model = mc.SVC(RBF, C=10.0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not model.converged_
+    assert 2 <= len(model.support_) <= 14
+    assert model.objective_[0] > whole.objective_[0]
+    a = model.dual_coef_[0]
+    part = K[np.ix_(model.support_, model.support_)]
+    assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+def test_an_interrupt_before_the_first_pair_is_solved(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, threads: int
+) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    data, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(solving, "solve", interrupted)
+    model = mc.SVC(multi_class=scheme)
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    assert len(model.support_) == 0
+    assert model.n_iter_.tolist() == [0, 0, 0]
+    assert np.isposinf(model.dual_gap_).all()
+    # Functions that are not begun say nothing: all rows are alike.
+    assert len(set(model.predict(data))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_keeps_the_pairs_that_are_solved(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    data, y = load_iris(return_X_y=True)
+    solve, calls = solving.solve, []
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        calls.append(len(arguments[0].rows))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*arguments, **options)
+
+    whole = mc.SVC().fit(data, y)
+    monkeypatch.setattr(solving, "solve", interrupted)
+    model = mc.SVC()
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    values, want = (m.set_params(decision_function_shape="ovo") for m in (model, whole))
+    difference = values.decision_function(data) - want.decision_function(data)
+    same = np.abs(difference).max(axis=0) < 1e-9
+    assert same.tolist() == [True, True, False]
+    assert set(model.predict(data)) <= set(y)
