@@ -231,6 +231,17 @@ def test_more_landmarks_come_nearer_to_the_exact_answer() -> None:
     assert distances[-1] < 1e-7
 
 
+def test_rows_that_come_in_turns_are_sampled() -> None:
+    """Four places in turn, of which the landmarks know one: three quarters are left out."""
+    n = 40_000
+    place = np.arange(n) % 4
+    rows = 0.3 * RNG.normal(size=(n, 2)) + 10.0 * np.stack([place % 2, place // 2], axis=1)
+    labels = rows.sum(axis=1) + RNG.normal(size=n) > 10
+    solver = S.Nystrom(landmarks=np.arange(0, 400, 4))
+    model = mc.KernelMachineClassifier(mc.RBF(1.0), solver=solver).fit(rows, labels)
+    assert model.trace_error_ == pytest.approx(0.75, abs=0.02)
+
+
 def test_what_is_reported() -> None:
     """The gap is that of the best function with the same constant, at most; here at one step."""
     solver, alpha = S.Nystrom(landmarks=SOME), 0.4

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import mercer as mc
@@ -179,7 +179,11 @@ def test_systems_are_solved(loss: RowLoss) -> None:
 def test_samples_of_rows() -> None:
     loss, here = LOSSES[0], span()
     rows = part(loss)
-    few = Part(mc.Points(X[::7]), rows.targets[::7], W[::7])
+    weights = np.concatenate([found for _, _, found in here.rows(rows, 7)])
+    some = np.array([np.flatnonzero(weight == W)[0] for weight in weights])  # all are different
+    assert_array_equal(some // 7, np.arange(-(-len(X) // 7)))
+    assert len(set(some % 7)) > 1
+    few = Part(mc.Points(X[some]), rows.targets[some], W[some])
     place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
     for stride in (
         lambda s: Squares(here, loss, place, s),

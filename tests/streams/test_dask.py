@@ -376,6 +376,19 @@ def test_forecasts() -> None:
     assert mc.forecast(mc.KernelRidge(mc.Linear()), mc.Blocks([X, X])).chosen == S.Primal()
 
 
+def test_forecasts_of_machines() -> None:
+    machine = mc.KernelMachineClassifier(mc.RBF(1.0))
+    assert mc.forecast(machine, chunked(X)).chosen == S.Cholesky()
+    assert mc.forecast(machine, iter([X, X])).chosen == S.Cholesky()
+    with small_chunks():
+        costs = mc.forecast(machine, chunked(X))
+        several = mc.forecast(machine, chunked(X), chunked(np.arange(N) % 40))
+    assert costs.chosen == S.Nystrom(500)
+    assert costs.reason == f"{N} rows come in blocks"
+    assert costs.costs[0].obstacle == "rows come in blocks"
+    assert several.chosen.n_landmarks < 500  # one joint problem of all classes
+
+
 def test_models_that_need_all_rows_do_not_fetch_them_unasked() -> None:
     with pytest.raises(DataError, match="X comes in blocks"):
         mc.GaussianProcessRegressor(mc.RBF(1.0)).fit(chunked(X), Y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
@@ -29,7 +28,8 @@ def forecast(
     X : array-like, data frame, sequence, Blocks or Dask collection
         The rows that it would be fitted to.
     y : array-like, optional
-        Their targets, which say how many functions are fitted: needed for classes alone.
+        Their targets, which say how many functions are fitted: needed for classes alone, two of
+        which are assumed without them.
 
     Returns
     -------
@@ -49,11 +49,5 @@ def forecast(
             f"forecast: model is a {type(model).__name__}, which has one way to be fitted; pass a "
             "KernelRidge, a machine of any loss, or a GaussianProcessRegressor."
         )
-    probe = clone(model)
-    if y is None and not isinstance(probe, KernelRidge):
-        rows = probe._validate_points(probe._kernel_or_default(probe.kernel), X, reset=True)
-        # Any targets will do for a number of functions: two classes, which are positive targets.
-        y = np.ones(len(rows))
-        y[:1] += isinstance(probe, KernelMachine)
-    found: Forecast = probe._forecast_for(X, y)
+    found: Forecast = clone(model)._forecast_for(X, y)
     return found

@@ -498,9 +498,12 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             seed=self.random_state,
         )
 
-    def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:
-        """What each solver would cost."""
+    def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
+        """What each solver would cost; for one target, if none are given."""
         self._check_parameters()
+        if y is None:
+            kernel = self._kernel_or_default(self.kernel)
+            y = np.ones(len(self._validate_points(kernel, X, reset=True)))
         evidence, _ = self._prepare(X, y, None)
         learns = self.learn and len(evidence.theta) > 0
         given = None if isinstance(self.solver, str) else self.solver

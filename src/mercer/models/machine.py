@@ -38,7 +38,7 @@ from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.streams.labels import Targets
+from mercer.streams.labels import NoTargets, Targets
 from mercer.streams.rows import StreamRows
 
 Array = NDArray[np.floating[Any]]
@@ -206,8 +206,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             )
         if not isinstance(self.solver, str):
             return self._landmark_solver(self.solver)
-        smooth = self.loss_.smooth
-        costs = machine_auto.forecast(self.kernel_, n, outputs, smooth=smooth, joint=joint).costs
+        costs = self._forecast(n, outputs, joint=joint, blocks=True).costs
         return self._landmark_solver(costs[1].solver)
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Data:
@@ -315,7 +314,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     def _chosen_solver(self, data: _Data) -> Any:
         if isinstance(self.solver, str):
-            return self._forecast(data).chosen
+            return self._forecast_of(data).chosen
         return self.solver if is_exact(self.solver) else self._landmark_solver(self.solver)
 
     def _landmark_solver(self, solver: Any) -> Any:
@@ -333,23 +332,44 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             )
         return solver
 
-    def _forecast(self, data: _Data) -> Forecast:
-        """What each solver would cost; the data have been read."""
+    def _forecast_of(self, data: _Data) -> Forecast:
         task = data.task
+        return self._forecast(len(data.rows), task.n_outputs, joint=isinstance(task, Joint))
+
+    def _forecast(self, n: int, outputs: int, *, joint: bool, blocks: bool = False) -> Forecast:
+        """What each solver would cost for n rows and so many functions."""
         return machine_auto.forecast(
             self.kernel_,
-            len(data.rows),
-            task.n_outputs,
+            n,
+            outputs,
             smooth=self.loss_.smooth,
-            joint=isinstance(task, Joint),
+            joint=joint,
+            blocks=blocks,
             given=None if isinstance(self.solver, str) else self.solver,
         )
 
-    def _forecast_for(self, X: Any, y: ArrayLike) -> Forecast:
-        """What each solver would cost."""
+    def _forecast_for(self, X: Any, y: Any) -> Forecast:
+        """What each solver would cost; for one function, if no targets are given."""
         self._check_parameters()
         self.loss_ = self._checked_loss()
-        return self._forecast(self._read(X, y, None))
+        kernel = self._kernel_or_default(self.kernel)
+        reader = NoTargets() if y is None else self._target_reader()
+        rows, given = self._stream(kernel, X, y, None, reader, whole=self._held_rows)
+        if rows is None:
+            targets = self._some_targets(kernel, given.X) if y is None else given.y
+            return self._forecast_of(self._read(given.X, targets, None))
+        self.kernel_ = rows.resolve(kernel)
+        losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
+        outputs = max(1, len(constants))
+        return self._forecast(
+            rows.totals.rows, outputs, joint=0 < len(losses) < outputs, blocks=True
+        )
+
+    def _some_targets(self, kernel: Kernel, X: Any) -> Array:
+        """Two classes, which are positive targets: valid for every loss."""
+        targets = np.ones(len(self._validate_points(kernel, X, reset=True)))
+        targets[:1] += 1
+        return targets
 
     def _check_solver(self) -> None:
         solver = self.solver

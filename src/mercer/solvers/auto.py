@@ -41,7 +41,7 @@ _FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
 _UNASKED = "if asked for"
-_IN_BLOCKS = "rows come in blocks"
+IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
 #: Those that speak against a solver which is not asked for, and against no other.
@@ -345,7 +345,7 @@ def _largest(task: RidgeTask) -> float:
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
     if not task.held:
-        return _IN_BLOCKS
+        return IN_BLOCKS
     if size > free:
         return TOO_LARGE
     # An indefinite matrix can be looked at, and mended, only as a whole.
@@ -354,7 +354,7 @@ def _no_dense(task: RidgeTask, size: float, free: int) -> str:
 
 def _no_iterations(task: RidgeTask) -> str:
     if not task.held:
-        return _IN_BLOCKS
+        return IN_BLOCKS
     if task.n > WHOLE:
         return MANY_ROWS
     return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")

@@ -12,7 +12,15 @@ from typing import Any
 from mercer import memory
 from mercer.kernels.base import Kernel
 from mercer.kernels.special import White
-from mercer.solvers.auto import MANY_ROWS, TOO_LARGE, Cost, Forecast, landmark_count, landmarks_of
+from mercer.solvers.auto import (
+    IN_BLOCKS,
+    MANY_ROWS,
+    TOO_LARGE,
+    Cost,
+    Forecast,
+    landmark_count,
+    landmarks_of,
+)
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.landmark import Falkon, Nystrom
 
@@ -28,7 +36,14 @@ MATRICES = 4.1
 
 
 def forecast(
-    kernel: Kernel, n: int, n_outputs: int, *, smooth: bool, joint: bool, given: Any = None
+    kernel: Kernel,
+    n: int,
+    n_outputs: int,
+    *,
+    smooth: bool,
+    joint: bool,
+    blocks: bool = False,
+    given: Any = None,
 ) -> Forecast:
     """Weigh the solvers of a machine.
 
@@ -44,6 +59,8 @@ def forecast(
         Whether the loss is smooth.
     joint : bool
         Whether the functions are fitted together.
+    blocks : bool
+        Whether the rows come in blocks.
     given : solver, optional
         The one that the user asks for; by default "auto" chooses.
 
@@ -65,11 +82,12 @@ def forecast(
     work = float(n_outputs) * _STEPS
     pairs = max(1.0, k * (k - 1) / 2) / k
     obstacle = _no_landmarks(kernel, smooth)
+    too_many = _no_matrix(n, whole, obstacle)
 
     def cost(solver: Any) -> Cost:
         if is_exact(solver):
             operations = work * n**3 / 3 + 50.0 * n * n
-            return Cost(solver, whole, operations, _no_matrix(n, whole, obstacle))
+            return Cost(solver, whole, operations, IN_BLOCKS if blocks else too_many)
         m = landmarks_of(solver, n)
         if isinstance(solver, Falkon):
             operations = 60.0 * work * _ITERATIONS * n * m
@@ -91,7 +109,8 @@ def _chosen(costs: tuple[Cost, Cost, Cost], n: int, obstacle: str) -> Forecast:
     if few.obstacle:
         reason = f"{few.obstacle}, and the whole matrix {whole.obstacle}"
         return Forecast(costs, whole.solver, reason)
-    return Forecast(costs, few.solver, f"{n} rows are too many for the whole matrix")
+    why = "come in blocks" if whole.obstacle == IN_BLOCKS else "are too many for the whole matrix"
+    return Forecast(costs, few.solver, f"{n} rows {why}")
 
 
 def _no_matrix(n: int, size: float, no_landmarks: str) -> str:

@@ -88,7 +88,7 @@ class Span:
     def rows(
         self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Array, Array, Array]]:
-        """Every stride-th row that counts as it is or as features, with targets and weights.
+        """One in `stride` of the rows that count, as they are or as features; targets and weights.
 
         So few rows at a time that `width` numbers for each of them are not too many.
         """
@@ -373,14 +373,26 @@ class Explained:
 
 
 def _counted(part: Part, stride: int, step: int) -> Iterator[slice | NDArray[np.intp]]:
-    """Every stride-th of the rows of positive weight, so many at a time."""
-    if part.weights is None or part.weights.all():
-        for start in range(0, len(part), step * stride):
-            yield slice(start, min(start + step * stride, len(part)), stride)
+    """One in `stride` of the rows of positive weight, so many at a time."""
+    everything = part.weights is None or part.weights.all()
+    if everything and stride == 1:
+        for start in range(0, len(part), step):
+            yield slice(start, min(start + step, len(part)))
         return
-    rows = np.flatnonzero(part.weights)[::stride]
+    rows = np.arange(len(part)) if everything else np.flatnonzero(part.mass)
+    rows = _one_in(stride, rows, part.start)
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
+
+
+def _one_in(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
+    """One of every `stride` rows, at random, as rows may come from several places in turn."""
+    if stride == 1:
+        return rows
+    firsts = np.arange(0, len(rows), stride)
+    sizes = np.minimum(stride, len(rows) - firsts)
+    found: NDArray[np.intp] = rows[firsts + np.random.default_rng(seed).integers(sizes)]
+    return found
 
 
 def _no_squares(loss: RowLoss, m: int) -> Array:
