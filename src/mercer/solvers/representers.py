@@ -211,7 +211,8 @@ class _Few:
     def basis(self) -> Array:
         """An orthonormal basis of what the rows span."""
         _, values, basis = np.linalg.svd(self.phi, full_matrices=False)
-        return basis[values > self.features.rounding(self.phi) * values.max(initial=0.0)]
+        found: Array = basis[values > self.features.rounding(self.phi) * values.max(initial=0.0)]
+        return found
 
     def joined_by(self, points: Points, rows: NDArray[np.intp]) -> _Few:
         """These rows and others, in their order."""
