@@ -655,3 +655,21 @@ def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
     with pytest.raises(DataError):
         model.fit(broken(17, with_nan))
     assert np.array_equal(model.predict(Z), before)
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()], ids=repr)
+def test_an_iterator_that_broke_off_is_not_taken_for_one_that_ended(error: BaseException) -> None:
+    def breaking() -> Iterator[Any]:
+        yield X[:1100], Y[:1100]
+        yield X[1100:2200], Y[1100:2200]
+        raise error
+
+    blocks = mc.Blocks(breaking())
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    with pytest.raises(type(error)):
+        model.fit(blocks)
+    for again in (model.fit, list):
+        with pytest.raises(DataError, match=r"broke off after 2 .*pass a fresh iterator") as raised:
+            again(blocks)
+        assert raised.value.__cause__ is error
+    assert not hasattr(model, "dual_coef_")
