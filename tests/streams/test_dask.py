@@ -213,6 +213,42 @@ def test_no_rows_have_the_shape_that_some_have() -> None:
         model.predict(np.zeros((0, 5)))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF(1.0).warp(np.log), solver=S.Nystrom(9, random_state=0)),
+        mc.KernelMachineRegressor(
+            mc.RBF(1.0).warp(np.log), loss="huber", solver=S.Nystrom(9, random_state=0)
+        ),
+        mc.Nystrom(mc.RBF(1.0).warp(np.log), 9, random_state=0),
+        mc.RandomFourier(mc.RBF(1.0).warp(np.log), n_components=6, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_kernels_that_are_not_defined_at_zero(model: Any) -> None:
+    rows, y = np.exp(X), BOTH[:, 1]
+    with small_chunks():
+        model.fit(chunked(rows), chunked(y))
+    method = model.predict if hasattr(model, "predict") else model.transform
+    lazy = method(chunked(rows))
+    wanted = method(rows)
+    assert lazy.shape == wanted.shape
+    assert lazy.dtype == wanted.dtype
+    close(lazy.compute(), wanted)
+    assert method(rows[:0]).shape == (0, *wanted.shape[1:])
+    if isinstance(model, mc.KernelRidge):
+        path = model.path(chunked(rows), chunked(y), [0.1, 1.0])
+        assert path.predict(chunked(rows)).shape == (2, N)
+        assert path.predict(rows[:0]).shape == (2, 0)
+
+
+def test_data_frames_of_kernels_that_do_not_take_made_up_values() -> None:
+    frame = pd.DataFrame({"c": np.exp(X[:, 0]) + 5, "kind": np.where(Y > 3, "u", "v")})
+    kernel = mc.RBF(1.0).warp(lambda part: np.log(part - 5)).on("c") * mc.Categorical().on("kind")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(9, random_state=0)).fit(frame, Y)
+    close(model.predict(dd.from_pandas(frame, npartitions=3)).compute(), model.predict(frame))
+
+
 def test_data_frames_of_features() -> None:
     transformer = mc.RandomFourier(n_components=4, random_state=0).set_output(transform="pandas")
     wanted = transformer.fit_transform(X)

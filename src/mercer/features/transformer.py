@@ -159,6 +159,12 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         centres = rows.made_of(some, _Centres(views))
         return rows.head.about(dict(zip(views, centres, strict=True)))
 
+    _head: Points | None = None
+
+    @property
+    def _known_row(self) -> Points | None:
+        return self._head
+
     def _draw_all(self, resolved: Kernel, points: Points) -> None:
         terms = self._terms(resolved)
         weights, fixed = [term.weight for term in terms], self._fixed_widths(terms)
@@ -167,6 +173,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         drawn = zip(terms, widths, strict=True)
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved
+        self._head = points[[0]].detached()
 
     def transform(self, X: Any) -> Array:
         """Compute the features.
