@@ -673,3 +673,76 @@ def test_an_iterator_that_broke_off_is_not_taken_for_one_that_ended(error: BaseE
             again(blocks)
         assert raised.value.__cause__ is error
     assert not hasattr(model, "dual_coef_")
+
+
+class Loader:
+    """Blocks with a number, and no items by number."""
+
+    def __init__(self, blocks: list[Any]) -> None:
+        self.blocks = blocks
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+class Pages(Loader):
+    """Blocks by number."""
+
+    def __getitem__(self, number: int) -> Any:
+        return self.blocks[number]
+
+
+@pytest.mark.parametrize("container", [list, tuple, Loader, Pages])
+def test_collections_of_blocks(container: Any) -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    wanted = model.fit(X, Y).predict(X)
+    blocks = container(list(stream()))
+    close(model.fit(blocks).predict(X), wanted)
+    assert model.score(blocks) == pytest.approx(model.score(X, Y), rel=1e-8)
+    close(model.predict(mc.Blocks(blocks)), wanted)
+    frames = [pd.DataFrame(x, columns=list("abc")).assign(y=y) for x, y in stream()]
+    close(model.fit(container(frames), "y").predict(pd.DataFrame(X, columns=list("abc"))), wanted)
+    if container is Loader:
+        close(model.fit(X, Y).predict(blocks), wanted)
+
+
+def test_sequences_that_may_be_rows_are_told_how_to_be_blocks() -> None:
+    model = mc.KernelRidge(mc.RBF(1.0)).fit(X[:50], Y[:50])
+    with pytest.raises(DataError, match=r"different shapes; .*mercer\.Blocks"):
+        model.predict([(X[:5], Y[:5]), (X[5:10], Y[5:10])])
+
+
+@pytest.mark.parametrize("change", ["points", "targets", "weights", "order", "texts"])
+def test_sources_with_other_values_in_every_pass_are_refused(change: str) -> None:
+    calls = 0
+
+    def blocks() -> Iterator[Any]:
+        nonlocal calls
+        calls += 1
+        rows, y, weights = X.copy(), Y.copy(), W.copy()
+        kinds = np.where(Y > 20, "u", "v")
+        if change == "points":
+            rows += 0.5 * calls
+        elif change == "targets":
+            y[-1] += calls
+        elif change == "weights":
+            weights[-1] += calls
+        elif change == "order":
+            rows, y, weights = (a[np.random.default_rng(calls).permutation(N)] for a in (X, Y, W))
+        else:
+            kinds[1500] = str(calls)
+        for part in (slice(0, 1500), slice(1500, N)):
+            frame = pd.DataFrame(rows[part], columns=list("abc")).assign(kind=kinds[part])
+            yield frame, y[part], weights[part]
+
+    kernel = mc.RBF(1.0).on("a", "b", "c") + mc.Categorical().on("kind")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(30, random_state=0))
+    with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
+        model.fit(blocks)
+    if change != "targets":  # the classes are the same
+        classifier = mc.KernelLogisticRegression(kernel, solver=S.Nystrom(30, random_state=0))
+        with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
+            classifier.fit(lambda: ((x, np.where(y > 20, "u", "v"), w) for x, y, w in blocks()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -438,9 +438,12 @@ def is_table(item: Any) -> bool:
 
 def _is_source(data: Any) -> bool:
     """Whether something that is no container yields blocks: a function, or an iterable."""
-    if isinstance(data, np.ndarray | list | tuple | dict | set | str | bytes) or sp.issparse(data):
+    if isinstance(data, np.ndarray | list | tuple | Mapping | Set | str | bytes):
         return False
-    if hasattr(data, "__array__") or hasattr(data, "__len__") or hasattr(data, "shape"):
+    if hasattr(data, "__array__") or hasattr(data, "shape"):
+        return False
+    # What has a length and items by number may be a sequence of rows.
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return False
     if hasattr(data, "__dataframe__") or hasattr(data, "collect"):
         return False

@@ -227,6 +227,8 @@ class StreamRows(Rows):
         rows: int = 0 if sums is None else sums.terms[0]
         if rows != len(self):
             raise self._changed(f"found {rows} rows where the first found {len(self)}")
+        if self.survey.fingerprint.differs(sums.terms[2]):
+            raise self._changed("found other values than the first")
         total: Total = sums.terms[1]
         return total
 
