@@ -39,8 +39,9 @@ def filled(made_up: Any, row: Points | None) -> Any:
     """
     seen = None if row is None else row.data
     if isinstance(made_up, np.ndarray):
-        alike = isinstance(seen, np.ndarray) and seen.shape == made_up.shape
-        return seen.astype(made_up.dtype) if alike else made_up
+        if isinstance(seen, np.ndarray) and seen.shape == made_up.shape:
+            return seen.astype(made_up.dtype)
+        return made_up
     frame = nw.from_native(seen, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(made_up.columns):
         return made_up
