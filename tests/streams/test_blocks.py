@@ -104,9 +104,34 @@ def test_features_of_the_kernel_itself_and_the_points_that_carry_them() -> None:
     # Coefficients over few rows are the same function.
     by_points = found.kernel_(Z, found.points_) @ found.dual_coef_ + found.intercept_
     assert_allclose(by_points, wanted, rtol=1e-6)
-    assert len(found.points_) == 20
+    assert len(found.points_) == 10  # as many as there are features
     values = found.primal_coef().values
     close(values, model.fit(X, BOTH, W).primal_coef().values)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_features_that_few_rows_have_are_carried_by_these(weights: Array | None) -> None:
+    rare = np.column_stack([X, np.zeros((len(X), 2))])
+    rare[[5, 777], -2] = 1.0
+    rare[-1, -1] = 1e-3  # which no uniform sample of ten rows is likely to hold
+    y = rare @ np.array([1.0, 2.0, -1.0, 3.0, 40.0])
+    model = mc.KernelRidge(mc.Linear(), 1e-6, solver=S.Primal())
+    mass = np.ones(len(X)) if weights is None else weights
+    # Normal equations of the penalised least squares problem, about the means.
+    centre, middle = mass @ rare / mass.sum(), mass @ y / mass.sum()
+    rows = rare - centre
+    square = rows.T @ (mass[:, None] * rows) + 1e-6 * np.eye(5)
+    coef = np.linalg.solve(square, rows.T @ (mass * (y - middle)))
+
+    found = model.fit(stream(y, weights, rare))
+    wanted = np.eye(5) @ coef + middle - centre @ coef
+    assert_allclose(found.primal_coef().values, coef, rtol=1e-8)
+    assert_allclose(found.predict(np.eye(5)), wanted, rtol=1e-8)
+    assert_allclose(found.contributions(np.eye(5)).prediction, wanted, rtol=1e-7)
+    by_points = rare[found.rows_].T @ found.dual_coef_
+    assert_allclose(by_points, coef, rtol=1e-7)
+    path = model.path(stream(y, weights, rare), None, [1e-6, 1e-3])
+    assert_allclose(path.points.data.T @ path.dual_coef[0], coef, rtol=1e-7)
 
 
 class Again:
@@ -630,3 +655,94 @@ def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
     with pytest.raises(DataError):
         model.fit(broken(17, with_nan))
     assert np.array_equal(model.predict(Z), before)
+
+
+@pytest.mark.parametrize("error", [OSError("disk"), KeyboardInterrupt()], ids=repr)
+def test_an_iterator_that_broke_off_is_not_taken_for_one_that_ended(error: BaseException) -> None:
+    def breaking() -> Iterator[Any]:
+        yield X[:1100], Y[:1100]
+        yield X[1100:2200], Y[1100:2200]
+        raise error
+
+    blocks = mc.Blocks(breaking())
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    with pytest.raises(type(error)):
+        model.fit(blocks)
+    for again in (model.fit, list):
+        with pytest.raises(DataError, match=r"broke off after 2 .*pass a fresh iterator") as raised:
+            again(blocks)
+        assert raised.value.__cause__ is error
+    assert not hasattr(model, "dual_coef_")
+
+
+class Loader:
+    """Blocks with a number, and no items by number."""
+
+    def __init__(self, blocks: list[Any]) -> None:
+        self.blocks = blocks
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+class Pages(Loader):
+    """Blocks by number."""
+
+    def __getitem__(self, number: int) -> Any:
+        return self.blocks[number]
+
+
+@pytest.mark.parametrize("container", [list, tuple, Loader, Pages])
+def test_collections_of_blocks(container: Any) -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    wanted = model.fit(X, Y).predict(X)
+    blocks = container(list(stream()))
+    close(model.fit(blocks).predict(X), wanted)
+    assert model.score(blocks) == pytest.approx(model.score(X, Y), rel=1e-8)
+    close(model.predict(mc.Blocks(blocks)), wanted)
+    frames = [pd.DataFrame(x, columns=list("abc")).assign(y=y) for x, y in stream()]
+    close(model.fit(container(frames), "y").predict(pd.DataFrame(X, columns=list("abc"))), wanted)
+    if container is Loader:
+        close(model.fit(X, Y).predict(blocks), wanted)
+
+
+def test_sequences_that_may_be_rows_are_told_how_to_be_blocks() -> None:
+    model = mc.KernelRidge(mc.RBF(1.0)).fit(X[:50], Y[:50])
+    with pytest.raises(DataError, match=r"different shapes; .*mercer\.Blocks"):
+        model.predict([(X[:5], Y[:5]), (X[5:10], Y[5:10])])
+
+
+@pytest.mark.parametrize("change", ["points", "targets", "weights", "order", "texts"])
+def test_sources_with_other_values_in_every_pass_are_refused(change: str) -> None:
+    calls = 0
+
+    def blocks() -> Iterator[Any]:
+        nonlocal calls
+        calls += 1
+        rows, y, weights = X.copy(), Y.copy(), W.copy()
+        kinds = np.where(Y > 20, "u", "v")
+        if change == "points":
+            rows += 0.5 * calls
+        elif change == "targets":
+            y[-1] += calls
+        elif change == "weights":
+            weights[-1] += calls
+        elif change == "order":
+            rows, y, weights = (a[np.random.default_rng(calls).permutation(N)] for a in (X, Y, W))
+        else:
+            kinds[1500] = str(calls)
+        for part in (slice(0, 1500), slice(1500, N)):
+            frame = pd.DataFrame(rows[part], columns=list("abc")).assign(kind=kinds[part])
+            yield frame, y[part], weights[part]
+
+    kernel = mc.RBF(1.0).on("a", "b", "c") + mc.Categorical().on("kind")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(30, random_state=0))
+    with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
+        model.fit(blocks)
+    if change != "targets":  # the classes are the same
+        classifier = mc.KernelLogisticRegression(kernel, solver=S.Nystrom(30, random_state=0))
+        with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
+            classifier.fit(lambda: ((x, np.where(y > 20, "u", "v"), w) for x, y, w in blocks()))

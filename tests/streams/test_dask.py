@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import warnings
 from typing import Any
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 from sklearn.metrics import r2_score
 from threadpoolctl import threadpool_info
 
@@ -22,6 +24,7 @@ import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, NumericalWarning
 from mercer.parallel import one_thread
 from mercer.solvers.rows import Part
+from mercer.streams import dask as streams
 from mercer.streams.dask import DaskBlocks
 from mercer.streams.labels import Numbers
 from mercer.streams.rows import StreamRows
@@ -166,11 +169,84 @@ def test_scores_of_constants_and_of_single_rows() -> None:
         model.score(da.zeros((0, 3)), da.zeros(0))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF("median"), solver=S.Nystrom(5, random_state=0)),
+        mc.KernelRidge(
+            mc.RBF("median") + mc.Laplacian("median").on(0, 1),
+            solver=S.Nystrom(5, random_state=0),
+        ),
+        mc.KernelRidge(mc.RBF(30.0), solver=S.Falkon(5, random_state=0)),
+        mc.KernelRidge(mc.RBF(30.0), solver=S.RandomFeatures(mc.RandomFourier(n_components=10))),
+        mc.KernelRidge(mc.Polynomial(2).on(0, 1, 2), solver=S.Primal()),
+        mc.RandomFourier(mc.Matern("median"), n_components=10),
+    ],
+    ids=["median", "medians", "falkon", "features", "primal", "transformer"],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_comes_back_is_less_than_a_chunk(
+    model: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = RNG.random(size=(480, 500)).astype(dtype)
+    chunk, sizes = rows[:20].nbytes, list[int]()
+    computed = streams._computed
+
+    def weighed(owner: str, result: Any) -> Any:
+        found = computed(owner, result)
+        sizes.append(len(pickle.dumps(found)))
+        return found
+
+    monkeypatch.setattr(streams, "_computed", weighed)
+    with dask.config.set({"array.chunk-size": chunk}):
+        model.fit(chunked(rows, 20), chunked(rows[:, 0], 20))
+    assert max(sizes) < chunk
+    length = getattr(model.kernel_, "length_scale", 30.0)
+    if length != 30.0:
+        assert length == pytest.approx(np.median(pdist(rows.astype(float))), rel=1e-10)
+
+
 def test_no_rows_have_the_shape_that_some_have() -> None:
     model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0)).fit(X, BOTH)
     assert model.predict(X[:0]).shape == model.predict(chunked(X)[:0]).compute().shape == (0, 2)
     with pytest.raises(DataError, match=r"columns|features"):
         model.predict(np.zeros((0, 5)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF(1.0).warp(np.log), solver=S.Nystrom(9, random_state=0)),
+        mc.KernelMachineRegressor(
+            mc.RBF(1.0).warp(np.log), loss="huber", solver=S.Nystrom(9, random_state=0)
+        ),
+        mc.Nystrom(mc.RBF(1.0).warp(np.log), 9, random_state=0),
+        mc.RandomFourier(mc.RBF(1.0).warp(np.log), n_components=6, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_kernels_that_are_not_defined_at_zero(model: Any) -> None:
+    rows, y = np.exp(X), BOTH[:, 1]
+    with small_chunks():
+        model.fit(chunked(rows), chunked(y))
+    method = model.predict if hasattr(model, "predict") else model.transform
+    lazy = method(chunked(rows))
+    wanted = method(rows)
+    assert lazy.shape == wanted.shape
+    assert lazy.dtype == wanted.dtype
+    close(lazy.compute(), wanted)
+    assert method(rows[:0]).shape == (0, *wanted.shape[1:])
+    if isinstance(model, mc.KernelRidge):
+        path = model.path(chunked(rows), chunked(y), [0.1, 1.0])
+        assert path.predict(chunked(rows)).shape == (2, N)
+        assert path.predict(rows[:0]).shape == (2, 0)
+
+
+def test_data_frames_of_kernels_that_do_not_take_made_up_values() -> None:
+    frame = pd.DataFrame({"c": np.exp(X[:, 0]) + 5, "kind": np.where(Y > 3, "u", "v")})
+    kernel = mc.RBF(1.0).warp(lambda part: np.log(part - 5)).on("c") * mc.Categorical().on("kind")
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(9, random_state=0)).fit(frame, Y)
+    close(model.predict(dd.from_pandas(frame, npartitions=3)).compute(), model.predict(frame))
 
 
 def test_data_frames_of_features() -> None:

@@ -100,6 +100,7 @@ def paths(tmp_path: Path) -> dict[str, Any]:
     TABLE.write_parquet(tmp_path / "t.parquet", row_group_size=700)
     TABLE.write_csv(tmp_path / "t.csv")
     TABLE.write_csv(tmp_path / "t.tsv", separator="\t")
+    TABLE.write_csv(tmp_path / "T2.TSV", separator="\t")
     folder = tmp_path / "parts"
     folder.mkdir()
     TABLE[:1000].write_parquet(folder / "0.parquet")
@@ -109,6 +110,7 @@ def paths(tmp_path: Path) -> dict[str, Any]:
         "parquet": tmp_path / "t.parquet",
         "csv": str(tmp_path / "t.csv"),
         "tsv": tmp_path / "t.tsv",
+        "TSV": tmp_path / "T2.TSV",
         "folder": folder,
         "list": [folder / "0.parquet", folder / "1.csv"],
     }
@@ -125,7 +127,7 @@ def without(*missing: str) -> Any:
     return lambda name: None if name in missing else importlib.util.find_spec(name)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "folder", "list"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "tsv", "TSV", "folder", "list"])
 def test_tables_in_files(paths: dict[str, Any], kind: str, library: str) -> None:
     blocks = mc.read_blocks(paths[kind], target="y", weight="w", batch_rows=512)
     sizes = [len(x) for x, _, _ in blocks]

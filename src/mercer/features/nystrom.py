@@ -150,6 +150,10 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         nothing = np.empty((len(points), 0))
         return InMemory(Part(points, nothing, self._validate_weights(sample_weight, nothing)))
 
+    @property
+    def _known_row(self) -> Points | None:
+        return self.landmarks_[:1] if hasattr(self, "landmarks_") else None
+
     def _fit_rows(self, rows: Rows) -> Self:
         """Choose landmarks among rows wherever they are."""
         self._require_whole("n_landmarks", 1, 100)

@@ -18,9 +18,10 @@ from mercer.features.draws import generator
 from mercer.features.terms import Term, expand, shares
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.kernels.views import View
 from mercer.models.base import KernelEstimator
 from mercer.parallel import blas_threads
-from mercer.solvers.rows import Rows
+from mercer.solvers.rows import Part, Rows
 from mercer.streams.application import BlockTransformer
 from mercer.streams.labels import NoTargets
 
@@ -34,6 +35,16 @@ _FEWEST_ROWS = 16
 _WORTH_ASKING = 2**26
 # At most this many rows, evenly spaced, say where the middle of each column is.
 _CENTRE_ROWS = 127
+
+
+@dataclass(frozen=True, eq=False)
+class _Centres:
+    """The middles of the columns of views, of some rows where they are."""
+
+    views: Sequence[View]
+
+    def __call__(self, part: Part) -> list[Array]:
+        return [part.points.centre(view) for view in self.views]
 
 
 class TermMap(Protocol):
@@ -136,12 +147,23 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
-            # The rows that a centre is made of, wherever they are.
-            step = -(-len(rows) // _CENTRE_ROWS)
-            points = rows.take(np.arange(0, len(rows), step))
-            validate_data(self, points.data, "no_validation", reset=True, skip_check_array=True)
-            self._draw_all(rows.resolve(kernel), points)
+            validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+            resolved = rows.resolve(kernel)
+            self._draw_all(resolved, self._centred(resolved, rows))
         return self
+
+    def _centred(self, kernel: Kernel, rows: Rows) -> Points:
+        """The first row, which has the columns of all, with the centres of many."""
+        views = [factor.view for term in self._terms(kernel) for factor in term.factors]
+        some = np.arange(0, len(rows), -(-len(rows) // _CENTRE_ROWS))
+        centres = rows.made_of(some, _Centres(views))
+        return rows.head.about(dict(zip(views, centres, strict=True)))
+
+    _head: Points | None = None
+
+    @property
+    def _known_row(self) -> Points | None:
+        return self._head
 
     def _draw_all(self, resolved: Kernel, points: Points) -> None:
         terms = self._terms(resolved)
@@ -151,6 +173,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         drawn = zip(terms, widths, strict=True)
         self.maps_: list[Any] = [self._draw(term, width, points, rng) for term, width in drawn]
         self.kernel_ = resolved
+        self._head = points[[0]].detached()
 
     def transform(self, X: Any) -> Array:
         """Compute the features.

@@ -194,7 +194,8 @@ def _table_of_objects(data: list[Any], owner: str) -> Array:
         return np.asarray(data, dtype=object)
     except ValueError:
         raise DataError(
-            f"{owner}: the rows are arrays of different shapes; pass rows of one length."
+            f"{owner}: the rows are arrays of different shapes; pass rows of one length, or "
+            "mercer.Blocks(...) if they are blocks of rows."
         ) from None
 
 

@@ -4,7 +4,7 @@
 scikit-learn's gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
 
 Both are made of what a `Scatter` says of the data, which need not be in memory: a deviation, which
-adds up over parts, and a sample of rows.
+adds up over parts, and the median distance in a sample of rows.
 """
 
 from __future__ import annotations
@@ -88,19 +88,19 @@ class Scatter:
     ----------
     spread : callable
         Returns the `Spread`.
-    sample : callable
-        Returns at most 1000 rows, as a dense matrix.
+    median : callable
+        Takes the name of a metric; returns the median distance between two rows of a sample.
     """
 
     spread: Callable[[], Spread]
-    sample: Callable[[], Array]
+    median: Callable[[str], float]
 
     @classmethod
     def of(cls, matrix: Any, weight: Array | None) -> Scatter:
         """The scatter of a matrix in memory."""
         return cls(
             lambda: Spread.of(matrix, weight),
-            lambda: _dense(matrix[sample_rows(matrix.shape[0], weight)]),
+            lambda metric: median_distance(matrix[sample_rows(matrix.shape[0], weight)], metric),
         )
 
 
@@ -144,10 +144,33 @@ def weighted_sample(weight: Array, start: int = 0) -> Draw:
     return Draw.of(weight, _SAMPLE, 0, start)
 
 
+def median_distance(sample: Any, metric: str) -> float:
+    """The median distance between two rows.
+
+    Parameters
+    ----------
+    sample : ndarray or sparse matrix of shape (n, d)
+        The rows.
+    metric : str
+        As `scipy.spatial.distance.pdist` calls it.
+
+    Returns
+    -------
+    float
+        The mean distance where most are 0, and 1 where all are.
+    """
+    values = sample if isinstance(sample, np.ndarray) else sample.toarray()
+    if len(values) < 2:
+        return 1.0
+    distances = pdist(values.astype(float), metric)
+    median = np.median(distances)
+    return _or_one(median if median > 0 else distances.mean())
+
+
 def euclidean_length(name: str, scatter: Scatter) -> float:
     """Length-scale for kernels of the Euclidean distance."""
     if name == "median":
-        return _median_distance(scatter, "euclidean")
+        return scatter.median("euclidean")
     spread = scatter.spread()
     return _or_one(np.sqrt(spread.width / 2) * spread.deviation)
 
@@ -155,7 +178,7 @@ def euclidean_length(name: str, scatter: Scatter) -> float:
 def manhattan_length(name: str, scatter: Scatter) -> float:
     """Length-scale for the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
     if name == "median":
-        return _median_distance(scatter, "cityblock")
+        return scatter.median("cityblock")
     spread = scatter.spread()
     return _or_one(spread.width / np.sqrt(np.pi) * spread.deviation)
 
@@ -208,17 +231,3 @@ def _of_stored(matrix: Any, w: Array) -> tuple[float, float]:
 def _or_zero(variance: float, mean: float) -> float:
     """The variance, unless it is that of rounding."""
     return variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0
-
-
-def _median_distance(scatter: Scatter, metric: str) -> float:
-    values = scatter.sample()
-    if len(values) < 2:
-        return 1.0
-    distances = pdist(values, metric)
-    median = np.median(distances)
-    return _or_one(median if median > 0 else distances.mean())
-
-
-def _dense(matrix: Any) -> Array:
-    values = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-    return values.astype(float)

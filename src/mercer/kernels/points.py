@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -221,6 +221,12 @@ class Points:
             dense = isinstance(matrix, np.ndarray)
             found = _core.middle(matrix) if dense else np.zeros(matrix.shape[1])
             self._centres[view] = found
+        return found
+
+    def about(self, centres: Mapping[Any, Array]) -> Points:
+        """The same points, with centres of views that more points than these have."""
+        found = self.detached()
+        found._centres.update(centres)
         return found
 
     def frame_of(self, view: Any) -> Any:

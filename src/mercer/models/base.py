@@ -204,6 +204,12 @@ class KernelEstimator(BaseEstimator):
             validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
         return points
 
+    @property
+    def _known_row(self) -> Points | None:
+        """A row that `fit` has seen, if one is kept."""
+        points: Points | None = getattr(self, "points_", None)
+        return points[:1] if points is not None and len(points) else None
+
     def _stream(
         self,
         kernel: Kernel,

@@ -148,6 +148,10 @@ class RidgePath:
         found: Array = np.moveaxis(self._by_row(X), 0, 1)
         return found
 
+    @property
+    def _known_row(self) -> Points:
+        return self.points[:1]
+
     @by_blocks
     def _by_row(self, X: Any) -> Array:
         """The predictions with one row for each row of X."""

@@ -256,8 +256,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
             Names, coefficients and intercept.
         """
         check_is_fitted(self)
-        if self._is_approximate:
-            names = tuple(map(str, self.feature_map_.get_feature_names_out()))
+        if self._function is not None:
+            names = tuple(self._function.features.names)
             return PrimalCoefficients(names, self._shaped(self._function.coef), self.intercept_)
         features = self.kernel_.feature_map(self.points_)
         names = tuple(self.kernel_.feature_names(self.points_))

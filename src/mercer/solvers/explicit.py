@@ -28,6 +28,7 @@ from mercer.solvers import representers
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.paths import PathAnswer, feature_path
 from mercer.solvers.refined import feature_ridge
+from mercer.solvers.representers import Representers
 from mercer.solvers.rows import InMemory, Part
 from mercer.solvers.settings import RidgeSolver
 from mercer.solvers.summands import FeatureMoments, Features
@@ -153,7 +154,8 @@ class RandomFeatures(RidgeSolver):
             answer = _solve_in_memory(task, task.rows.part, transform)
         else:
             answer = _solve(task, transform, first.shape[1])
-        error = _kernel_error(task.kernel, transform, answer.points)
+        some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
+        error = task.rows.made_of(some, _KernelError(task.kernel, transform))
         found = {"feature_map_": transform.fitted, "kernel_error_": error}
         return replace(answer, quality=answer.quality | found)
 
@@ -202,10 +204,24 @@ def _are_same(kernel: Kernel, task: RidgeTask) -> bool:
     """Whether kernels are equal, or have the same values on some rows: 2 * k and Fixed(2) * k."""
     if kernel == task.kernel:
         return True
-    few = task.rows.take(np.arange(0, task.n, -(-task.n // _COMPARED)))
-    wanted = task.kernel(few)
-    tol = 16 * float(np.finfo(wanted.dtype).eps)
-    return bool(np.allclose(kernel(few), wanted, rtol=tol, atol=tol * np.abs(wanted).max()))
+    few = np.arange(0, task.n, -(-task.n // _COMPARED))
+    return task.rows.made_of(few, _Agreement(kernel, task.kernel))
+
+
+@dataclass(frozen=True, eq=False)
+class _Agreement:
+    """Whether two kernels have the same values, up to rounding, on some rows."""
+
+    kernel: Kernel
+    other: Kernel
+
+    def __call__(self, part: Part) -> bool:
+        wanted = self.other(part.points)
+        tol = 16 * float(np.finfo(wanted.dtype).eps)
+        close = np.allclose(
+            self.kernel(part.points), wanted, rtol=tol, atol=tol * np.abs(wanted).max()
+        )
+        return bool(close)
 
 
 def _fitted(map_: Any, task: RidgeTask) -> Any:
@@ -226,22 +242,32 @@ class _Transform:
 
     fitted: Any
 
+    @property
+    def names(self) -> list[str]:
+        return [str(name) for name in self.fitted.get_feature_names_out()]
+
     def __call__(self, points: Any) -> Any:
         found = self.fitted.transform(points.data)
         return found if sp.issparse(found) else np.array(found)
 
 
-def _kernel_error(kernel: Kernel, features: Features, points: Points) -> float:
+@dataclass(frozen=True, eq=False)
+class _KernelError:
     """How far inner products of features are from the kernel, relative to it, on some pairs."""
-    n = len(points)
-    some = points[np.sort(uniform_rows(n, min(n, _SAMPLE), np.random.RandomState(0)))].detached()
-    phi = features(some)
-    products = phi @ phi.T
-    wanted = np.asarray(kernel(some, some), dtype=np.float64)
-    # In units of the largest value, since squares of large ones are no numbers.
-    unit = float(np.abs(wanted).max(initial=0.0)) or 1.0
-    difference = (products.toarray() if sp.issparse(products) else products) / unit - wanted / unit
-    return float(np.linalg.norm(difference) / (np.linalg.norm(wanted / unit) or 1.0))
+
+    kernel: Kernel
+    features: Features
+
+    def __call__(self, part: Part) -> float:
+        some = part.points
+        phi = self.features(some)
+        products = phi @ phi.T
+        found = products.toarray() if sp.issparse(products) else products
+        wanted = np.asarray(self.kernel(some, some), dtype=np.float64)
+        # In units of the largest value, since squares of large ones are no numbers.
+        unit = float(np.abs(wanted).max(initial=0.0)) or 1.0
+        length = float(np.linalg.norm(wanted / unit)) or 1.0
+        return float(np.linalg.norm(found / unit - wanted / unit)) / length
 
 
 def _solve(task: RidgeTask, features: Features, width: int) -> RidgeAnswer:
@@ -251,14 +277,22 @@ def _solve(task: RidgeTask, features: Features, width: int) -> RidgeAnswer:
     alpha, errors = task.choose(problem, features)
     coefficients, intercept = problem.solve(alpha)
     quality = {"effective_dof_": problem.effective_dof(alpha)}
-    function, rows = FeatureFunction(features, coefficients), None
+    function = FeatureFunction(features, coefficients)
     if isinstance(task.rows, InMemory):
-        points = task.rows.part.points
-        dual = _rows(task.rows.part, function, intercept, alpha)
+        part = task.rows.part
+        held = Representers(part.points, _rows(part, function, intercept, alpha))
     else:
-        points, dual, rows = representers.of_few(task, function)
+        held = representers.of_few(task, function, sums.squares)
     return RidgeAnswer(
-        points, dual, intercept, alpha, quality, errors, function=function, rows=rows
+        held.points,
+        held.dual,
+        intercept,
+        alpha,
+        quality,
+        errors,
+        doubt=held.doubt,
+        function=function,
+        rows=held.rows,
     )
 
 

@@ -334,9 +334,9 @@ def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> tuple
     """
     m = len(middle)
     least, most = _ROWS_FOR_EACH
-    part = task.sample(max(least * m, min(most * m, _SAMPLE_VALUES // m)))
+    size = max(least * m, min(most * m, _SAMPLE_VALUES // m))
     summand = FeatureMoments(features, m, task.middle, middle, task.kernel)
-    sums, trace = summand(part).terms
+    sums, trace = task.of_sample(size, summand).terms
     require_range(task, sums.squares)
     squares = sums.used(fit_intercept=task.fit_intercept).squares
     found: Array = squares * (task.rows.totals.weight / sums.weight)

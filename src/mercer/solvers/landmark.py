@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.kernels.base import Kernel
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers import selection
 from mercer.solvers.falkon import FalkonSystem, falkon_path
@@ -31,9 +32,10 @@ from mercer.solvers.moments import Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
 from mercer.solvers.ranges import in_range, require_range
+from mercer.solvers.rows import Part
 from mercer.solvers.selection import Landmarks
 from mercer.solvers.settings import RidgeSolver
-from mercer.solvers.summands import Trace, blocks_of
+from mercer.solvers.summands import Features, Trace, blocks_of
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -111,7 +113,7 @@ def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
 
 def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
     """From C'WC, refined; None if it overflows, or lost too many digits to win them back."""
-    found = equations.sums()
+    task, found = equations.task, equations.sums()
     if found is None:
         return None
     sums, trace = found
@@ -121,7 +123,8 @@ def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
         return None
     left_out = _left_out(problem, trace, equations.basis.T @ problem.moments.plain_features)
     if left_out * trace < _CLEAR * _trace_noise(sums, equations):
-        left_out = _seen_left_out(equations)
+        seen = _LeftOut(task.kernel, equations.whitened_columns, equations.basis.shape[1])
+        left_out = task.of_sample(_SAMPLE, seen)
     quality = _quality(problem, left_out, residual, alpha)
     intercept = problem.intercept(coefficients)
     return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors)
@@ -176,13 +179,19 @@ def _trace_noise(sums: Moments, equations: LandmarkEquations) -> float:
     return equations.eps * float(sums.squares.diagonal() @ lengths)
 
 
-def _seen_left_out(equations: LandmarkEquations) -> float:
+@dataclass(frozen=True, eq=False)
+class _LeftOut:
     """The same from some rows, whitened before they are squared."""
-    part, features = equations.task.sample(_SAMPLE), equations.whitened_columns
-    blocks = blocks_of(part, features, equations.basis.shape[1])
-    explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
-    trace = Trace(equations.task.kernel)(part)
-    return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
+
+    kernel: Kernel
+    features: Features
+    width: int
+
+    def __call__(self, part: Part) -> float:
+        blocks = blocks_of(part, self.features, self.width)
+        explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
+        trace = Trace(self.kernel)(part)
+        return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
 
 
 def _quality(

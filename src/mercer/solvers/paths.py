@@ -8,7 +8,7 @@ shifts share each product with it (`conjugate`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from mercer.kernels.points import Points
 from mercer.solvers import representers
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.landmark_equations import LandmarkEquations
+from mercer.solvers.representers import Representers
 from mercer.solvers.rows import InMemory
 from mercer.solvers.summands import FeatureMoments, Features, LeaveOneOutErrors, blocks_of
 from mercer.solvers.task import FeatureFunction, RidgeTask
@@ -122,8 +123,9 @@ def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:
     coef = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
     function = FeatureFunction(features, np.moveaxis(coef, 0, 1).reshape(width, -1))
-    points, dual = _representers(task, function, intercept)
-    return PathAnswer(points, dual, intercept, *_criteria(task, problem, features), function)
+    held = _representers(task, function, intercept, sums.squares)
+    criteria = _criteria(task, problem, features)
+    return PathAnswer(held.points, held.dual, intercept, *criteria, function, held.doubt)
 
 
 def _criteria(
@@ -136,14 +138,16 @@ def _criteria(
 
 
 def _representers(
-    task: RidgeTask, function: FeatureFunction, intercept: Array
-) -> tuple[Points, Array]:
+    task: RidgeTask, function: FeatureFunction, intercept: Array, squares: Array
+) -> Representers:
     """Points and their coefficients at each alpha: all rows, or few of those that are elsewhere."""
     if not isinstance(task.rows, InMemory):
-        points, flat, _ = representers.of_few(task, function)
-        return points, np.moveaxis(flat.reshape(len(points), *intercept.shape), 0, 1)
+        few = representers.of_few(task, function, squares)
+        dual = np.moveaxis(few.dual.reshape(len(few.points), *intercept.shape), 0, 1)
+        return replace(few, dual=dual)
     part = task.rows.part
     blocks = blocks_of(part, function.features, len(function.coef))
     flat = np.concatenate([np.asarray(phi @ function.coef) for phi, _, _ in blocks])
     values = np.moveaxis(flat.reshape(task.n, *intercept.shape), 0, 1) + intercept[:, None]
-    return part.points, representers.of_all(part, values, task.alphas[:, None, None])
+    dual = representers.of_all(part, values, task.alphas[:, None, None])
+    return Representers(part.points, dual)

@@ -14,7 +14,7 @@ from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.feature_ridge import FeatureRidge
-from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.rows import InMemory, Made, Part, Rows
 from mercer.solvers.summands import CountedDraw, Features, LeaveOneOutErrors, NormalProduct, among
 
 Array = NDArray[np.floating[Any]]
@@ -100,13 +100,18 @@ class RidgeTask:
             "take solvers.Nystrom(), which does with sums over them, or pass arrays."
         )
 
-    def sample(self, size: int) -> Part:
-        """Some rows, evenly spaced; at random among those that count, if not all do."""
+    def of_sample(self, size: int, function: Callable[[Part], Made]) -> Made:
+        """What a function makes of some rows, there where they are.
+
+        They are evenly spaced, or drawn among those that count if not all do.
+        """
         count = self.rows.totals.rows
         size = min(size, count)
         if count == self.n:
-            return self.rows.pick(np.linspace(0, self.n - 1, size).astype(np.intp))
-        return self.rows.pick(np.sort(self.rows.total(CountedDraw(size, 0)).rows))
+            rows = np.linspace(0, self.n - 1, size).astype(np.intp)
+        else:
+            rows = np.sort(self.rows.total(CountedDraw(size, 0)).rows)
+        return self.rows.made_of(rows, function)
 
     def type_with(self, points: Points) -> np.dtype[Any]:
         """The type of kernel values of rows with points."""

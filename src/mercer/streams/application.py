@@ -11,6 +11,7 @@ from sklearn.base import TransformerMixin
 
 from mercer.exceptions import DataError
 from mercer.streams.blocks import Block, repeatable
+from mercer.streams.schema import filled
 from mercer.streams.sources import require_targets, source_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -25,7 +26,7 @@ def by_blocks(method: Method) -> Method:
     Parameters
     ----------
     method : callable
-        Takes the estimator and X.
+        Takes the estimator, whose `_known_row` is one that `fit` has seen, and X.
 
     Returns
     -------
@@ -39,10 +40,10 @@ def by_blocks(method: Method) -> Method:
             return method(self, X)
         source, X = source_of(type(self).__name__, X)
         if source is not None:
-            return source.mapped(partial(method, self), method.__name__)
+            return source.mapped(partial(method, self), method.__name__, self._known_row)
         if isinstance(X, np.ndarray) and X.ndim == 2 and not len(X):
-            # What is made of a row that is made up says of what kind nothing is.
-            return method(self, np.zeros((1, X.shape[1]), X.dtype))[:0]
+            # What is made of one row says of what kind nothing is.
+            return method(self, filled(np.zeros((1, X.shape[1]), X.dtype), self._known_row))[:0]
         return method(self, X)
 
     return cast(Method, applied)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
 from mercer.kernels.containers import len_of, unknown_column
+from mercer.kernels.points import Points
 from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
 
@@ -69,8 +70,13 @@ class Source(Protocol):
         """
         ...
 
-    def mapped(self, function: Callable[[Any], NDArray[Any]], name: str) -> Any:
-        """What a function makes of the points of each block, one below the other."""
+    def mapped(
+        self, function: Callable[[Any], NDArray[Any]], name: str, row: Points | None = None
+    ) -> Any:
+        """What a function makes of the points of each block, one below the other.
+
+        What it makes of `row` tells of what kind that is, where it is not made at once.
+        """
         ...
 
 
@@ -171,7 +177,7 @@ class Blocks:
             start = stop
         return found if then is None or found is None else then(found)
 
-    def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
+    def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
         """What a function makes of the points of each block, one below the other.
 
         Parameters
@@ -180,6 +186,8 @@ class Blocks:
             Takes points; returns an array or a data frame with as many rows.
         name : str
             What is done, for those who watch; nobody does here.
+        row : Points, optional
+            A row that the function takes; not needed here, where it is applied at once.
 
         Returns
         -------
@@ -430,9 +438,12 @@ def is_table(item: Any) -> bool:
 
 def _is_source(data: Any) -> bool:
     """Whether something that is no container yields blocks: a function, or an iterable."""
-    if isinstance(data, np.ndarray | list | tuple | dict | set | str | bytes) or sp.issparse(data):
+    if isinstance(data, np.ndarray | list | tuple | Mapping | Set | str | bytes):
         return False
-    if hasattr(data, "__array__") or hasattr(data, "__len__") or hasattr(data, "shape"):
+    if hasattr(data, "__array__") or hasattr(data, "shape"):
+        return False
+    # What has a length and items by number may be a sequence of rows.
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return False
     if hasattr(data, "__dataframe__") or hasattr(data, "collect"):
         return False

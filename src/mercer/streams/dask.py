@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ClusterError, DataError, DataTypeError
 from mercer.kernels.containers import len_of
+from mercer.kernels.points import Points
 from mercer.parallel import one_thread
 from mercer.streams.blocks import Block, added
+from mercer.streams.schema import filled
 
 # How many sums are added in one task.
 _FAN_IN = 4
@@ -145,7 +147,7 @@ class DaskBlocks:
             found = _made_of(last, found, dask_key_name=label("end"))
         return _computed(self.owner, found)
 
-    def mapped(self, function: Callable[[Any], Any], name: str) -> Any:
+    def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
         """What a function makes of the points of each chunk, as a lazy collection.
 
         Parameters
@@ -154,13 +156,15 @@ class DaskBlocks:
             Takes points; returns an array, or a data frame of pandas, with as many rows.
         name : str
             What is done: tasks are called ``mercer-<name>`` on the dashboard.
+        row : Points, optional
+            A row that the function takes: what it makes of it tells of what kind the collection is.
 
         Returns
         -------
         dask.array.Array or Dask data frame
             With the chunks of the rows.
         """
-        made = function(self.example)
+        made = function(filled(self.example, row))
         if isinstance(made, np.ndarray):
             return self._array(function, made, name)
         if not hasattr(made, "iloc"):

@@ -152,6 +152,10 @@ def _is_known(path: Path) -> bool:
     return path.name.lower().endswith((*_PARQUET, *_CSV))
 
 
+def _separator(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
+
+
 def _library() -> Callable[[Path, list[str] | None, int], Iterable[Any]]:
     """The reader of the library that is there."""
     if find_spec("pyarrow") is not None:
@@ -189,7 +193,7 @@ def _csv_batches(path: Path, columns: list[str] | None, rows: int) -> Iterator[A
     import pyarrow as pa
     from pyarrow import csv
 
-    parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
+    parse = csv.ParseOptions(delimiter=_separator(path))
     read = csv.ReadOptions(block_size=_TEXT_BYTES)
     with csv.open_csv(path, read, parse, csv.ConvertOptions(include_columns=columns)) as first:
         schema = first.schema
@@ -211,7 +215,7 @@ def _by_polars(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any
     if path.name.lower().endswith(_PARQUET):
         frame = pl.scan_parquet(path)
     else:
-        separator = "\t" if path.suffix == ".tsv" else ","
+        separator = _separator(path)
         frame = pl.scan_csv(path, separator=separator, infer_schema_length=10_000)
         frame = frame.with_columns(cs.integer().cast(pl.Float64))
     frame = frame if columns is None else frame.select(columns)

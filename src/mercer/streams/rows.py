@@ -8,7 +8,7 @@ read blocks as the survey says, and refuse a source that yields other rows than 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -21,6 +21,7 @@ from mercer.kernels import heuristics
 from mercer.kernels.base import Kernel
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
+from mercer.kernels.views import View
 from mercer.sampling import Draw
 from mercer.solvers.rows import Made, Part, Rows, Sums, Total, Totals
 from mercer.streams.blocks import Source
@@ -102,6 +103,36 @@ class LengthSample:
     def __call__(self, part: Part) -> Draw:
         """The draw among the rows of a part."""
         return heuristics.weighted_sample(part.mass, part.start)
+
+
+@dataclass(frozen=True, eq=False)
+class MedianDistances:
+    """The median distances that a kernel asks for while its length-scales are found.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    spreads : tuple of Spread
+        One for each of its unresolved views.
+    """
+
+    kernel: Kernel
+    spreads: tuple[Spread, ...]
+
+    def __call__(self, part: Part) -> list[float]:
+        """The distances among some rows, in the order in which they are asked for."""
+        spreads = dict(zip(self.kernel.unresolved_views(), self.spreads, strict=True))
+        found: list[float] = []
+
+        def median(view: View, metric: str) -> float:
+            found.append(heuristics.median_distance(part.points.matrix(view), metric))
+            return found[-1]
+
+        self.kernel.resolved_by(
+            lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric))
+        )
+        return found
 
 
 @dataclass(frozen=True)
@@ -196,6 +227,8 @@ class StreamRows(Rows):
         rows: int = 0 if sums is None else sums.terms[0]
         if rows != len(self):
             raise self._changed(f"found {rows} rows where the first found {len(self)}")
+        if self.survey.fingerprint.differs(sums.terms[2]):
+            raise self._changed("found other values than the first")
         total: Total = sums.terms[1]
         return total
 
@@ -272,22 +305,18 @@ class StreamRows(Rows):
         spreads = dict(zip(self.kernel.unresolved_views(), self.survey.spreads, strict=True))
         if not set(views) <= set(spreads):
             spreads |= dict(zip(views, self.total(SpreadOf(kernel)).terms, strict=True))
-        samples: list[Points] = []  # read when the first median is asked for
+        medians = self._medians(kernel, {view: spreads[view] for view in views})
+        return kernel.resolved_by(
+            lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
+        )
 
-        def sample(view: Any) -> Array:
-            if not samples:
-                samples.append(self._length_sample())
-            matrix = samples[0].matrix(view)
-            dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-            found: Array = dense.astype(np.float64)
-            return found
-
-        return kernel.resolved_by(lambda view: Scatter(lambda: spreads[view], lambda: sample(view)))
-
-    def _length_sample(self) -> Points:
+    def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:
+        """The median distances that a kernel asks for; the rows are read when the first is."""
         if self.totals.weighted:
-            return self.take(np.sort(self.total(LengthSample()).rows))
-        return self.take(heuristics.sample_rows(len(self), None))
+            rows = np.sort(self.total(LengthSample()).rows)
+        else:
+            rows = heuristics.sample_rows(len(self), None)
+        yield from self.made_of(rows, MedianDistances(kernel, tuple(spreads.values())))
 
     def _picked(
         self, reader: Reader, indices: NDArray[np.intp], function: Callable[[Part], Made]

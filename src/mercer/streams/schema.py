@@ -10,6 +10,45 @@ import numpy as np
 import scipy.sparse as sp
 
 from mercer.exceptions import DataError
+from mercer.kernels.points import Points
+
+
+def filled(made_up: Any, row: Points | None) -> Any:
+    """A row of some kind with values that are known to be taken, where its columns are the same.
+
+    Parameters
+    ----------
+    made_up : ndarray or data frame of pandas
+        One row of the kind that is wanted, with values that a kernel need not take: not every
+        function is defined at zero.
+    row : Points or None
+        A row that `fit` has seen.
+
+    Returns
+    -------
+    ndarray or data frame
+        Of the kind and the types of the made-up row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.streams.schema import filled
+    >>> filled(np.zeros((1, 2), np.float32), mc.Points([[3.0, 4.0]]))
+    array([[3., 4.]], dtype=float32)
+    """
+    seen = None if row is None else row.data
+    if isinstance(made_up, np.ndarray):
+        if isinstance(seen, np.ndarray) and seen.shape == made_up.shape:
+            return seen.astype(made_up.dtype)
+        return made_up
+    frame = nw.from_native(seen, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(made_up.columns):
+        return made_up
+    known = made_up.copy()
+    for name in made_up.select_dtypes("number"):
+        known[name] = frame.get_column(name).to_list()
+    return known.astype(made_up.dtypes)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -110,8 +111,8 @@ def source_of(
     whole : float
         The number of rows up to which an array in a file is left as it is.
     lists : bool
-        Whether a list may be one of blocks. Where there are no targets, the items of a list are
-        rows, whatever they are.
+        Whether a list, or another sequence, may be one of blocks. Where there are no targets, the
+        items of a sequence are rows, whatever they are.
 
     Returns
     -------
@@ -128,7 +129,7 @@ def source_of(
         from mercer.streams.dask import DaskBlocks
 
         return DaskBlocks.of(owner, X, y, sample_weight), X
-    if lists and _is_list_of_blocks(X, y):
+    if lists and _is_sequence_of_blocks(X, y):
         X = Blocks(X)
     blocks, X = blocks_in(X)
     if blocks is None or (y is None and sample_weight is None):
@@ -185,11 +186,13 @@ def is_dask(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
-def _is_list_of_blocks(X: Any, y: Any) -> bool:
-    """Whether a list can only be one of blocks: of tuples, or of tables with a column named y."""
-    if not isinstance(X, list) or not X:
+def _is_sequence_of_blocks(X: Any, y: Any) -> bool:
+    """Whether a sequence can only be one of blocks: tuples, or tables with a column named y."""
+    items = all(hasattr(X, name) for name in ("__len__", "__getitem__", "__iter__"))
+    if not items or isinstance(X, Mapping) or hasattr(X, "shape") or not len(X):
         return False
-    return (y is None and isinstance(X[0], tuple)) or (_is_name(y) and is_table(X[0]))
+    first = next(iter(X))
+    return (y is None and isinstance(first, tuple)) or (_is_name(y) and is_table(first))
 
 
 def _is_name(y: Any) -> bool:

@@ -34,14 +34,32 @@ class Spool:
         self._items = iter(items)
         self._file: Any = None
         self._offsets: list[int] = []
+        self._broken: BaseException | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        self._require_whole()
         for offset in list(self._offsets):
             self._file.seek(offset)
             yield pickle.load(self._file)
-        for item in self._items:
-            self._keep(item)
+        while True:
+            try:
+                item = next(self._items)
+                self._keep(item)
+            except StopIteration:
+                return
+            except BaseException as error:
+                self._broken = error
+                raise
             yield item
+
+    def _require_whole(self) -> None:
+        """Refuse an iterator that raised: next time it would only look as if it had ended."""
+        if self._broken is not None:
+            raise DataError(
+                f"a stream of blocks broke off after {len(self._offsets)} of them, with "
+                f"{self._broken!r:.200}, and cannot go on; pass a fresh iterator, or a function "
+                "that returns one."
+            ) from self._broken
 
     def _keep(self, item: Any) -> None:
         try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
+from zlib import crc32
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
@@ -21,10 +24,62 @@ from mercer.streams.blocks import Block, as_frame
 from mercer.streams.labels import NoTargets, Targets, checked_weights, given_values
 from mercer.streams.schema import Schema
 
+Array = NDArray[np.floating[Any]]
+
 # What an object in a list is taken to be, in bytes.
 _OBJECT_BYTES = 1024
 # And a label, with the reference to it.
 _LABEL_BYTES = 72
+# How many values that are no numbers count in what tells passes apart.
+_TEXTS = 100
+# What rounding may change in a sum, relative to that of absolute values, if data are made again.
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """What tells one pass from another: sums of a row of each block, of targets and of weights.
+
+    Attributes
+    ----------
+    sums, sizes : ndarray of shape (6,)
+        The sums, and those of absolute values: of numbers and of checksums of texts, for each.
+    """
+
+    sums: Array
+    sizes: Array
+
+    @classmethod
+    def of(cls, data: Any, block: Block) -> Fingerprint:
+        """The fingerprint of a block, whose points are in a container that was looked into.
+
+        Parameters
+        ----------
+        data : object
+            The points.
+        block : Block
+            Targets and weights.
+
+        Returns
+        -------
+        Fingerprint
+            Those of blocks add up.
+        """
+        values = _first_row(data), block.targets, block.weights
+        columns = [column for value in values for column in _numbers_and_texts(value)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = [column.sum() for column in columns]
+            return cls(np.array(sums), np.array([np.abs(column).sum() for column in columns]))
+
+    def __add__(self, other: Self) -> Fingerprint:
+        """That of both."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Fingerprint(self.sums + other.sums, self.sizes + other.sizes)
+
+    def differs(self, other: Fingerprint) -> bool:
+        """Whether values are others, by more than computing them once more may change."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool((np.abs(self.sums - other.sums) > _SAME * self.sizes).any())
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +102,8 @@ class Survey:
         Of the columns whose length-scales are to be found.
     head : Points
         The first row.
+    fingerprint : Fingerprint
+        By which other values in later passes are noticed.
     """
 
     rows: int
@@ -56,6 +113,7 @@ class Survey:
     totals: Totals
     spreads: tuple[Spread, ...]
     head: Points
+    fingerprint: Fingerprint
 
     def __add__(self, other: Self) -> Survey:
         """The survey of both."""
@@ -73,6 +131,7 @@ class Survey:
             self.totals + other.totals,
             tuple(a + b for a, b in zip(self.spreads, other.spreads, strict=True)),
             self.head,
+            self.fingerprint + other.fingerprint,
         )
 
 
@@ -115,6 +174,7 @@ class Surveyor:
             tuple(Spread.of(points.matrix(view), weights) for view in views),
             # Picked, and so a copy: the source may write its next block into the same array.
             points[[0]].detached(),
+            Fingerprint.of(data, block),
         )
 
     def _bytes_beside(self, block: Block, n: int) -> int:
@@ -166,7 +226,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A sum over parts, as a sum over blocks: with the number of rows that it has seen.
+    """A sum over parts, as a sum over blocks: with the number of rows and their fingerprint.
 
     Attributes
     ----------
@@ -180,9 +240,12 @@ class Reading:
     summand: Callable[[Part], Any]
 
     def __call__(self, block: Block) -> Sums | None:
-        """The number of rows, and what the summand makes of them."""
+        """The number of rows, what the summand makes of them, and their fingerprint."""
         part = self.reader(block)
-        return None if part is None else Sums((len(part), self.summand(part)))
+        if part is None:
+            return None
+        seen = Fingerprint.of(_container(block, self.reader.owner), block)
+        return Sums((len(part), self.summand(part), seen))
 
 
 def _container(block: Block, owner: str) -> Any:
@@ -212,6 +275,27 @@ def located(owner: str, block: Block) -> Iterator[None]:
         raise type(error)(
             f"{owner}: in the block that begins with row {block.start}: {complaint}"
         ) from error
+
+
+def _first_row(data: Any) -> Any:
+    """The values of the first row."""
+    if isinstance(data, nw.DataFrame):
+        return data.row(0)
+    return data[[0]].toarray() if sp.issparse(data) else data[:1]
+
+
+def _numbers_and_texts(values: Any) -> list[Array]:
+    """The numbers among values, and checksums of texts: of the first ones, if there are texts."""
+    native = nw.from_native(values, pass_through=True, eager_only=True, allow_series=True)
+    if hasattr(native, "to_numpy"):
+        values = native.to_numpy()
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+        return [values.astype(np.float64), np.zeros(0)]
+    flat = values.ravel() if isinstance(values, np.ndarray) else values or ()
+    few = [item for item, _ in zip(flat, range(_TEXTS), strict=False)]
+    texts = [crc32(item.encode()) for item in few if isinstance(item, str)]
+    numbers = [float(item) for item in few if isinstance(item, Real)]
+    return [np.array(numbers), np.array(texts, dtype=np.float64)]
 
 
 def _bytes_of(data: Any) -> int:
