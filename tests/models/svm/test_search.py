@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn import svm
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import make_scorer, precision_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
 
 import mercer as mc
@@ -121,6 +122,30 @@ def test_folds_that_stop_short_are_told_of() -> None:
 def test_bad_searches(search: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         search.fit(X, Y)
+
+
+def test_scores_that_are_no_numbers_rank_last() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 2))
+    rare = (data[:, 0] + 0.5 * rng.normal(size=200) > 1.3).astype(int)
+    costs, scoring = [1e-3, 1.0, 10.0], make_scorer(precision_score, zero_division=np.nan)
+    search = mc.SVCSearch(mc.SVC(gamma=0.5, tol=1e-6), costs, None, scoring=scoring)
+    with pytest.warns(UserWarning, match="mean scores of 1 of 3 candidates are not finite"):
+        search.fit(data, rare)
+    grid = GridSearchCV(svm.SVC(gamma=0.5, tol=1e-6), {"C": costs}, scoring=scoring)
+    with pytest.warns(UserWarning, match="non-finite"):
+        grid.fit(data, rare)
+    for name in ("rank_test_score", "mean_test_score"):
+        np.testing.assert_allclose(search.cv_results_[name], grid.cv_results_[name], atol=1e-12)
+    assert search.best_params_["C"] == grid.best_params_["C"] == 1.0
+
+
+def test_no_candidate_has_a_score() -> None:
+    search = mc.SVCSearch(mc.SVC(RBF), [1.0, 2.0], None, scoring=lambda *_: np.nan)
+    with pytest.warns(UserWarning, match="no candidate has a score, and the first is taken"):
+        search.fit(X, Y)
+    assert search.cv_results_["rank_test_score"].tolist() == [1, 1]
+    assert search.best_params_["C"] == 1.0
 
 
 # As an estimator ----------------------------------------------------------------------------------

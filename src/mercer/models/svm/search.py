@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -32,6 +31,7 @@ from mercer.models.svm import named
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
 from mercer.models.svm.folds import Fold, Outcome
+from mercer.models.svm.score_table import score_table
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
@@ -175,7 +175,11 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ]
         compared = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
         outcomes = list(chain.from_iterable(compared))
-        self._tabulate(kernels, grid, outcomes)
+        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), grid)]
+        self.cv_results_ = score_table(params, outcomes)
+        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_params_ = params[self.best_index_]
         warn_of_folds("SVCSearch", sum(outcome.short for row in outcomes for outcome in row))
         if self.refit:
             started = time.perf_counter()
@@ -263,38 +267,6 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
             return list(zip(*pool.map(alone, folds), strict=True))
-
-    def _tabulate(
-        self,
-        kernels: Sequence[Kernel],
-        costs: list[float],
-        outcomes: Sequence[Sequence[Outcome]],
-    ) -> None:
-        """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
-        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
-        scores = np.array([[outcome.score for outcome in row] for row in outcomes])
-        fit_times = np.array([[outcome.fit_time for outcome in row] for row in outcomes])
-        score_times = np.array([[outcome.score_time for outcome in row] for row in outcomes])
-        results: dict[str, Any] = {"params": params}
-        for name in params[0]:
-            results[f"param_{name}"] = np.ma.MaskedArray(
-                [candidate[name] for candidate in params], dtype=object, mask=False
-            )
-        for number in range(scores.shape[1]):
-            results[f"split{number}_test_score"] = scores[:, number]
-        for name, values in (
-            ("test_score", scores),
-            ("fit_time", fit_times),
-            ("score_time", score_times),
-        ):
-            results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
-        results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(
-            np.int32
-        )
-        self.cv_results_ = results
-        self.best_index_ = int(np.argmin(results["rank_test_score"]))
-        self.best_score_ = float(results["mean_test_score"][self.best_index_])
-        self.best_params_ = params[self.best_index_]
 
     # The best -------------------------------------------------------------------------------------
 
