@@ -318,12 +318,13 @@ def is_costly(kernel: Kernel) -> bool:
 
 
 def kernel_matrix(
-    kernel: Kernel, points: Points, cache_bytes: float | None = None
+    kernel: Kernel, points: Points, cache_bytes: float | None = None, *, reused: bool = False
 ) -> SymmetricMatrix:
     """The matrix of a kernel, in the form that is quickest.
 
-    The values of a compiled kernel are computed when they are used, unless there are few. Those
-    that Python computes are stored, or as many rows of them as there is room for.
+    The values of a compiled kernel are computed when they are used, unless there are few, or many
+    problems that use them and room for all. Those that Python computes are stored, or as many rows
+    of them as there is room for.
 
     Parameters
     ----------
@@ -333,6 +334,8 @@ def kernel_matrix(
         The training points.
     cache_bytes : float, optional
         Room for values that are kept; by default half of the memory that is free.
+    reused : bool, default=False
+        Whether many problems will be solved with it.
 
     Returns
     -------
@@ -344,10 +347,11 @@ def kernel_matrix(
         return StoredMatrix(given)
     gram = kernel.gram(points)
     n, costly = len(points), is_costly(kernel)
-    if n > _SMALL and not costly:
-        return LazyMatrix(gram)
     room = memory.available() / 2 if cache_bytes is None else cache_bytes
-    if costly and n * n * gram.dtype.itemsize > room:
+    fits = n * n * gram.dtype.itemsize <= room
+    if n > _SMALL and not costly and not (reused and fits):
+        return LazyMatrix(gram)
+    if costly and not fits:
         return CachedMatrix(kernel, points, room)
     values = gram.toarray()
     _require_finite(kernel, values)

@@ -105,15 +105,20 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
+        is_name = named.is_name(self.kernel)
+        outline = named.outline(self.kernel) if is_name else self._kernel_or_default(self.kernel)
+        points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
+        return self._kernel_for(points), points
+
+    def _kernel_for(self, points: Points) -> Kernel:
+        """The kernel; one that is named may take its gamma from the rows."""
         owner = type(self).__name__
         arguments = {name: getattr(self, name) for name in named.DEFAULTS}
-        X = in_double_precision(X)
-        if not named.is_name(self.kernel):
-            kernel = self._kernel_or_default(self.kernel)
-            named.require_no_arguments(owner, kernel, arguments)
-            return kernel, self._validate_points(kernel, X, reset=True, copy=False)
-        points = self._validate_points(named.outline(self.kernel), X, reset=True, copy=False)
-        return named.named_kernel(owner, self.kernel, points, **arguments), points
+        if named.is_name(self.kernel):
+            return named.named_kernel(owner, self.kernel, points, **arguments)
+        kernel = self._kernel_or_default(self.kernel)
+        named.require_no_arguments(owner, kernel, arguments)
+        return kernel
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -143,11 +148,13 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self._warn_of_short_fit()
         return matrix, machines
 
-    def _matrix(self, points: Points) -> tuple[SymmetricMatrix, validity.Repair | None]:
-        """Where kernel values come from, and how they were mended."""
+    def _matrix(
+        self, points: Points, *, reused: bool = False
+    ) -> tuple[SymmetricMatrix, validity.Repair | None]:
+        """Where kernel values come from, for one fit or several, and how they were mended."""
         kernel, method = self.kernel_, self._similarity
         if kernel.is_psd is True or method == "ignore":
-            return kernel_matrix(kernel, points, self._cache_bytes), None
+            return kernel_matrix(kernel, points, self._cache_bytes, reused=reused), None
         gram = gram_matrix(self, kernel, points, 1.0, method)
         if method == "raise":
             require_positive(self, kernel, gram, _ADVICE)

@@ -230,7 +230,8 @@ class SVC(SupportVectorClassifier):
         from mercer.models.svm.search import SVCSearch
 
         search = SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring)
-        return search.fit(X, y, sample_weight)
+        search.fit(X, y, sample_weight)
+        return search
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if isinstance(self.solver, str):
