@@ -15,7 +15,9 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
+from mercer.kernels.tracing import require_symmetry
 from mercer.program.specialise import reads
+from mercer.sampling import spread
 from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix, is_faithful
 
 Array = NDArray[np.floating[Any]]
@@ -29,6 +31,9 @@ _LINE = 64  # bytes of a cache line
 # degree of a polynomial.
 _LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
 _WARY, _SAMPLE = 16.0, 256
+# How far a matrix that was computed in float32 may be from its transpose, relative to its largest
+# value.
+_ROUNDED = 1e-5
 # A matrix of fewer rows than this share is worth making.
 _MOST_OF = 0.75
 
@@ -291,7 +296,7 @@ def _fits(gram: Gram) -> bool:
 def _rounding(gram: Gram) -> tuple[bool, float]:
     """Whether float32 serves, and how far its values may be off, relative to the largest."""
     n = int(gram.shape[0])
-    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    some = spread(n, _SAMPLE)
     part = gram.kernel.gram(gram.pairs.cols[some])
     exact = part.toarray()
     rounded = part.narrowed().toarray()
@@ -344,6 +349,9 @@ def kernel_matrix(
     """
     given = _given_matrix(kernel, points)
     if given is not None:
+        some = spread(len(given), _SAMPLE)
+        part = given[np.ix_(some, some)]
+        require_symmetry(part, str(kernel), Precomputed._symmetrise, rounding=_ROUNDED, rows=some)
         return StoredMatrix(given)
     gram = kernel.gram(points)
     n, costly = len(points), is_costly(kernel)

@@ -420,7 +420,7 @@ def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     if not isinstance(estimator, RepresenterModel) or not hasattr(estimator, "points_"):
         return None, None
     points = estimator.points_
-    dual = np.asarray(estimator._coefficients, dtype=np.float64).reshape(len(points), -1)
+    dual: Array = np.asarray(estimator._coefficients, np.float64).reshape(len(points), -1)
     if len(getattr(estimator, "support_", ())):
         # A repair of the matrix spreads the coefficients over all rows; the support is its own.
         points, dual = estimator.support_vectors_, _dense(estimator.dual_coef_).T

@@ -84,7 +84,8 @@ class SVC(SupportVectorClassifier):
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
-        are named are taken as they are, as in scikit-learn, and others refused.
+        are named are taken as they are, as in scikit-learn, and others refused. Of more than 4,096
+        rows the matrix of 4,096 is checked.
 
     Attributes
     ----------
@@ -107,7 +108,8 @@ class SVC(SupportVectorClassifier):
         Steps.
     dual_gap_ : ndarray of shape (n_functions,)
         The objective is at most this much above its minimum, in its own units, if the kernel matrix
-        is positive semi-definite; NaN for kernels that are known not to be valid.
+        is positive semi-definite; NaN for kernels that are known not to be valid, and where the
+        values of 256 rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : ndarray of shape (n_functions,)
         The value of the dual problem, which is minus the objective, up to the gap. Not over
         landmarks.

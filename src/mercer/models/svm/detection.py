@@ -204,7 +204,9 @@ class OneClassSVM(SupportVectorDetector):
     n_iter_ : int
         Steps.
     dual_gap_ : float
-        The objective is at most this much above its minimum.
+        The objective is at most this much above its minimum, if the kernel matrix is positive
+        semi-definite; NaN for kernels that are known not to be valid, and where the values of 256
+        rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : float
         The value of the dual problem.
     converged_ : bool

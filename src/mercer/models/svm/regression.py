@@ -156,7 +156,8 @@ class SVR(SupportVectorRegressor):
         Steps.
     dual_gap_ : float
         The objective is at most this much above its minimum, in its own units, if the kernel matrix
-        is positive semi-definite; NaN for kernels that are known not to be valid.
+        is positive semi-definite; NaN for kernels that are known not to be valid, and where the
+        values of 256 rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : float
         The value of the dual problem, which is minus the objective, up to the gap.
     converged_ : bool
