@@ -18,7 +18,7 @@ from mercer.solvers.factor import Advice, is_positive_definite
 Array = NDArray[np.floating[Any]]
 
 # Of so many rows the pairs are looked at, where a whole matrix would cost more than the fit.
-_WITNESSES = 256
+WITNESSES = 128
 # Negative directions up to this, for each row and relative to the largest value, may be rounding.
 _ROUNDING = float(np.finfo(np.float32).eps)
 
@@ -123,7 +123,7 @@ def is_seen_invalid(matrix: SymmetricMatrix) -> bool:
     Parameters
     ----------
     matrix : SymmetricMatrix
-        The matrix, which is looked at as a whole if it has 256 rows or fewer.
+        The matrix, which is looked at as a whole if it has 128 rows or fewer.
 
     Returns
     -------
@@ -131,9 +131,9 @@ def is_seen_invalid(matrix: SymmetricMatrix) -> bool:
         True if some vector that sums to zero has a negative value, by more than rounding to
         float32. False proves nothing about the other rows.
     """
-    values, positions = matrix.block(spread(matrix.size, _WITNESSES), precise=True)
+    values, positions = matrix.block(spread(matrix.size, WITNESSES), precise=True)
     block = np.array(values[np.ix_(positions, positions)], dtype=np.float64)
-    slack = len(block) * _ROUNDING * float(np.abs(block).max())
+    block /= float(np.abs(block).max()) or 1.0
     block -= block.mean(axis=0)
     block -= block.mean(axis=1, keepdims=True)
-    return slack > 0 and not is_positive_definite(block, slack)
+    return not is_positive_definite(block, len(block) * _ROUNDING)

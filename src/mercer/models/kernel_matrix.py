@@ -16,6 +16,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.kernels.tracing import require_symmetry
+from mercer.models.grams import WITNESSES
 from mercer.program.specialise import reads
 from mercer.sampling import spread
 from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix, is_faithful
@@ -168,7 +169,8 @@ class CachedMatrix:
     points : Points
         The points.
     room : float
-        Bytes for rows that are kept; two at least.
+        Bytes for rows that are kept; two at least. A block of more rows is not kept, and takes
+        memory of its own while it is used.
     """
 
     has_single = False
@@ -204,7 +206,9 @@ class CachedMatrix:
         """
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > self._most:
-            return self._kernel(self._points[distinct]), positions
+            values = self._kernel(self._points[distinct])
+            _require_finite(self._kernel, values)
+            return values, positions
         return np.ascontiguousarray(self._rows(distinct)[:, distinct]), positions
 
     def times(
@@ -349,7 +353,7 @@ def kernel_matrix(
     """
     given = _given_matrix(kernel, points)
     if given is not None:
-        some = spread(len(given), _SAMPLE)
+        some = spread(len(given), WITNESSES)
         part = given[np.ix_(some, some)]
         require_symmetry(part, str(kernel), Precomputed._symmetrise, rounding=_ROUNDED, rows=some)
         return StoredMatrix(given)

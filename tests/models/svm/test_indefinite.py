@@ -28,6 +28,7 @@ def indefinite(n: int) -> Any:
     [
         ("precomputed", indefinite(60)),
         ("precomputed", indefinite(1000)),
+        ("precomputed", 1e200 * indefinite(60)),
         ("precomputed", -rbf_kernel(np.arange(60.0)[:, None], gamma=0.1)),
         (lambda a, b: -a @ b.T, np.arange(120.0).reshape(60, 2)),
     ],
