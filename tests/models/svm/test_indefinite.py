@@ -13,7 +13,9 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, ValidityError
+from mercer.models.grams import is_seen_invalid
 from mercer.models.svm import base as svm_base
+from mercer.solvers.boxes import StoredMatrix
 
 X, Y = make_moons(160, noise=0.25, random_state=0)
 
@@ -28,7 +30,6 @@ def indefinite(n: int) -> Any:
     [
         ("precomputed", indefinite(60)),
         ("precomputed", indefinite(1000)),
-        ("precomputed", 1e200 * indefinite(60)),
         ("precomputed", -rbf_kernel(np.arange(60.0)[:, None], gamma=0.1)),
         (lambda a, b: -a @ b.T, np.arange(120.0).reshape(60, 2)),
     ],
@@ -38,6 +39,13 @@ def test_no_gap_is_claimed_of_a_matrix_that_is_seen_to_be_invalid(kernel: Any, d
     assert np.isnan(mc.SVC(kernel, max_iter=2000).fit(data, labels).dual_gap_).all()
     targets = labels + 0.5
     assert np.isnan(mc.SVR(kernel, C=10.0, max_iter=2000).fit(data, targets).dual_gap_)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e306])
+def test_the_unit_of_a_matrix_makes_no_difference(scale: float) -> None:
+    assert is_seen_invalid(StoredMatrix(scale * indefinite(60)))
+    assert not is_seen_invalid(StoredMatrix(scale * rbf_kernel(X)))
+    assert not is_seen_invalid(StoredMatrix(scale * np.zeros((60, 60))))
 
 
 @pytest.mark.parametrize("shift", [0.0, -1.0, 1e4])
