@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -145,6 +146,24 @@ def limited(threads: int) -> Iterator[None]:
     """Give mercer, BLAS and OpenMP the same number of threads."""
     with threadpool_limits(threads), mc.threads(threads):
         yield
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this thread, and those that it starts, on one core, where the system can.
+
+    For peers with threads of their own (TBB), which no limit of BLAS or OpenMP reaches: they have
+    to be loaded inside.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def _run(contestant: Contestant) -> Any:

@@ -176,3 +176,27 @@ def _uniforms(seed: int, start: int, count: int) -> Array:
     skipped = start % _STEP
     found: Array = np.random.Generator(counter).random(skipped + count)[skipped:]
     return found
+
+
+def spread(n: int, most: int) -> NDArray[np.int64]:
+    """Rows from the first to the last at equal distances, all if there are few.
+
+    Parameters
+    ----------
+    n : int
+        How many rows there are.
+    most : int
+        How many are wanted at most.
+
+    Returns
+    -------
+    ndarray of int64
+        Their numbers, increasing.
+
+    Examples
+    --------
+    >>> from mercer.sampling import spread
+    >>> spread(9, 3).tolist()
+    [0, 4, 8]
+    """
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

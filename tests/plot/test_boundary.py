@@ -12,6 +12,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_moons
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import mercer as mc
@@ -85,6 +87,45 @@ def test_three_classes(method: Any) -> None:
         (middle,) = [np.concatenate([path.vertices for path in display.boundary_[1].get_paths()])]
         scores = np.sort(getattr(model, method)(middle), axis=1)
         assert np.abs(scores[:, -1] - scores[:, -2]).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        (mc.SVC(decision_function_shape="ovo"), "predict"),
+        (SVC(decision_function_shape="ovo"), "predict"),
+        (make_pipeline(StandardScaler(), mc.SVC(decision_function_shape="ovo")), "predict"),
+        (mc.SVC(), "decision_function"),
+        (mc.SVC(multi_class="ovr"), "decision_function"),
+    ],
+    ids=str,
+)
+def test_the_colour_is_that_of_the_class_predicted(model: Any, method: str) -> None:
+    data, y = load_iris(return_X_y=True)
+    data = pd.DataFrame(data[:, :2], columns=["length", "width"])
+    display = draw(model.fit(data, y), data, y, grid_resolution=50)
+    grid = np.column_stack([display.surface.xx0.ravel(), display.surface.xx1.ravel()])
+    response = display.surface.response
+    drawn = response if response.ndim == 2 else response.argmax(axis=2)
+    predicted = model.predict(pd.DataFrame(grid, columns=data.columns))
+    np.testing.assert_array_equal(drawn.ravel(), predicted)
+    assert display.method == method
+    if method == "predict":
+        with pytest.raises(ParameterError, match="is not everywhere largest for the class"):
+            draw(model, data, y, response_method="decision_function", grid_resolution=50)
+
+
+def test_rings_are_drawn_round_support_vectors() -> None:
+    similarity = mc.Sigmoid(gain=2.0, offset=-1.0)
+    model = mc.SVC(similarity, psd="clip").fit(X, LABELS)
+    assert len(model.support_) < len(X) == len(model.points_)
+    display = draw(model, X, LABELS)
+    assert display.rings_ is not None
+    sizes = np.abs(model.dual_coef_[0])
+    shown = sizes > 1e-6 * sizes.max()
+    np.testing.assert_array_equal(display.rings_.get_offsets(), X[model.support_][shown])
+    drawn = display.rings_.get_sizes()
+    np.testing.assert_allclose(drawn / drawn.max(), sizes[shown] / sizes.max())
 
 
 def test_a_regressor_shares_its_colours_with_the_targets() -> None:

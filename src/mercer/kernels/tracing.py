@@ -95,12 +95,20 @@ def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
 SYMMETRISE = "return (f(x, z) + f(z, x)) / 2, or mend the function"
 
 
-def require_symmetry(matrix: Array, owner: str, remedy: str = SYMMETRISE) -> None:
-    """Refuse a matrix k(X) that is not its own transpose."""
+def require_symmetry(
+    matrix: Array,
+    owner: str,
+    remedy: str = SYMMETRISE,
+    *,
+    rounding: float = 1e-8,
+    rows: Array | None = None,
+) -> None:
+    """Refuse a matrix k(X), or that of some rows, that is not its own transpose up to rounding."""
     gap, i, j = asymmetry(matrix)
-    if gap > 1e-8 * max(np.abs(matrix).max(), np.finfo(float).tiny):
+    if gap > rounding * max(np.abs(matrix).max(), np.finfo(float).tiny):
+        a, b = (i, j) if rows is None else (rows[i], rows[j])
         raise ValidityError(
-            f"{owner} is not symmetric: k(x_{i}, x_{j}) = {matrix[i, j]:g} but k(x_{j}, x_{i}) = "
+            f"{owner} is not symmetric: k(x_{a}, x_{b}) = {matrix[i, j]:g} but k(x_{b}, x_{a}) = "
             f"{matrix[j, i]:g}; a kernel is a symmetric function, so {remedy}."
         )
 

@@ -46,8 +46,9 @@ def forecast(
     """
     if not isinstance(model, KernelRidge | KernelMachine | GaussianProcessRegressor):
         raise ParameterTypeError(
-            f"forecast: model is a {type(model).__name__}, which has one way to be fitted; pass a "
-            "KernelRidge, a machine of any loss, or a GaussianProcessRegressor."
+            f"forecast: model is a {type(model).__name__}, which does not choose among solvers by "
+            "what they cost; pass a KernelRidge, a machine of any loss, or a "
+            "GaussianProcessRegressor."
         )
     found: Forecast = clone(model)._forecast_for(X, y)
     return found

@@ -11,10 +11,16 @@ from mercer import memory, validity
 from mercer.exceptions import DataError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.sampling import spread
+from mercer.solvers.boxes import SymmetricMatrix
 from mercer.solvers.factor import Advice, is_positive_definite
 
 Array = NDArray[np.floating[Any]]
 
+# Of so many rows the pairs are looked at, where a whole matrix would cost more than the fit.
+WITNESSES = 128
+# Negative directions up to this, for each row and relative to the largest value, may be rounding.
+_ROUNDING = float(np.finfo(np.float32).eps)
 
 # In matrices of float64, beside the Gram matrix: what `validity` needs to check and to repair one,
 # and the directions that a repair keeps.
@@ -24,7 +30,12 @@ _KEPT_COPIES = 1.0
 
 
 def gram_matrix(
-    owner: object, kernel: Kernel, points: Points, matrices: float, psd: str = "raise"
+    owner: object,
+    kernel: Kernel,
+    points: Points,
+    matrices: float,
+    psd: str = "raise",
+    remedy: str | None = None,
 ) -> Array:
     """The Gram matrix, after a forecast of memory; NaN and infinity are refused.
 
@@ -40,6 +51,8 @@ def gram_matrix(
         How many matrices of this size the computation will hold at its peak.
     psd : {"raise", "clip", "flip", "shift"}
         What will be done with a matrix that is not positive semi-definite.
+    remedy : str, optional
+        What helps where there is too little memory, beside fewer rows; float32 by default.
 
     Returns
     -------
@@ -48,10 +61,12 @@ def gram_matrix(
     """
     n, name = len(points), type(owner).__name__
     itemsize = kernel.gram(points).dtype.itemsize
+    if remedy is None and itemsize == 8:
+        remedy = "pass X as float32"
     memory.require(
         int(n * n * _bytes_per_entry(kernel, matrices, itemsize, psd)),
         f"{name} on {n} rows",
-        "fit on fewer rows" + (", or pass X as float32" if itemsize == 8 else ""),
+        "fit on fewer rows" + (f", or {remedy}" if remedy else ""),
     )
     gram: Array = kernel(points)
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
@@ -100,3 +115,25 @@ def require_positive(owner: object, kernel: Kernel, gram: Array, advice: Advice)
             f"{type(owner).__name__}: the Gram matrix of {kernel!r} is not valid. {report} "
             f"{advice.repair[0].upper()}{advice.repair[1:]}."
         )
+
+
+def is_seen_invalid(matrix: SymmetricMatrix) -> bool:
+    """Whether the pairs of some rows show that a quadratic form is not convex where sums are kept.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        The matrix, which is looked at as a whole if it has 128 rows or fewer.
+
+    Returns
+    -------
+    bool
+        True if some vector that sums to zero has a negative value, by more than rounding to
+        float32. False proves nothing about the other rows.
+    """
+    values, positions = matrix.block(spread(matrix.size, WITNESSES), precise=True)
+    block = np.array(values[np.ix_(positions, positions)], dtype=np.float64)
+    block /= float(np.abs(block).max()) or 1.0
+    block -= block.mean(axis=0)
+    block -= block.mean(axis=1, keepdims=True)
+    return not is_positive_definite(block, len(block) * _ROUNDING)

@@ -15,7 +15,10 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
+from mercer.kernels.tracing import require_symmetry
+from mercer.models.grams import WITNESSES
 from mercer.program.specialise import reads
+from mercer.sampling import spread
 from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix, is_faithful
 
 Array = NDArray[np.floating[Any]]
@@ -29,6 +32,9 @@ _LINE = 64  # bytes of a cache line
 # degree of a polynomial.
 _LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
 _WARY, _SAMPLE = 16.0, 256
+# How far a matrix that was computed in float32 may be from its transpose, relative to its largest
+# value.
+_ROUNDED = 1e-5
 # A matrix of fewer rows than this share is worth making.
 _MOST_OF = 0.75
 
@@ -163,7 +169,8 @@ class CachedMatrix:
     points : Points
         The points.
     room : float
-        Bytes for rows that are kept; two at least.
+        Bytes for rows that are kept; two at least. A block of more rows is not kept, and takes
+        memory of its own while it is used.
     """
 
     has_single = False
@@ -199,7 +206,9 @@ class CachedMatrix:
         """
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > self._most:
-            return self._kernel(self._points[distinct]), positions
+            values = self._kernel(self._points[distinct])
+            _require_finite(self._kernel, values)
+            return values, positions
         return np.ascontiguousarray(self._rows(distinct)[:, distinct]), positions
 
     def times(
@@ -291,7 +300,7 @@ def _fits(gram: Gram) -> bool:
 def _rounding(gram: Gram) -> tuple[bool, float]:
     """Whether float32 serves, and how far its values may be off, relative to the largest."""
     n = int(gram.shape[0])
-    some = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    some = spread(n, _SAMPLE)
     part = gram.kernel.gram(gram.pairs.cols[some])
     exact = part.toarray()
     rounded = part.narrowed().toarray()
@@ -318,12 +327,13 @@ def is_costly(kernel: Kernel) -> bool:
 
 
 def kernel_matrix(
-    kernel: Kernel, points: Points, cache_bytes: float | None = None
+    kernel: Kernel, points: Points, cache_bytes: float | None = None, *, reused: bool = False
 ) -> SymmetricMatrix:
     """The matrix of a kernel, in the form that is quickest.
 
-    The values of a compiled kernel are computed when they are used, unless there are few. Those
-    that Python computes are stored, or as many rows of them as there is room for.
+    The values of a compiled kernel are computed when they are used, unless there are few, or many
+    problems that use them and room for all. Those that Python computes are stored, or as many rows
+    of them as there is room for.
 
     Parameters
     ----------
@@ -333,6 +343,8 @@ def kernel_matrix(
         The training points.
     cache_bytes : float, optional
         Room for values that are kept; by default half of the memory that is free.
+    reused : bool, default=False
+        Whether many problems will be solved with it.
 
     Returns
     -------
@@ -341,13 +353,17 @@ def kernel_matrix(
     """
     given = _given_matrix(kernel, points)
     if given is not None:
+        some = spread(len(given), WITNESSES)
+        part = given[np.ix_(some, some)]
+        require_symmetry(part, str(kernel), Precomputed._symmetrise, rounding=_ROUNDED, rows=some)
         return StoredMatrix(given)
     gram = kernel.gram(points)
     n, costly = len(points), is_costly(kernel)
-    if n > _SMALL and not costly:
-        return LazyMatrix(gram)
     room = memory.available() / 2 if cache_bytes is None else cache_bytes
-    if costly and n * n * gram.dtype.itemsize > room:
+    fits = n * n * gram.dtype.itemsize <= room
+    if n > _SMALL and not costly and not (reused and fits):
+        return LazyMatrix(gram)
+    if costly and not fits:
         return CachedMatrix(kernel, points, room)
     values = gram.toarray()
     _require_finite(kernel, values)

@@ -42,7 +42,8 @@ class BoundaryDisplay(Display):
 
     The surface is scikit-learn's `DecisionBoundaryDisplay`. Added to it are the line between
     classes, the lines where the decision function is -1 and 1, the data, and rings around the
-    points over which the model is expanded, with areas in proportion to their coefficients.
+    points over which the model is expanded, or its support vectors, with areas in proportion to
+    their coefficients.
 
     Parameters
     ----------
@@ -59,7 +60,8 @@ class BoundaryDisplay(Display):
     classes : ndarray, optional
         The labels, in the order of the surface; None for regression.
     carriers : ndarray of shape (p, 2), optional
-        The points over which the model is expanded.
+        The points over which the model is expanded; of a support vector machine its support
+        vectors.
     weights : ndarray of shape (p,), optional
         Absolute values of their coefficients; over several outputs, norms.
     one_class : bool, default=False
@@ -130,7 +132,9 @@ class BoundaryDisplay(Display):
         y : array-like of shape (n,), optional
             Their labels or targets, which colour them.
         response_method : {"auto", "decision_function", "predict_proba", "predict"}
-            What to draw; by default the first of these that the classifier has.
+            What to draw; by default the first of these that the classifier has. Of several
+            classes the response has to be largest for the one predicted; if it is not (it may
+            speak of pairs of classes, or leave ties to votes), the default is "predict".
         grid_resolution : int, default=200
             Points of the grid along each axis.
         margin : float, default=0.1
@@ -158,8 +162,12 @@ class BoundaryDisplay(Display):
                 f"labels among {', '.join(map(str, classes))}."
             )
         carriers, weights = _carriers(estimator)
+        surface = _surface(estimator, table, method, size, margin)
+        if method != "predict" and not _tells_classes(surface, estimator, table):
+            method = _instead(estimator, response_method)
+            surface = _surface(estimator, table, method, size, margin)
         display = cls(
-            surface=_surface(estimator, table, method, size, margin),
+            surface=surface,
             threshold=_threshold(method, classes),
             method=method,
             data=table.values,
@@ -359,6 +367,28 @@ def _threshold(method: str, classes: NDArray[Any] | None) -> float | None:
     return 0.0 if method == "decision_function" else 0.5
 
 
+def _tells_classes(surface: Any, estimator: Any, table: Numbers) -> bool:
+    """Whether the largest response is that of the class predicted; two classes have a sign."""
+    if surface.n_classes <= 2:
+        return True
+    grid = table.like(np.column_stack([surface.xx0.ravel(), surface.xx1.ravel()]))
+    largest = surface.response.reshape(len(grid), -1).argmax(axis=1)
+    classes = estimator.classes_
+    in_range = surface.response.shape[-1] == len(classes)
+    return bool(in_range and np.array_equal(classes[largest], estimator.predict(grid)))
+
+
+def _instead(estimator: Any, wanted: str) -> str:
+    """The method in place of one that does not tell the classes, unless that was asked for."""
+    if wanted == "auto":
+        return "predict"
+    raise ParameterError(
+        f"{_OWNER}: response_method = {wanted!r} of {type(estimator).__name__} is not everywhere "
+        "largest for the class that is predicted, so that its colours would mislead; pass "
+        'response_method="predict".'
+    )
+
+
 def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: float) -> Any:
     """The response on a grid, by scikit-learn, which draws it too: on axes that are thrown away."""
     from matplotlib.figure import Figure
@@ -390,8 +420,15 @@ def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     if not isinstance(estimator, RepresenterModel) or not hasattr(estimator, "points_"):
         return None, None
     points = estimator.points_
-    dual = np.asarray(estimator._coefficients, dtype=np.float64).reshape(len(points), -1)
+    dual: Array = np.asarray(estimator._coefficients, np.float64).reshape(len(points), -1)
+    if len(getattr(estimator, "support_", ())):
+        # A repair of the matrix spreads the coefficients over all rows; the support is its own.
+        points, dual = estimator.support_vectors_, _dense(estimator.dual_coef_).T
     return Numbers.read(points, 2, _OWNER).values, np.linalg.norm(dual, axis=1)
+
+
+def _dense(values: Any) -> Array:
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values, np.float64)
 
 
 def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> BoundaryDisplay:

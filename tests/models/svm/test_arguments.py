@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
 import mercer as mc
 from mercer.exceptions import (
@@ -33,6 +35,37 @@ Z = X[::3] + 0.05 * RNG.normal(size=(50, 4))
 def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
     with pytest.raises(ParameterError, match=rf"SVC: {name} = 2\.5 belongs to kernels"):
         mc.SVC(mc.RBF(), **{name: 2.5}).fit(X, TWO)
+    with pytest.raises(ParameterError, match=rf"SVC: {name} = 2\.5 belongs to kernels"):
+        mc.SVC(linear_kernel, **{name: 2.5}).fit(X, TWO)
+
+
+def test_rows_that_are_not_in_memory_are_for_another_class() -> None:
+    """Its function over landmarks is the same with the alpha that is advised."""
+    solver = mc.solvers.Nystrom(landmarks=range(20))
+    over_landmarks = mc.SVC(mc.RBF(1.0), C=3.0, solver=solver, tol=1e-8)
+    for rows in (da.from_array(X, chunks=50), mc.Blocks([X])):
+        with pytest.raises(DataError, match=r"KernelMachineClassifier\(.*alpha=1 / \(2 \* C\)"):
+            over_landmarks.fit(rows, TWO)
+    machine = mc.KernelMachineClassifier(
+        mc.RBF(1.0), loss="squared_hinge", alpha=1 / 6, solver=solver, tol=1e-8
+    )
+    np.testing.assert_allclose(
+        machine.fit(da.from_array(X, chunks=50), TWO).decision_function(Z),
+        over_landmarks.fit(X, TWO).decision_function(Z),
+        atol=1e-6,
+    )
+
+
+def test_forecasts_are_of_models_that_choose_a_solver() -> None:
+    with pytest.raises(TypeError, match="is a SVC, which does not choose among solvers"):
+        mc.forecast(mc.SVC(), X)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("megabytes", [1e-6, 0.1, 200.0])
+def test_values_out_of_range_are_refused_whatever_is_kept(megabytes: float) -> None:
+    large = mc.FunctionKernel(lambda A, B: 1e200 * rbf_kernel(A, B))
+    with pytest.raises(DataError, match="infinite or not numbers"):
+        mc.SVC(large * large, psd="ignore", cache_size=megabytes).fit(X, TWO)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn import svm
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import make_scorer, precision_score
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
 
 import mercer as mc
 from mercer.exceptions import ParameterError
+from mercer.models import kernel_matrix as kernel_matrices
+from mercer.solvers.boxes import StoredMatrix
 
 Array = NDArray[np.floating[Any]]
 
@@ -121,6 +128,143 @@ def test_folds_that_stop_short_are_told_of() -> None:
 def test_bad_searches(search: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         search.fit(X, Y)
+
+
+def test_scores_that_are_no_numbers_rank_last() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 2))
+    rare = (data[:, 0] + 0.5 * rng.normal(size=200) > 1.3).astype(int)
+    costs, scoring = [1e-3, 1.0, 10.0], make_scorer(precision_score, zero_division=np.nan)
+    search = mc.SVCSearch(mc.SVC(gamma=0.5, tol=1e-6), costs, None, scoring=scoring)
+    with pytest.warns(UserWarning, match="mean scores of 1 of 3 candidates are not finite"):
+        search.fit(data, rare)
+    grid = GridSearchCV(svm.SVC(gamma=0.5, tol=1e-6), {"C": costs}, scoring=scoring)
+    with pytest.warns(UserWarning, match="non-finite"):
+        grid.fit(data, rare)
+    for name in ("rank_test_score", "mean_test_score"):
+        np.testing.assert_allclose(search.cv_results_[name], grid.cv_results_[name], atol=1e-12)
+    assert search.best_params_["C"] == grid.best_params_["C"] == 1.0
+
+
+def test_no_candidate_has_a_score() -> None:
+    search = mc.SVCSearch(mc.SVC(RBF), [1.0, 2.0], None, scoring=lambda *_: np.nan)
+    with pytest.warns(UserWarning, match="no candidate has a score, and the first is taken"):
+        search.fit(X, Y)
+    assert search.cv_results_["rank_test_score"].tolist() == [1, 1]
+    assert search.best_params_["C"] == 1.0
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kernel": "poly"}, {"gamma": "auto"}], ids=str)
+def test_gamma_is_that_of_the_rows_learned_from(arguments: Any) -> None:
+    data = X.copy()
+    data[::16] *= 10.0  # so that gamma differs from fold to fold
+    search = mc.SVC(tol=1e-6, **arguments).path(data, Y, [1.0, 10.0])
+    grid = GridSearchCV(svm.SVC(tol=1e-6, **arguments), {"C": [1.0, 10.0]}).fit(data, Y)
+    for fold in range(5):
+        name = f"split{fold}_test_score"
+        np.testing.assert_allclose(search.cv_results_[name], grid.cv_results_[name], atol=1e-12)
+    np.testing.assert_array_equal(search.predict(data), grid.predict(data))
+
+
+def test_heuristic_length_scales_are_those_of_the_rows_learned_from() -> None:
+    data, weights = X.copy(), np.random.default_rng(1).uniform(0.1, 2.0, len(X))
+    data[::16] *= 10.0
+    model = mc.SVC(mc.RBF(length_scale="median"), tol=1e-6)
+    folds, known = list(StratifiedKFold(4).split(data, Y)), []
+    for train, held in folds:
+        fitted = clone(model).fit(data[train], Y[train], weights[train])
+        known.append(fitted.score(data[held], Y[held]))
+    search = model.path(data, Y, [1.0], cv=folds, sample_weight=weights)
+    found = [search.cv_results_[f"split{fold}_test_score"][0] for fold in range(4)]
+    np.testing.assert_allclose(found, known, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_kernels", [1, 5])
+def test_folds_share_the_matrix_of_a_kernel(
+    n_kernels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted: one matrix for all folds, unless the kernel differs from fold to fold."""
+    made: list[Any] = []
+    matrix = mc.SVC._matrix
+    monkeypatch.setattr(mc.SVC, "_matrix", lambda *a, **k: made.append(0) or matrix(*a, **k))
+    model = mc.SVC(gamma=1.0) if n_kernels == 1 else mc.SVC(gamma="scale")
+    mc.SVCSearch(model, [1.0, 10.0], None, refit=False).fit(X, Y)
+    assert len(made) == n_kernels
+
+
+def test_a_matrix_for_many_problems_is_stored_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_matrices, "_SMALL", 100)
+    points = RBF.prepare(X)
+    stored = kernel_matrices.kernel_matrix(RBF, points, reused=True)
+    assert isinstance(stored, StoredMatrix)
+    np.testing.assert_allclose(stored.values, rbf_kernel(X, gamma=2.0), rtol=1e-12)
+    for matrix in (
+        kernel_matrices.kernel_matrix(RBF, points),
+        kernel_matrices.kernel_matrix(RBF, points, 8.0 * len(X) ** 2 - 1, reused=True),
+    ):
+        assert isinstance(matrix, kernel_matrices.LazyMatrix)
+
+
+# Scorers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, csr_array])
+def test_a_scorer_receives_the_rows_left_out(kind: Any) -> None:
+    def right_hand_side(model: Any, rows: Any, labels: Array) -> float:
+        first = np.asarray(rows.todense() if hasattr(rows, "todense") else rows)[:, 0]
+        return float(np.mean((model.predict(rows) == labels)[first > 0.5]))
+
+    data = kind(X)
+    search = mc.SVC(RBF, tol=1e-6).path(data, Y, [1.0], scoring=right_hand_side)
+    grid = GridSearchCV(svm.SVC(gamma=2.0, tol=1e-6), {"C": [1.0]}, scoring=right_hand_side)
+    assert search.best_score_ == pytest.approx(grid.fit(X, Y).best_score_, abs=1e-12)
+
+
+def test_scorers_that_cannot_be_served() -> None:
+    def search(scoring: Any) -> None:
+        mc.SVC(RBF).path(X, Y, [1.0], scoring=scoring)
+
+    with pytest.raises(ParameterError, match="asks for other rows than those left out"):
+        search(lambda model, rows, labels: model.predict(rows[:3]).mean())
+    with pytest.raises(ParameterError, match=r"scoring = \['accuracy', 'f1'\] is several scores"):
+        search(["accuracy", "f1"])
+    with pytest.raises(ParameterError, match=r"scoring returns .*, which is not a number"):
+        search(lambda model, rows, labels: {"one": 1.0})
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        search(lambda model, rows, labels: rows.nothing)
+
+
+# Progress -----------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Counts the tasks of the search itself."""
+
+    def __init__(self) -> None:
+        self.expected: int | None = None
+        self.ended: list[str] = []
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None:
+        if context.parent is None:
+            self.expected = context.max_subtasks
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **kwargs: Any) -> None:
+        self.ended.append(context.task_name)
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_callbacks_are_told_of_every_kernel_in_every_fold(refit: bool) -> None:
+    watch = Watch()
+    search = mc.SVCSearch(mc.SVC(RBF), [1.0, 2.0], [0.3, 0.5], cv=3, refit=refit)
+    search.set_callbacks(watch).fit(X, Y)
+    assert watch.expected == 6 + refit
+    assert watch.ended == ["kernel in a fold"] * 6 + ["refit"] * refit + ["fit"]
 
 
 # As an estimator ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
-from mercer.models.grams import gram_matrix, require_positive
+from mercer.models.grams import gram_matrix, is_seen_invalid, require_positive
 from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
@@ -33,6 +33,7 @@ from mercer.models.svm.training import (
     sparse_rows,
     without_negative,
 )
+from mercer.sampling import spread
 from mercer.solvers.boxes import StoredMatrix, SymmetricMatrix
 from mercer.solvers.factor import Advice
 
@@ -40,6 +41,10 @@ Array = NDArray[np.float64]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
 _SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
+# Up to so many rows the whole matrix of a kernel that may not be valid is checked, of more rows
+# that of so many of them.
+_CHECKED = 4096
+_UNCHECKED = 'take the matrix as it is with psd="ignore"'
 _ADVICE = Advice(
     "C",
     'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
@@ -105,15 +110,20 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
+        is_name = named.is_name(self.kernel)
+        outline = named.outline(self.kernel) if is_name else self._kernel_or_default(self.kernel)
+        points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
+        return self._kernel_for(points), points
+
+    def _kernel_for(self, points: Points) -> Kernel:
+        """The kernel; one that is named may take its gamma from the rows."""
         owner = type(self).__name__
         arguments = {name: getattr(self, name) for name in named.DEFAULTS}
-        X = in_double_precision(X)
-        if not named.is_name(self.kernel):
-            kernel = self._kernel_or_default(self.kernel)
-            named.require_no_arguments(owner, kernel, arguments)
-            return kernel, self._validate_points(kernel, X, reset=True, copy=False)
-        points = self._validate_points(named.outline(self.kernel), X, reset=True, copy=False)
-        return named.named_kernel(owner, self.kernel, points, **arguments), points
+        if named.is_name(self.kernel):
+            return named.named_kernel(owner, self.kernel, points, **arguments)
+        kernel = self._kernel_or_default(self.kernel)
+        named.require_no_arguments(owner, kernel, arguments)
+        return kernel
 
     # Fitting --------------------------------------------------------------------------------------
 
@@ -132,28 +142,41 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> tuple[SymmetricMatrix, list[Machine]]:
         """Solve the dual problems, and keep what they say."""
         matrix, repair = self._matrix(data.points)
+        bounded = self._is_bounded_by_gap(matrix)
         with self._iterations(X, y, None, "round") as report:
 
             def told(machines: Callable[[], list[Machine]]) -> bool:
-                return report(lambda: self._kept(data, machines(), repair))
+                return report(lambda: self._kept(data, machines(), repair, bounded))
 
             machines = solved(matrix, duals, self._options, report=told)
-            self.__dict__.update(self._kept(data, machines, repair))
+            self.__dict__.update(self._kept(data, machines, repair, bounded))
         if not self.converged_:
             self._warn_of_short_fit()
         return matrix, machines
 
-    def _matrix(self, points: Points) -> tuple[SymmetricMatrix, validity.Repair | None]:
-        """Where kernel values come from, and how they were mended."""
+    def _matrix(
+        self, points: Points, *, reused: bool = False
+    ) -> tuple[SymmetricMatrix, validity.Repair | None]:
+        """Where kernel values come from, for one fit or several, and how they were mended."""
         kernel, method = self.kernel_, self._similarity
         if kernel.is_psd is True or method == "ignore":
-            return kernel_matrix(kernel, points, self._cache_bytes), None
-        gram = gram_matrix(self, kernel, points, 1.0, method)
+            return kernel_matrix(kernel, points, self._cache_bytes, reused=reused), None
         if method == "raise":
+            some = spread(len(points), _CHECKED)
+            gram = gram_matrix(self, kernel, points[some], 1.0, method, _UNCHECKED)
             require_positive(self, kernel, gram, _ADVICE)
-            return StoredMatrix(gram), None
-        repair = validity.repair(gram, method)
+            if len(some) == len(points):
+                return StoredMatrix(gram), None
+            return kernel_matrix(kernel, points, self._cache_bytes, reused=reused), None
+        repair = validity.repair(gram_matrix(self, kernel, points, 1.0, method, _UNCHECKED), method)
         return StoredMatrix(repair.matrix), repair
+
+    def _is_bounded_by_gap(self, matrix: SymmetricMatrix) -> bool:
+        """Whether the problem is convex, for all that is known: else its gap bounds nothing."""
+        known = self.kernel_.is_psd
+        if known is True or self._similarity != "ignore":
+            return True  # by its rules, by a check or by a repair
+        return known is None and not is_seen_invalid(matrix)
 
     @property
     def _cache_bytes(self) -> float | None:
@@ -171,7 +194,11 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return Options(float(self.tol), None if self.max_iter == -1 else int(self.max_iter))
 
     def _kept(
-        self, data: Training, machines: Sequence[Machine], repair: validity.Repair | None
+        self,
+        data: Training,
+        machines: Sequence[Machine],
+        repair: validity.Repair | None,
+        bounded: bool,
     ) -> dict[str, Any]:
         """The fitted attributes."""
         n = len(data.points)
@@ -185,8 +212,8 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion = repair.transform(coefficients.T).T.astype(np.float64)
             carriers = np.arange(n)
-        if self.kernel_.is_psd is False and repair is None:
-            # The problem is not convex: what is found may be far from its minimum.
+        if not bounded:
+            # What is found may be far from the minimum.
             machines = [replace(machine, gap=np.nan) for machine in machines]
         return {
             "support_": data.numbers[support].astype(np.int32),

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import column_or_1d
 
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataTypeError, ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.models.base import shown
 from mercer.models.svm.base import Similarity
 from mercer.models.svm.duals import Classes, Dual, NuClasses
@@ -18,6 +21,8 @@ from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.schemes import scheme_of
 from mercer.models.svm.training import Training
 from mercer.solvers.landmark import Falkon, Nystrom
+from mercer.streams.blocks import Blocks
+from mercer.streams.sources import is_dask
 
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
@@ -57,7 +62,8 @@ class SVC(SupportVectorClassifier):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     class_weight : dict or "balanced", optional
         What C is multiplied by for each class.
     max_iter : int, default=-1
@@ -84,7 +90,8 @@ class SVC(SupportVectorClassifier):
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
-        are named are taken as they are, as in scikit-learn, and others refused.
+        are named are taken as they are, as in scikit-learn, and others refused. Of more than 4,096
+        rows the matrix of 4,096 is checked.
 
     Attributes
     ----------
@@ -107,7 +114,8 @@ class SVC(SupportVectorClassifier):
         Steps.
     dual_gap_ : ndarray of shape (n_functions,)
         The objective is at most this much above its minimum, in its own units, if the kernel matrix
-        is positive semi-definite; NaN for kernels that are known not to be valid.
+        is positive semi-definite; NaN for kernels that are known not to be valid, and where the
+        values of 128 rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : ndarray of shape (n_functions,)
         The value of the dual problem, which is minus the objective, up to the gap. Not over
         landmarks.
@@ -230,13 +238,24 @@ class SVC(SupportVectorClassifier):
         from mercer.models.svm.search import SVCSearch
 
         search = SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring)
-        return search.fit(X, y, sample_weight)
+        search.fit(X, y, sample_weight)
+        return search
+
+    def _read_points(self, X: Any) -> tuple[Kernel, Points]:
+        if not isinstance(self.solver, str) and (is_dask(X) or isinstance(X, Blocks)):
+            raise DataTypeError(
+                f"{type(self).__name__}: X is a {type(X).__name__}, and all rows have to be in "
+                "memory here; pass X.compute() if it fits, or use mercer.KernelMachineClassifier("
+                'kernel, loss="squared_hinge", alpha=1 / (2 * C), solver=...), which fits the same '
+                "function over landmarks from Dask collections and blocks."
+            )
+        return super()._read_points(X)
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if isinstance(self.solver, str):
             super()._learn(X, y, data)
         else:
-            self._learn_over_landmarks(np.ravel(y), data)
+            self._learn_over_landmarks(column_or_1d(y), data)
 
     def _learn_over_landmarks(self, y: NDArray[Any], data: Training) -> None:
         if not np.isfinite(self._costs()).all():
@@ -338,7 +357,8 @@ class NuSVC(SupportVectorClassifier):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     class_weight : dict or "balanced", optional
         What the weights of the rows of each class are multiplied by. LIBSVM, and with it
         scikit-learn's class, takes no notice of it here.

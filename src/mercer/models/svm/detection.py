@@ -179,7 +179,8 @@ class OneClassSVM(SupportVectorDetector):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
@@ -204,7 +205,9 @@ class OneClassSVM(SupportVectorDetector):
     n_iter_ : int
         Steps.
     dual_gap_ : float
-        The objective is at most this much above its minimum.
+        The objective is at most this much above its minimum, if the kernel matrix is positive
+        semi-definite; NaN for kernels that are known not to be valid, and where the values of 128
+        rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : float
         The value of the dual problem.
     converged_ : bool
@@ -269,7 +272,8 @@ class SVDD(SupportVectorDetector):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.exceptions import ParameterError
+from mercer.models.base import shown
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
 from mercer.models.svm.solving import solved
@@ -66,6 +68,7 @@ class Fold:
         """What becomes of each C; each machine starts from that of the C before."""
         found: dict[float, Outcome] = {}
         model, near, before = copy(self.model), None, 1.0
+        rows = self.data.points[self.held].data
         for cost in sorted(set(costs)):
             started = time.perf_counter()
             model.C = cost
@@ -76,7 +79,7 @@ class Fold:
             near, before = [machine.coefficients(matrix.size) for machine in machines], cost
             fitted = time.perf_counter()
             values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = _scored(scorer, _HeldOut(model, values), self.labels)
+            score = _scored(scorer, _HeldOut(model, rows, values), self.labels)
             short = sum(not machine.converged for machine in machines)
             scored = time.perf_counter()
             found[cost] = Outcome(score, fitted - started, scored - fitted, short)
@@ -86,24 +89,41 @@ class Fold:
 class _HeldOut(ClassifierMixin, BaseEstimator):
     """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
 
-    def __init__(self, model: SVC, values: Array) -> None:
-        self.model, self.values = model, values
+    def __init__(self, model: SVC, rows: Any, values: Array) -> None:
+        self.model, self.rows, self.values = model, rows, values
         self.classes_ = model.classes_
 
     def decision_function(self, X: Any) -> Array:
         """The scores of the classes."""
-        return self.model._scheme.scores(self.values)
+        return self.model._scheme.scores(self._values_at(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The classes."""
-        return np.asarray(self.classes_[self.model._winners(self.values)])
+        return np.asarray(self.classes_[self.model._winners(self._values_at(X))])
+
+    def _values_at(self, X: Any) -> Array:
+        if X is not self.rows:
+            raise ParameterError(
+                "SVCSearch: scoring asks for other rows than those left out, whose values alone "
+                "are known; pass X to predict or decision_function as the scorer receives it, or "
+                "use sklearn.model_selection.GridSearchCV."
+            )
+        return self.values
 
 
 def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
     try:
-        return float(scorer(held, None, labels))
+        score = scorer(held, held.rows, labels)
     except AttributeError as error:
+        if "_proba" not in str(error):
+            raise
         raise ParameterError(
             "SVCSearch: scoring needs probabilities, which are not learned for every candidate; "
             'pass a scorer of predict or decision_function, such as "accuracy".'
         ) from error
+    if not isinstance(score, Real):
+        raise ParameterError(
+            f"SVCSearch: scoring returns {shown(score)}, which is not a number; pass a scorer that "
+            "returns one, or use sklearn.model_selection.GridSearchCV."
+        )
+    return float(score)

@@ -63,7 +63,7 @@ def is_name(kernel: object) -> bool:
     Returns
     -------
     bool
-        True if ``gamma`` and its like may stand beside it.
+        False for kernels of mercer's, and for classes of them.
     """
     return isinstance(kernel, str) or (callable(kernel) and not isinstance(kernel, Kernel | type))
 
@@ -110,6 +110,8 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
         A kernel of mercer's with the same values.
     """
     if not isinstance(kernel, str):
+        given = {"degree": degree, "gamma": gamma, "coef0": coef0}
+        require_no_arguments(owner, kernel, given)
         return FunctionKernel(kernel)
     if kernel not in KINDS:
         raise ParameterError(
@@ -158,13 +160,13 @@ def _require_range(owner: str, degree: Any, coef0: Any) -> None:
 
 
 def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:
-    """Refuse arguments of named kernels beside a kernel that has parameters of its own.
+    """Refuse arguments of named kernels beside a kernel that takes no notice of them.
 
     Parameters
     ----------
     owner : str
         The name of the model, for messages.
-    kernel : Kernel
+    kernel : Kernel or callable
         The kernel.
     given : dict
         The arguments by name.

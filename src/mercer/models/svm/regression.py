@@ -132,7 +132,8 @@ class SVR(SupportVectorRegressor):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
@@ -156,7 +157,8 @@ class SVR(SupportVectorRegressor):
         Steps.
     dual_gap_ : float
         The objective is at most this much above its minimum, in its own units, if the kernel matrix
-        is positive semi-definite; NaN for kernels that are known not to be valid.
+        is positive semi-definite; NaN for kernels that are known not to be valid, and where the
+        values of 128 rows show that the problem is not convex. What ``psd`` checks or repairs is.
     objective_ : float
         The value of the dual problem, which is minus the objective, up to the gap.
     converged_ : bool
@@ -257,7 +259,8 @@ class NuSVR(SupportVectorRegressor):
         checks all of them at the end.
     cache_size : float, optional
         Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. Kernels that the engine evaluates keep none.
+        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
+        it. Kernels that the engine evaluates keep none.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False

@@ -1,23 +1,24 @@
 """C and length-scale of a support vector machine by cross-validation, with shared work.
 
-The kernel matrix of a length-scale is computed once, for all folds and all C; each machine starts
-from that of the C before, scaled; and the solver knows the values at the rows that are left out.
+The matrix of a kernel serves all C, and all folds in which the kernel is the same; each machine
+starts from that of the C before, scaled; and the solver knows the values at the rows left out.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
@@ -25,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
 from mercer.models.base import shown
 from mercer.models.ridge_search import candidates, free_lengths
@@ -32,11 +34,15 @@ from mercer.models.svm import named
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
 from mercer.models.svm.folds import Fold, Outcome
+from mercer.models.svm.score_table import score_table
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
+from mercer.solvers.boxes import SymmetricMatrix
 
 Array = NDArray[np.float64]
+#: Surrounds what callbacks are told of as one step, by its name; with the machine that it fits.
+Step = Callable[..., AbstractContextManager[None]]
 
 
 def _why_no_best(search: SVCSearch) -> str | None:
@@ -49,12 +55,16 @@ def _why_no_probabilities(search: SVCSearch) -> str | None:
     return "its estimator has none; pass SVC(probability=True), or use decision_function"
 
 
-class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Cross-validation of `SVC` over C and length-scales, at a fraction of a grid search's cost.
 
     The result is that of `sklearn.model_selection.GridSearchCV` over the same folds, up to the
-    solver's tolerance. The kernel matrix of a length-scale is computed once and serves all folds
-    and all C; a machine starts from that of the C before.
+    solver's tolerance (except that ``psd="clip"`` and its like repair the matrix of all rows, those
+    left out too). The kernel matrix of a length-scale serves all folds and all C; it is computed
+    once where half of the free memory, or ``cache_size`` of the machine, has room for it, and else
+    where it is needed. A machine starts from that of the C before. What a kernel takes from the
+    data, such as ``gamma="scale"``, it takes in each fold from the rows that are learned from, and
+    has a matrix for each fold. A search that is interrupted keeps nothing.
 
     Parameters
     ----------
@@ -64,12 +74,12 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The values of C.
     length_scales : "auto", sequence, dict or None, default="auto"
         Values for the length-scales of the kernel, or, as a dict, for each of them by path;
-        "auto" for multiples of those that it has, as ``"scale"`` finds them, None for the kernel as
-        it is.
+        "auto" for multiples of those that it has, as ``"scale"`` finds them on all rows, None for
+        the kernel as it is.
     cv : int, splitter or iterable, optional
         As in scikit-learn: five stratified folds by default.
     scoring : str or callable, optional
-        A scorer of `predict` or of `decision_function`; accuracy by default.
+        A scorer of `predict` or of `decision_function` at the rows left out; accuracy by default.
     refit : bool, default=True
         Whether to fit the best on all rows.
 
@@ -131,6 +141,7 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.scoring = scoring
         self.refit = refit
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: Any,
@@ -158,31 +169,74 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self
             The search, with its results.
         """
-        y = column_or_1d(y, warn=True)
-        model = self._model(X)
-        data = model._prepared(X, y, sample_weight)
+        labels = column_or_1d(y, warn=True)
+        machine = self._machine()
+        model = _with_kernel(machine, X)
+        data = model._prepared(X, labels, sample_weight)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
-        grid = self._costs()
-        self.scorer_ = check_scoring(model, self.scoring)
-        folds = self._folds(model, data, X, y, groups)
+        costs = self._costs()
+        self.scorer_ = self._scorer(model)
+        splits = list(check_cv(self.cv, labels, classifier=True).split(X, labels, groups))
+        weights = np.zeros(len(labels))
+        weights[data.rows] = data.weights
+        folds = [_fold(model, data, labels, weights, *split) for split in splits]
         self.n_splits_, self.classes_ = len(folds), model.classes_
-        lengths = self._lengths(model.kernel)
-        kernels = [
-            kernel.resolve(data.points)
-            for kernel in candidates(model.kernel, lengths, model.kernel_, "SVCSearch")
-        ]
-        compared = [self._compared(model, kernel, data, folds, grid) for kernel in kernels]
-        outcomes = list(chain.from_iterable(compared))
-        self._tabulate(kernels, grid, outcomes)
+        given = None if sample_weight is None else weights
+        parts = [np.arange(len(labels)), *(train for train, _ in splits)]
+        kernels, *in_folds = self._candidates(machine, model, data.points, parts, given)
+        with self._steps(X, labels, len(kernels) * len(folds) + bool(self.refit)) as step:
+            outcomes = [
+                row
+                for local in zip(*in_folds, strict=True)
+                for row in self._compared(model, local, data, folds, costs, step)
+            ]
+            self._rank(kernels, costs, outcomes)
+            if self.refit:
+                self._fit_best(model, X, labels, sample_weight, step)
+        return self
+
+    @contextmanager
+    def _steps(self, X: Any, y: Any, count: int) -> Iterator[Step]:
+        """Tell scikit-learn's callbacks of the search, and of each of its steps."""
+        context = self._init_callback_context(max_subtasks=count)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+
+        @contextmanager
+        def step(name: str, model: SVC | None = None) -> Iterator[None]:
+            part = context.subcontext(task_name=name)
+            inner = nullcontext() if model is None else part.propagate_callback_context(model)
+            with inner:
+                part.call_on_fit_task_begin(estimator=self, X=X, y=y)
+                yield
+            part.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+        yield step
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+    def _rank(
+        self,
+        kernels: Sequence[Kernel],
+        costs: list[float],
+        outcomes: Sequence[Sequence[Outcome]],
+    ) -> None:
+        """Keep the results, candidates of one kernel next to each other."""
+        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
+        self.cv_results_ = score_table(params, outcomes)
+        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_params_ = params[self.best_index_]
         warn_of_folds("SVCSearch", sum(outcome.short for row in outcomes for outcome in row))
-        if self.refit:
+
+    def _fit_best(
+        self, model: SVC, X: Any, y: Any, sample_weight: ArrayLike | None, step: Step
+    ) -> None:
+        best = clone(model).set_params(**self.best_params_)
+        with step("refit", best):
             started = time.perf_counter()
-            best = clone(model).set_params(**self.best_params_)
             self.best_estimator_ = best.fit(X, y, sample_weight)
             self.refit_time_ = time.perf_counter() - started
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,8 +246,8 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     # Candidates and folds -------------------------------------------------------------------------
 
-    def _model(self, X: Any) -> SVC:
-        """The machine with a kernel whose length-scale can be set, if it has one."""
+    def _machine(self) -> SVC:
+        """The machine as it was given, if C can be searched for it."""
         model = SVC() if self.estimator is None else clone(self.estimator)
         if not isinstance(model, SVC):
             raise ParameterError(
@@ -211,8 +265,15 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"SVCSearch: C = {shown(model.C)} of the estimator gives a C to each class, and Cs "
                 "gives one to all of them; pass class_weight, which multiplies C."
             )
-        kernel, _ = model._read_points(X)
-        return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
+        return model
+
+    def _scorer(self, model: SVC) -> Any:
+        if isinstance(self.scoring, list | tuple | set | Mapping):
+            raise ParameterError(
+                f"SVCSearch: scoring = {shown(self.scoring)} is several scores, and one ranks the "
+                "candidates; pass one of them, or use sklearn.model_selection.GridSearchCV."
+            )
+        return check_scoring(model, self.scoring)
 
     def _costs(self) -> list[float]:
         try:
@@ -231,70 +292,55 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         automatic = isinstance(self.length_scales, str) and self.length_scales == "auto"
         return None if automatic and not free_lengths(kernel) else self.length_scales
 
-    def _folds(
-        self, model: SVC, data: Training, X: Any, y: ArrayLike, groups: ArrayLike | None
-    ) -> list[Fold]:
-        labels = np.asarray(y)
-        weights = np.zeros(len(labels))
-        weights[data.rows] = data.weights
-        splits = check_cv(self.cv, labels, classifier=True).split(X, labels, groups)
-        return [self._fold(model, data, labels, weights, *split) for split in splits]
-
-    @staticmethod
-    def _fold(
-        model: SVC, data: Training, labels: Any, weights: Array, train: Rows, held: Rows
-    ) -> Fold:
-        rows = train[weights[train] > 0]
-        local = copy(model)
-        part = replace(data, rows=rows, weights=weights[rows])
-        part = local._with_classes(part, labels, labels[train])
-        return Fold(local, part, held, labels[held])
+    def _candidates(
+        self, machine: SVC, model: SVC, points: Points, parts: Sequence[Rows], weights: Array | None
+    ) -> list[list[Kernel]]:
+        """For each part of the rows the kernels to compare, as these rows resolve them."""
+        lengths = self._lengths(model.kernel)
+        kernels = list(candidates(model.kernel, lengths, model.kernel_, "SVCSearch"))
+        found = []
+        for rows in parts:
+            part, weight = points[rows], None if weights is None else weights[rows]
+            # The gamma of a kernel that is named may be that of the rows, too.
+            here = [machine._kernel_for(part)] if lengths is None else kernels
+            found.append([kernel.resolve(part, weight) for kernel in here])
+        return found
 
     def _compared(
-        self, model: SVC, kernel: Kernel, data: Training, folds: Sequence[Fold], costs: list[float]
+        self,
+        model: SVC,
+        kernels: Sequence[Kernel],
+        data: Training,
+        folds: Sequence[Fold],
+        costs: list[float],
+        step: Step,
     ) -> list[tuple[Outcome, ...]]:
-        """For each C, what becomes of one kernel in each fold."""
-        model.kernel_ = kernel
-        matrix, _ = model._matrix(data.points)
+        """For each C, what becomes of one candidate in each fold, whose kernel is given."""
+        found: dict[Fold, list[Outcome]] = {}
+        for kernel in dict.fromkeys(kernels):
+            sharing = [fold for fold, own in zip(folds, kernels, strict=True) if own == kernel]
+            model.kernel_ = kernel
+            matrix, _ = model._matrix(data.points, reused=True)
+            paths = self._paths(matrix, sharing, costs)
+            for fold in sharing:
+                with step("kernel in a fold"):
+                    found[fold] = next(paths)
+        return list(zip(*(found[fold] for fold in folds), strict=True))
+
+    def _paths(
+        self, matrix: SymmetricMatrix, folds: Sequence[Fold], costs: list[float]
+    ) -> Iterator[list[Outcome]]:
+        """What becomes of each C in some folds, side by side."""
 
         def alone(fold: Fold) -> list[Outcome]:
             with one_thread():
                 return fold.path(matrix, costs, self.scorer_)
 
-        with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
-            return list(zip(*pool.map(alone, folds), strict=True))
-
-    def _tabulate(
-        self,
-        kernels: Sequence[Kernel],
-        costs: list[float],
-        outcomes: Sequence[Sequence[Outcome]],
-    ) -> None:
-        """Results in the layout of scikit-learn, candidates of one kernel next to each other."""
-        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
-        scores = np.array([[outcome.score for outcome in row] for row in outcomes])
-        fit_times = np.array([[outcome.fit_time for outcome in row] for row in outcomes])
-        score_times = np.array([[outcome.score_time for outcome in row] for row in outcomes])
-        results: dict[str, Any] = {"params": params}
-        for name in params[0]:
-            results[f"param_{name}"] = np.ma.MaskedArray(
-                [candidate[name] for candidate in params], dtype=object, mask=False
-            )
-        for number in range(scores.shape[1]):
-            results[f"split{number}_test_score"] = scores[:, number]
-        for name, values in (
-            ("test_score", scores),
-            ("fit_time", fit_times),
-            ("score_time", score_times),
-        ):
-            results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
-        results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(
-            np.int32
-        )
-        self.cv_results_ = results
-        self.best_index_ = int(np.argmin(results["rank_test_score"]))
-        self.best_score_ = float(results["mean_test_score"][self.best_index_])
-        self.best_params_ = params[self.best_index_]
+        if len(folds) == 1:
+            yield folds[0].path(matrix, costs, self.scorer_)
+        else:
+            with ThreadPoolExecutor(min(thread_count(), len(folds))) as pool:
+                yield from pool.map(alone, folds)
 
     # The best -------------------------------------------------------------------------------------
 
@@ -387,6 +433,21 @@ class SVCSearch(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             As of `SVC`.
         """
         return np.asarray(self._best.predict_log_proba(X))
+
+
+def _with_kernel(machine: SVC, X: Any) -> SVC:
+    """The machine with a kernel whose length-scale can be set, if it has one."""
+    model = copy(machine)
+    kernel, _ = model._read_points(X)
+    return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
+
+
+def _fold(model: SVC, data: Training, labels: Any, weights: Array, train: Rows, held: Rows) -> Fold:
+    rows = train[weights[train] > 0]
+    local = copy(model)
+    part = replace(data, rows=rows, weights=weights[rows])
+    part = local._with_classes(part, labels, labels[train])
+    return Fold(local, part, held, labels[held])
 
 
 def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:

@@ -1,0 +1,70 @@
+"""The results of a search, in the layout of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from mercer.exceptions import NumericalWarning, warn
+from mercer.models.svm.folds import Outcome
+
+Array = NDArray[np.float64]
+
+
+def score_table(
+    params: Sequence[dict[str, Any]], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Any]:
+    """Scores and times of all candidates, and their ranks.
+
+    Parameters
+    ----------
+    params : sequence of dict
+        The parameters of each candidate, all of the same names.
+    outcomes : sequence of sequence of Outcome
+        What became of each candidate in each fold.
+
+    Returns
+    -------
+    dict
+        As ``cv_results_`` of scikit-learn's searches.
+    """
+    results: dict[str, Any] = {"params": list(params)}
+    for name in params[0]:
+        results[f"param_{name}"] = np.ma.MaskedArray(
+            [candidate[name] for candidate in params], dtype=object, mask=False
+        )
+    scores = np.array([[outcome.score for outcome in row] for row in outcomes])
+    for number in range(scores.shape[1]):
+        results[f"split{number}_test_score"] = scores[:, number]
+    for name, values in (
+        ("test_score", scores),
+        ("fit_time", np.array([[outcome.fit_time for outcome in row] for row in outcomes])),
+        ("score_time", np.array([[outcome.score_time for outcome in row] for row in outcomes])),
+    ):
+        with np.errstate(invalid="ignore"):  # of infinite scores
+            results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
+    results["rank_test_score"] = _ranks(results["mean_test_score"])
+    return results
+
+
+def _ranks(means: Array) -> NDArray[np.int32]:
+    """1 for the best; a score that is no number is worse than any that is one."""
+    if not np.isfinite(means).all():
+        unknown = np.isnan(means).sum()
+        which = (
+            "no candidate has a score, and the first is taken"
+            if unknown == len(means)
+            else "NaN ranks last"
+        )
+        warn(
+            f"SVCSearch: the mean scores of {(~np.isfinite(means)).sum()} of {len(means)} "
+            f"candidates are not finite ({which}); pass a scoring that is defined for every fold, "
+            "or fewer folds.",
+            NumericalWarning,
+        )
+    known = np.where(np.isnan(means), -np.inf, means)
+    return np.asarray(rankdata(-known, method="min").astype(np.int32))
