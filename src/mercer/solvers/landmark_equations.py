@@ -124,15 +124,14 @@ class LandmarkEquations:
     def sums(self) -> tuple[Moments, float] | None:
         """The sums of one pass over the rows, and the trace of K; None if squares overflow."""
         task = self.task
-        shift = task.shift(self.points, self.penalty)
-        summand = FeatureMoments(self.columns, len(self.points), task.middle, shift, task.kernel)
+        summand = FeatureMoments(self.columns, len(self.points), task.middle, task.kernel)
         moments, trace = task.rows.total(summand).terms
         return (moments, trace) if np.isfinite(moments.squares).all() else None
 
     def whitened_first(self) -> tuple[FeatureRidge, float]:
         """The equations of rows that are whitened before they are squared, and the trace of K."""
         task, width = self.task, self.basis.shape[1]
-        summand = FeatureMoments(self.whitened_columns, width, task.middle, None, task.kernel)
+        summand = FeatureMoments(self.whitened_columns, width, task.middle, task.kernel)
         moments, trace = task.rows.total(summand).terms
         require_range(task, moments.squares, moments.products)
         return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
