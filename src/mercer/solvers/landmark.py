@@ -7,7 +7,7 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 `Nystrom` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
 every alpha; what rounding loses in squaring C is won back by refinement, each step of which is a
 fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by
-the landmarks alone, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
+a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
 and Rosasco (2017).
 """
 
@@ -124,7 +124,8 @@ def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
         left_out = _seen_left_out(equations)
     quality = _quality(problem, left_out, residual, alpha)
     intercept = problem.intercept(coefficients)
-    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors)
+    doubt = equations.doubt(problem, trace, residual)
+    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors, doubt)
 
 
 def _problem(
@@ -150,8 +151,8 @@ def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
     left_out = _left_out(problem, trace, sums.plain_features)
     quality = _quality(problem, left_out, residual, alpha)
-    dual = equations.basis @ inner
-    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors)
+    dual, doubt = equations.basis @ inner, equations.doubt(problem, trace, residual)
+    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors, doubt)
 
 
 def _left_out(problem: FeatureEquations, trace: float, sums: Array) -> float:
