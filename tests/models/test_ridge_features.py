@@ -175,7 +175,7 @@ def test_features_keep_digits_that_kernel_values_lose() -> None:
     phi = np.column_stack([year**2, t**2, np.sqrt(2) * np.column_stack([year * t, year, t])])
     found = mc.KernelRidge(mc.Polynomial(2), 0.01).fit(rows, y)
     assert isinstance(found.solver_, S.Primal)
-    # Sums of squares are rounded by 1e-2 of alpha; each of 500 x 500 kernel values by a third of it.
+    # Sums of squares are rounded by 1e-2 of alpha, each of 500^2 kernel values by a third of it.
     assert_allclose(found.predict(rows), hat_matrix(phi, 0.01) @ y, atol=1e-3)
 
 

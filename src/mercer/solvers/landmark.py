@@ -61,9 +61,10 @@ class Nystrom(RidgeSolver):
     -----
     The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
     ``residual_``, the relative norm of the gradient of the objective. Where rounding hides that
-    share, as in single precision, it is estimated on 2,000 rows. Memory is that of a few
-    matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth loss
-    takes such a pass for each step of Newton's method.
+    share, as in single precision, it is estimated on 2,000 rows. A residual above 1e-2, or kernel
+    values so alike that rounding may hide differences between rows, is warned of. Memory is that of
+    a few matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth
+    loss takes such a pass for each step of Newton's method.
 
     Examples
     --------
@@ -208,7 +209,8 @@ class Falkon(RidgeSolver):
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
     tol : float
-        Relative residual of the preconditioned equations at which to stop.
+        Relative residual of the preconditioned equations at which to stop; no less than 64 units of
+        rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
         Passes over the data at most.
     random_state : int, RandomState, Generator or None
@@ -220,7 +222,9 @@ class Falkon(RidgeSolver):
     rounding of means would be felt, as at small alphas and in single precision. The preconditioner
     is made of two to eight rows for each landmark, however these were chosen. The model gets
     ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the
-    share of the trace of K that the landmarks leave out, estimated on these rows. A model with
+    share of the trace of K that the landmarks leave out, estimated on these rows. ``converged_``
+    says that ``residual_`` is at most twice the tolerance, or as small as rounding of means lets it
+    be. A model with
     ``warm_start=True`` keeps its landmarks, and goes on from where its last fit with the same alpha
     stopped. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are

@@ -208,8 +208,9 @@ class Moments:
 
 def _middle(phi: Array, weights: Array | None) -> Array:
     """The median of some rows that count: one row that is far off would move a mean."""
-    all_count = weights is None or not weights.any()
-    rows = np.arange(len(phi)) if all_count else np.flatnonzero(weights)
+    rows = np.arange(len(phi))
+    if weights is not None and weights.any():
+        rows = np.flatnonzero(weights)
     found: Array = np.median(phi[rows[:: -(-len(rows) // _MIDDLE_ROWS)]], axis=0)
     return found.astype(phi.dtype, copy=False)
 
