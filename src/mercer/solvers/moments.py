@@ -99,7 +99,7 @@ class Moments:
         >>> import numpy as np
         >>> from mercer.solvers.moments import Moments
         >>> phi, y = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])
-        >>> sums = Moments.of([(phi, y, None), (phi, y, None)], 1, np.zeros(1))
+        >>> sums = Moments.of([(phi.copy(), y, None) for _ in range(2)], 1, np.zeros(1))
         >>> sums.rows, sums.plain().squares.item(), sums.plain().products.item()
         (4, 10.0, 14.0)
         """
