@@ -17,7 +17,8 @@ from benchmarks.environment import without_malloc_settings
 from benchmarks.harness import limited
 
 _STATUS = Path("/proc/self/status")
-_NO_MEMORY = "MemoryError"
+#: How a task failed that lacked memory.
+NO_MEMORY = "MemoryError"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Run:
     @property
     def out_of_memory(self) -> bool:
         """Whether memory was what it lacked."""
-        return self.failure in (_NO_MEMORY, "killed")
+        return self.failure in (NO_MEMORY, "killed")
 
 
 def run(
@@ -123,7 +124,7 @@ def main() -> None:
         with limited(task["threads"]):
             report = _measured(setup(**task["parameters"]))
     except MemoryError:
-        report = {"failure": _NO_MEMORY, "address_space": _bytes("VmPeak")}
+        report = {"failure": NO_MEMORY, "address_space": _bytes("VmPeak")}
     print(json.dumps(report))
 
 

@@ -1,7 +1,8 @@
 """What fits in six gigabytes of address space, and what does not.
 
 Every case is a process of its own under ``ulimit -v 6000000``. mercer has to finish, and plain
-NumPy checks what it found; scikit-learn's counterpart is run under the same limit.
+NumPy checks what it found; scikit-learn's counterpart is run under the same limit, and has to end
+in a `MemoryError`, or else the case shows nothing.
 
     python -m benchmarks.limits [--only ridge,predict]
 """
@@ -215,6 +216,11 @@ def _outcome(case: _Case, settings: Settings) -> Outcome:
     peer = child.run(case.peer, limit=LIMIT, **sizes)
     error = math.inf if mine.failure else mine.values["error"]
     end = peer.failure or "finished"
+    if not (settings.quick or end == child.NO_MEMORY):
+        raise RuntimeError(
+            f"{case.what}: {case.peer_name} of scikit-learn was to end in a {child.NO_MEMORY} "
+            f"within 6 GB, and ended otherwise: {end}"
+        )
     note = (
         mine.failure
         or f"{mine.seconds:.1f} s, {mine.cpu:.1f} s of a core, peak {mine.address_space / 1e9:.2f} "
@@ -255,7 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
     options = parser.parse_args(arguments)
     for outcome in races(Settings(options.quick), options.only.split(",")):
-        print(f"{outcome.race} {outcome.parameters}: {outcome.figure:.1e}\n  {outcome.note}")
+        met = "met" if outcome.met else "NOT MET"
+        print(f"{outcome.race} {outcome.parameters}: {outcome.figure:.1e} {met}\n  {outcome.note}")
 
 
 if __name__ == "__main__":

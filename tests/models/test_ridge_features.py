@@ -147,6 +147,81 @@ def test_features_are_taken_where_they_are_cheaper(kernel: Any) -> None:
     assert auto.effective_dof_ == pytest.approx(exact.effective_dof_)
 
 
+@pytest.mark.parametrize("alpha", [1e-8, 1e-12])
+def test_features_are_taken_however_small_alpha_is(alpha: float) -> None:
+    rows = RNG.normal(size=(800, 5))
+    y = rows @ np.arange(5.0) + RNG.normal(size=800)
+    design = np.column_stack([rows, np.ones(800)])
+    wanted = np.linalg.lstsq(design, y, rcond=None)[0]
+    found = mc.KernelRidge(mc.Linear(), alpha).fit(rows, y)
+    assert isinstance(found.solver_, S.Primal)
+    assert_allclose(found.predict(rows), design @ wanted, atol=1e-9)
+    assert_allclose(found.primal_coef().values, wanted[:-1], atol=1e-9)
+    assert_allclose(found.intercept_, wanted[-1], atol=1e-9)
+
+
+def hat_matrix(phi: Any, alpha: float) -> Any:
+    """What turns targets into fitted values, from an orthonormal basis: nothing is squared."""
+    about = phi - phi.mean(axis=0)
+    basis = np.linalg.qr(np.vstack([about, np.sqrt(alpha) * np.eye(phi.shape[1])]))[0][: len(phi)]
+    return basis @ basis.T + 1 / len(phi)
+
+
+def test_features_keep_digits_that_kernel_values_lose() -> None:
+    rng = np.random.default_rng(0)
+    year, t = rng.integers(1990, 2021, 500).astype(float), rng.normal(size=500)
+    rows = np.column_stack([year, t])
+    y = 0.1 * (year - 2005) + 0.02 * (year - 2005) ** 2 + t + 0.1 * rng.normal(size=500)
+    phi = np.column_stack([year**2, t**2, np.sqrt(2) * np.column_stack([year * t, year, t])])
+    found = mc.KernelRidge(mc.Polynomial(2), 0.01).fit(rows, y)
+    assert isinstance(found.solver_, S.Primal)
+    # Sums of squares are rounded by 1e-2 of alpha, each of 500^2 kernel values by a third of it.
+    assert_allclose(found.predict(rows), hat_matrix(phi, 0.01) @ y, atol=1e-3)
+
+
+def left_out(kernel: Any, alpha: float, criterion: str) -> float:
+    """The leave-one-out or GCV error of a kernel with features."""
+    hat = hat_matrix(kernel.feature_map(X), alpha)
+    free = 1 - (hat.diagonal() if criterion == "loo" else np.trace(hat) / len(X))
+    return float(np.mean(((Y - hat @ Y) / free) ** 2))
+
+
+@pytest.mark.parametrize("criterion", ["loo", "gcv"])
+@pytest.mark.parametrize("scales", [None, {"degree": [1, 2, 3]}], ids=["one", "degrees"])
+def test_searches_take_features_too(criterion: Any, scales: Any) -> None:
+    found = mc.KernelRidge(mc.Polynomial(2), criterion, length_scales=scales).fit(X, Y)
+    assert isinstance(found.solver_, S.Primal)
+    assert isinstance(mc.forecast(found, np.zeros((200_000, 2))).chosen, S.Primal)
+    wanted = [
+        [left_out(kernel, alpha, criterion) for alpha in found.alphas_]
+        for kernel in found.search_kernels_
+    ]
+    assert_allclose(found.search_errors_, wanted, rtol=1e-9)
+
+
+def test_every_candidate_of_a_search_has_to_have_few_features() -> None:
+    rows = RNG.normal(size=(200, 10))
+    degrees = {"degree": [2, 5]}  # 66 features, and 3,003
+    found = mc.KernelRidge(mc.Polynomial(2), 0.1, length_scales=degrees).fit(rows, Y)
+    assert isinstance(found.solver_, S.Cholesky)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [S.Nystrom(20, random_state=0), S.ConjugateGradient(random_state=0), S.Cholesky()],
+    ids=["Nystrom", "ConjugateGradient", "Cholesky"],
+)
+def test_a_search_has_one_grid_of_alphas(solver: Any) -> None:
+    scales = {"scale": [0.01, 1.0, 100.0]}
+    found = mc.KernelRidge(2.0 * mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(X, Y)
+    row, column = np.unravel_index(np.argmin(found.search_errors_), found.search_errors_.shape)
+    assert (found.search_kernels_[row], found.alphas_[column]) == (found.kernel_, found.alpha_)
+    for kernel, errors in zip(found.search_kernels_, found.search_errors_, strict=True):
+        # Each row of the table is that of the kernel alone, at the alphas that are stored.
+        alone = mc.KernelRidge(kernel, "loo", alphas=found.alphas_, solver=solver).fit(X, Y)
+        assert_allclose(alone.search_errors_[0], errors, rtol=1e-9)
+
+
 def sketched(alpha: Any) -> mc.KernelRidge:
     sketch = mc.TensorSketch(n_components=30, random_state=0)
     return mc.KernelRidge(mc.Polynomial(3), alpha, solver=S.RandomFeatures(sketch))

@@ -64,7 +64,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         Whether to fit the constant b, which is not penalised.
     alphas : array-like of float, optional
         The grid for "loo" and "gcv". By default 25 values, evenly spaced in logarithm, from 1e-8
-        (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii.
+        (or n times the rounding unit of the data, if that is more) to n times the mean of w_i K_ii,
+        the same for all kernels of a search: K is that of the first.
     length_scales : "auto", sequence or dict, optional
         Length-scales searched together with alpha, by GCV if ``alpha="gcv"``, by leave-one-out
         otherwise. "auto" multiplies every ``length_scale`` in the kernel that is not `Fixed` by
@@ -77,8 +78,9 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         treated alike.
     solver : "auto" or a solver, default="auto"
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
-        `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes the dense one up
-        to 15,000 rows, if they fit in memory; `mercer.forecast` says what it takes and why.
+        `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes
+        `Primal` where the kernel has few features, otherwise the dense one up to 15,000 rows, if
+        they fit in memory; `mercer.forecast` says what it takes and why.
     warm_start : bool, default=False
         Whether a fit by `mercer.solvers.ConjugateGradient` goes on from where the last one of this
         model stopped. On the same data it is as if it had not stopped, so that more iterations can
@@ -313,17 +315,21 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     def _forecast(self, rows: Rows) -> auto.Forecast:
         """What each solver would cost; the data have been prepared."""
         given = None if isinstance(self.solver, str) else self.solver
-        task = self._task(self.kernel_, rows)
+        kernels = self._candidates(rows.resolve) if self._searches else (self.kernel_,)
+        alphas = self._solver_alphas(self.kernel_, rows)
+        task = auto.widest([self._task(kernel, rows, alphas) for kernel in kernels])
         return auto.forecast(task, searches=self._searches, given=given)
 
-    def _task(self, kernel: Kernel, rows: Rows, report: Report | None = None) -> RidgeTask:
+    def _task(
+        self, kernel: Kernel, rows: Rows, alphas: Array | None = None, report: Report | None = None
+    ) -> RidgeTask:
         """The problem as solvers see it."""
         return RidgeTask(
             type(self).__name__,
             kernel,
             rows,
             self._settings[0],
-            self._solver_alphas(kernel, rows),
+            self._solver_alphas(kernel, rows) if alphas is None else alphas,
             "gcv" if self.alpha == "gcv" else "loo",
             compares=self._searches,
             report=None
@@ -353,12 +359,13 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     def _fit_by_solver(self, rows: Rows, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
         kernels = self._candidates(rows.resolve)
-        tasks = [self._task(kernel, rows, report) for kernel in kernels]
+        alphas = self._solver_alphas(kernels[0], rows)  # the same for all: their errors are a table
+        tasks = [self._task(kernel, rows, alphas, report) for kernel in kernels]
         if not self._searches:
             best, answer = 0, self._solved(tasks[0])
         else:
             best, answer, self.search_errors_ = self._best_answer(tasks)
-            self.search_kernels_, self.alphas_ = kernels, tasks[0].alphas
+            self.search_kernels_, self.alphas_ = kernels, alphas
         self._require_finite(answer.dual, answer.intercept, tasks[best].dtype)
         self.__dict__.update(self._attributes(kernels[best], answer))
         if answer.doubt:

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import validity
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.ridge_diagnostics import RidgeDiagnostics
 from mercer.models.ridge_path import folded
 from mercer.models.ridge_search import Search, candidates, checked_alphas, default_alphas
-from mercer.solvers import RidgeProblem, Solution, Spectral
+from mercer.solvers import RidgeProblem, Solution, Spectral, rounding
 from mercer.solvers.factor import RIDGE
 from mercer.solvers.feature_problem import FeatureProblem, feature_problem
 from mercer.solvers.rows import Part
@@ -127,6 +127,7 @@ class DenseRidge(RidgeDiagnostics):
         problem, repair = self._problem(
             kernel, _CHOLESKY_MATRICES if by_factor else _SPECTRAL_MATRICES
         )
+        largest = problem.largest
         with np.errstate(over="ignore", invalid="ignore"):
             if by_factor:
                 solution = problem.solve(alpha)
@@ -135,6 +136,15 @@ class DenseRidge(RidgeDiagnostics):
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 rank = spectrum.rank
         self._require_finite(solution.dual, solution.intercept, solution.dual.dtype)
+        doubt = rounding.of_predictions(
+            largest,
+            solution.dual,
+            problem.targets,
+            problem.weights,
+            fit_intercept=problem.fit_intercept,
+        )
+        if doubt:
+            warn(f"{type(self).__name__}: {doubt}.", NumericalWarning)
         return _Fit(kernel, alpha, folded(solution, repair), rank)
 
     def _require_finite(self, dual: Array, intercept: Array, dtype: np.dtype[Any]) -> None:

@@ -14,6 +14,7 @@ not taken unless they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,8 +35,6 @@ from mercer.solvers.task import RidgeTask
 _DENSE = 15_000
 #: Rows up to which products with the whole matrix are.
 WHOLE = 100_000
-# Rounding over alpha: coefficients of rows from those of features lose this many digits.
-_LEAST_ALPHA = 1e-6
 _ITERATIONS = 60
 _FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
@@ -174,6 +173,25 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
             found = Forecast(costs, cost.solver, reason)
             break
     return found if given is None else found.asked_for(_cost(task, given, searches))
+
+
+def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
+    """The task whose kernel has the most features: what serves it serves the others.
+
+    Parameters
+    ----------
+    tasks : sequence of RidgeTask
+        Tasks that differ in the kernel.
+
+    Returns
+    -------
+    RidgeTask
+        The one to weigh solvers for; one without finite features, if there is any.
+    """
+    if len(tasks) == 1:
+        return tasks[0]
+    widths = [_width(task) for task in tasks]
+    return tasks[int(np.argmax([np.inf if width is None else width for width in widths]))]
 
 
 def _reasons(task: RidgeTask) -> tuple[str, ...]:
@@ -332,15 +350,7 @@ def _no_primal(task: RidgeTask, width: int | None) -> str:
         return "which features there are depends on the rows"
     if 3 * width**2 >= task.n**2:
         return _MANY_FEATURES
-    if not task.alphas.min() > _LEAST_ALPHA * _largest(task):
-        return "alpha is too small"
-    return _not_positive(task)
-
-
-def _largest(task: RidgeTask) -> float:
-    """The largest k(x, x); of rows that are elsewhere, that of the first."""
-    points = task.rows.part.points if isinstance(task.rows, InMemory) else task.rows.head
-    return float(np.max(task.kernel.diag(points)))
+    return _not_positive(task) or _no_alpha(task)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
@@ -357,7 +367,7 @@ def _no_iterations(task: RidgeTask) -> str:
         return IN_BLOCKS
     if task.n > WHOLE:
         return MANY_ROWS
-    return _not_positive(task) or ("" if task.alphas.min() > 0 else "alpha is 0")
+    return _not_positive(task) or _no_alpha(task)
 
 
 def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
@@ -367,8 +377,8 @@ def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
     from mercer.features.spectral import spectral_measure
     from mercer.features.terms import expand
 
-    if not task.alphas.min() > 0:
-        return "alpha is 0"
+    if zero := _no_alpha(task):
+        return zero
     if solver.map is not None and not isinstance(solver.map, RandomFourier):
         return ""
     try:
@@ -378,6 +388,10 @@ def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
     except NoFeatureMapError:
         return "no random frequencies"
     return ""
+
+
+def _no_alpha(task: RidgeTask) -> str:
+    return "" if task.alphas.min() > 0 else "alpha is 0"
 
 
 def _not_positive(task: RidgeTask) -> str:

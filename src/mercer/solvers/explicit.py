@@ -51,6 +51,13 @@ _COMPARED = 32
 class Primal(RidgeSolver):
     """The kernel's own features, exactly: for kernels with fewer features than there are rows.
 
+    Notes
+    -----
+    The model predicts by coefficients of features, which keep their digits however small alpha is.
+    Those of rows, ``dual_coef_``, are residuals divided by alpha: where alpha is below 1e-6 of
+    k(x, x) and residuals are small too, rounding can be seen in them, and in the contributions of
+    rows that are made of them. `Cholesky` computes them directly.
+
     Examples
     --------
     >>> import numpy as np

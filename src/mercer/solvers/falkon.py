@@ -134,8 +134,7 @@ class Sample:
             used = points[found.kept].detached()
         if found.rank < m or (found.kept != np.arange(m)).any():
             penalty = penalty[np.ix_(found.kept, found.kept)]
-        middle = found.apply(penalty.mean(axis=0)[None])[0]
-        seen = _covariance(task, WhitenedRows(task.kernel, used, found), middle)
+        seen = _covariance(task, WhitenedRows(task.kernel, used, found))
         return cls(task, points, found.kept, used, penalty, found.upper, *seen)
 
     def crossed(self) -> tuple[Array, Array]:
@@ -327,15 +326,15 @@ def _whitened(penalty: Array, short: float) -> Whitening:
     return found if found.rank else Whitening(everything[:1], np.ones((1, 1)))
 
 
-def _covariance(task: RidgeTask, features: WhitenedRows, middle: Array) -> tuple[Array, float]:
+def _covariance(task: RidgeTask, features: WhitenedRows) -> tuple[Array, float]:
     """The sum of w phi phi' over all rows, about means with an intercept, from a sample of them.
 
     And the share of the trace of K of these rows that the features phi leave out.
     """
-    m = len(middle)
+    m = len(features.points)
     least, most = _ROWS_FOR_EACH
     size = max(least * m, min(most * m, _SAMPLE_VALUES // m))
-    summand = FeatureMoments(features, m, task.middle, middle, task.kernel)
+    summand = FeatureMoments(features, m, task.middle, task.kernel)
     sums, trace = task.of_sample(size, summand).terms
     require_range(task, sums.squares)
     squares = sums.used(fit_intercept=task.fit_intercept).squares

@@ -263,16 +263,18 @@ class FeatureRidge(FeatureEquations):
             fitted by itself alone.
         """
         (phi, y, weights), sums = block, self.moments
-        mean = sums.shift + sums.features / sums.weight if self.fit_intercept else sums.shift
+        # About the means, since values of features that are far from zero would cancel.
         constant = 1 / sums.weight if self.fit_intercept else 0.0
+        about = phi - (sums.shift + constant * sums.features)
+        targets = y - (sums.origin + sums.targets * constant if self.fit_intercept else 0.0)
         mass = np.ones(len(phi)) if weights is None else weights
-        squares = ((phi - mean) @ self.basis) ** 2
+        squares = (about @ self.basis) ** 2
         found: list[Array] = []
         for alpha in alphas:
-            coefficients, intercept = self.solve(alpha)
+            coefficients, _ = self.solve(alpha)
             free = 1 - mass * (squares @ self.gains(alpha) + constant)
             with np.errstate(divide="ignore"):
-                left = (y - phi @ coefficients - intercept) / np.maximum(free, 0.0)[:, None]
+                left = (targets - about @ coefficients) / np.maximum(free, 0.0)[:, None]
             found.append(left)
         return found
 

@@ -7,7 +7,7 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 `Nystrom` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
 every alpha; what rounding loses in squaring C is won back by refinement, each step of which is a
 fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by
-the landmarks alone, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
+a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
 and Rosasco (2017).
 """
 
@@ -63,9 +63,10 @@ class Nystrom(RidgeSolver):
     -----
     The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
     ``residual_``, the relative norm of the gradient of the objective. Where rounding hides that
-    share, as in single precision, it is estimated on 2,000 rows. Memory is that of a few
-    matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth loss
-    takes such a pass for each step of Newton's method.
+    share, as in single precision, it is estimated on 2,000 rows. A residual above 1e-2, or kernel
+    values so alike that rounding may hide differences between rows, is warned of. Memory is that of
+    a few matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth
+    loss takes such a pass for each step of Newton's method.
 
     Examples
     --------
@@ -127,7 +128,8 @@ def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
         left_out = task.of_sample(_SAMPLE, seen)
     quality = _quality(problem, left_out, residual, alpha)
     intercept = problem.intercept(coefficients)
-    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors)
+    doubt = equations.doubt(problem, trace, residual)
+    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors, doubt)
 
 
 def _problem(
@@ -153,8 +155,8 @@ def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
     left_out = _left_out(problem, trace, sums.plain_features)
     quality = _quality(problem, left_out, residual, alpha)
-    dual = equations.basis @ inner
-    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors)
+    dual, doubt = equations.basis @ inner, equations.doubt(problem, trace, residual)
+    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors, doubt)
 
 
 def _left_out(problem: FeatureEquations, trace: float, sums: Array) -> float:
@@ -216,7 +218,8 @@ class Falkon(RidgeSolver):
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
     tol : float
-        Relative residual of the preconditioned equations at which to stop.
+        Relative residual of the preconditioned equations at which to stop; no less than 64 units of
+        rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
         Passes over the data at most.
     random_state : int, RandomState, Generator or None
@@ -228,7 +231,9 @@ class Falkon(RidgeSolver):
     rounding of means would be felt, as at small alphas and in single precision. The preconditioner
     is made of two to eight rows for each landmark, however these were chosen. The model gets
     ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the
-    share of the trace of K that the landmarks leave out, estimated on these rows. A model with
+    share of the trace of K that the landmarks leave out, estimated on these rows. ``converged_``
+    says that ``residual_`` is at most twice the tolerance, or as small as rounding of means lets it
+    be. A model with
     ``warm_start=True`` keeps its landmarks, and goes on from where its last fit with the same alpha
     stopped. For a machine of another
     smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels.points import Points
+from mercer.solvers import rounding
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
 from mercer.solvers.moments import Moments
 from mercer.solvers.ranges import require_range
@@ -55,8 +56,12 @@ def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
     Whitening
         Which they are, and their triangle.
     """
-    rounding = _NOISE * float(np.finfo(np.float64).eps)
-    return whiten(penalty, tol=max(rounding, float(np.finfo(task.type_with(points)).eps)))
+    return whiten(penalty, tol=_share_of_noise(task.type_with(points)))
+
+
+def _share_of_noise(dtype: np.dtype[Any]) -> float:
+    """What landmarks may add to the diagonal, relative to it, and still pass for rounding."""
+    return max(_NOISE * float(np.finfo(np.float64).eps), float(np.finfo(dtype).eps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,18 +126,38 @@ class LandmarkEquations:
         """Whether rounding of C'WC may exceed alpha, so that rows are to be whitened first."""
         return self.task.squares_drown(self.points, self.penalty, self.basis)
 
+    def doubt(self, problem: FeatureEquations, trace: float, residual: float = 0.0) -> str:
+        """What to warn of: equations not solved, or landmarks that only seem to be dependent.
+
+        Parameters
+        ----------
+        problem : FeatureEquations
+            The equations, from sums over rows.
+        trace : float
+            That of K.
+        residual : float
+            What is left of their right-hand side, relative to it.
+
+        Returns
+        -------
+        str
+            A clause; empty if all is well.
+        """
+        hidden = _share_of_noise(self.task.type_with(self.points)) * trace
+        seen = rounding.of_landmarks(hidden, problem.carried) if problem.fit_intercept else ""
+        return seen or rounding.of_equations(residual)
+
     def sums(self) -> tuple[Moments, float] | None:
         """The sums of one pass over the rows, and the trace of K; None if squares overflow."""
         task = self.task
-        shift = task.shift(self.points, self.penalty)
-        summand = FeatureMoments(self.columns, len(self.points), task.middle, shift, task.kernel)
+        summand = FeatureMoments(self.columns, len(self.points), task.middle, task.kernel)
         moments, trace = task.rows.total(summand).terms
         return (moments, trace) if np.isfinite(moments.squares).all() else None
 
     def whitened_first(self) -> tuple[FeatureRidge, float]:
         """The equations of rows that are whitened before they are squared, and the trace of K."""
         task, width = self.task, self.basis.shape[1]
-        summand = FeatureMoments(self.whitened_columns, width, task.middle, None, task.kernel)
+        summand = FeatureMoments(self.whitened_columns, width, task.middle, task.kernel)
         moments, trace = task.rows.total(summand).terms
         require_range(task, moments.squares, moments.products)
         return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace

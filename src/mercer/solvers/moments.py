@@ -8,6 +8,10 @@ weights w_i, ridge regression
 needs no row again once the sums of w, w phi, w y, w phi phi', w phi y and w y^2 are known. They
 are accumulated in float64, block by block, and those of parts of the data add up to those of the
 whole: rows may come from memory, a file or another machine, in any number.
+
+Features are measured from about their middle. An intercept takes their means out, and if they are
+far from zero nothing is left of squares that were summed about zero: at means a million times the
+spread, four digits.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ from mercer.symmetry import mirror
 Array = NDArray[np.floating[Any]]
 Block = tuple[Array, Array, Array | None]
 
+# Rows in whose middle features are measured from: enough that a few far off do not move it.
+_MIDDLE_ROWS = 127
+
 #: What is said of features that are no numbers, or whose squares, summed over rows, are none.
 OUT_OF_RANGE = (
     "features or kernel values, or sums of their squares over rows, are beyond the range of their "
@@ -34,10 +41,7 @@ OUT_OF_RANGE = (
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, all weighted, of features and targets about fixed origins.
-
-    Origins near the means save digits: what is summed is small, and in single precision that is
-    the difference between a fit and noise.
+    """Sums over rows, all weighted, of features and targets about origins near their means.
 
     Attributes
     ----------
@@ -72,9 +76,7 @@ class Moments:
     shift: Array
 
     @classmethod
-    def of(
-        cls, blocks: Iterable[Block], n_features: int, origin: Array, shift: Array | None = None
-    ) -> Moments:
+    def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
         """Add up blocks of rows.
 
         Parameters
@@ -86,31 +88,27 @@ class Moments:
             The number m.
         origin : ndarray of shape (t,)
             What targets are measured from.
-        shift : ndarray of shape (m,), optional
-            What features are measured from; zero when left out.
 
         Returns
         -------
         Moments
-            The sums.
+            The sums, of features about the median of some rows of the first block.
 
         Examples
         --------
         >>> import numpy as np
         >>> from mercer.solvers.moments import Moments
         >>> phi, y = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])
-        >>> sums = Moments.of([(phi, y, None), (phi, y, None)], 1, np.zeros(1))
-        >>> sums.rows, sums.squares.item(), sums.products.item()
+        >>> sums = Moments.of([(phi.copy(), y, None) for _ in range(2)], 1, np.zeros(1))
+        >>> sums.rows, sums.plain().squares.item(), sums.plain().products.item()
         (4, 10.0, 14.0)
         """
         with np.errstate(over="ignore", invalid="ignore"):  # found by `used`
-            return cls._of(blocks, n_features, origin, shift)
+            return cls._of(blocks, n_features, origin)
 
     @classmethod
-    def _of(
-        cls, blocks: Iterable[Block], n_features: int, origin: Array, shift: Array | None
-    ) -> Moments:
-        n_targets = len(origin)
+    def _of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
+        n_targets, shift = len(origin), None
         squares: Array = np.zeros((n_features, n_features), order="F")
         products = np.zeros((n_features, n_targets))
         features, targets = np.zeros(n_features), np.zeros(n_targets)
@@ -118,8 +116,8 @@ class Moments:
         for phi, y, w in blocks:
             root = None if w is None else np.sqrt(w).astype(phi.dtype)
             shifted = np.asarray(y - origin, phi.dtype)
-            if shift is not None:
-                phi -= shift.astype(phi.dtype)
+            shift = _middle(phi, w) if shift is None else shift
+            phi -= shift
             if root is not None:
                 phi *= root[:, None]
                 shifted *= root[:, None]
@@ -133,22 +131,35 @@ class Moments:
             weight += len(phi) if w is None else float(w.sum(dtype=np.float64))
             rows += len(phi) if w is None else int(np.count_nonzero(w))
         mirror(squares.T)
-        if shift is None:
-            shift = np.zeros(n_features)
-        return cls(rows, weight, features, targets, squares, products, energy, origin, shift)
+        about = np.zeros(n_features) if shift is None else shift.astype(np.float64)
+        return cls(rows, weight, features, targets, squares, products, energy, origin, about)
 
     def __add__(self, other: Moments) -> Moments:
-        """The sums over the rows of both, which have the same origins."""
-        return Moments(
-            self.rows + other.rows,
-            self.weight + other.weight,
-            self.features + other.features,
-            self.targets + other.targets,
-            self.squares + other.squares,
-            self.products + other.products,
-            self.energy + other.energy,
-            self.origin,
-            self.shift,
+        """The sums over the rows of both, which have the same origin of targets."""
+        if other.weight > self.weight:  # few rows, or none, have no say in where the origin is
+            return other + self
+        moved = other.about(self.shift)
+        return replace(
+            self,
+            rows=self.rows + moved.rows,
+            weight=self.weight + moved.weight,
+            features=self.features + moved.features,
+            targets=self.targets + moved.targets,
+            squares=self.squares + moved.squares,
+            products=self.products + moved.products,
+            energy=self.energy + moved.energy,
+        )
+
+    def about(self, shift: Array) -> Moments:
+        """The same with features measured from elsewhere."""
+        step = self.shift - shift
+        border = np.outer(step, self.features)
+        return replace(
+            self,
+            features=self.features + self.weight * step,
+            squares=self.squares + (border + border.T) + self.weight * np.outer(step, step),
+            products=self.products + np.outer(step, self.targets),
+            shift=shift,
         )
 
     def centred(self) -> Moments:
@@ -192,16 +203,16 @@ class Moments:
 
     def plain(self) -> Moments:
         """The same about zero, as far as the features are concerned."""
-        border = np.outer(self.shift, self.features)
-        return replace(
-            self,
-            features=self.plain_features,
-            squares=self.squares
-            + (border + border.T)
-            + self.weight * np.outer(self.shift, self.shift),
-            products=self.products + np.outer(self.shift, self.targets),
-            shift=np.zeros_like(self.shift),
-        )
+        return self.about(np.zeros_like(self.shift))
+
+
+def _middle(phi: Array, weights: Array | None) -> Array:
+    """The median of some rows that count: one row that is far off would move a mean."""
+    rows = np.arange(len(phi))
+    if weights is not None and weights.any():
+        rows = np.flatnonzero(weights)
+    found: Array = np.median(phi[rows[:: -(-len(rows) // _MIDDLE_ROWS)]], axis=0)
+    return found.astype(phi.dtype, copy=False)
 
 
 def _add_squares(total: Array, phi: Array) -> Array:

@@ -82,23 +82,26 @@ def _squared_path(equations: LandmarkEquations) -> PathAnswer | None:
     task, found = equations.task, equations.sums()
     if found is None:
         return None
-    problem = FeatureRidge.of(found[0], equations.basis, fit_intercept=task.fit_intercept)
-    dual, _, lost = equations.refined(problem, task.alphas)
+    sums, trace = found
+    problem = FeatureRidge.of(sums, equations.basis, fit_intercept=task.fit_intercept)
+    dual, residuals, lost = equations.refined(problem, task.alphas)
     if lost.any():
         return None
     intercepts = np.stack([problem.intercept(at) for at in dual])
     criteria = _criteria(task, problem, equations.columns)
-    return PathAnswer(equations.points, dual, intercepts, *criteria)
+    doubt = equations.doubt(problem, trace, float(residuals.max(initial=0.0)))
+    return PathAnswer(equations.points, dual, intercepts, *criteria, doubt=doubt)
 
 
 def _whitened_path(equations: LandmarkEquations) -> PathAnswer:
     """The same from rows that are whitened before they are squared."""
-    task, (problem, _) = equations.task, equations.whitened_first()
+    task, (problem, trace) = equations.task, equations.whitened_first()
     inner: Array = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
     dual: Array = equations.basis @ inner
     intercepts = np.stack([problem.intercept(at) for at in inner])
     criteria = _criteria(task, problem, equations.whitened_columns)
-    return PathAnswer(equations.points, dual, intercepts, *criteria)
+    doubt = equations.doubt(problem, trace)
+    return PathAnswer(equations.points, dual, intercepts, *criteria, doubt=doubt)
 
 
 def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:

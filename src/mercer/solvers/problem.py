@@ -89,6 +89,11 @@ class RidgeProblem:
         return float(np.mean(weights * self._gram.diagonal()))
 
     @property
+    def largest(self) -> float:
+        """The largest K_ii in absolute value, before an answer has used the matrix up."""
+        return float(np.abs(self._gram.diagonal()).max(initial=0.0))
+
+    @property
     def n_rows(self) -> int:
         """Number of rows with a positive weight."""
         return len(self.targets)

@@ -131,8 +131,6 @@ class FeatureMoments:
         How many there are.
     origin : ndarray of shape (t,)
         What targets are measured from.
-    shift : ndarray of shape (m,), optional
-        What features are measured from.
     kernel : Kernel, optional
         Whose trace to add up.
     """
@@ -140,14 +138,13 @@ class FeatureMoments:
     features: Features
     width: int
     origin: Array
-    shift: Array | None = None
     kernel: Kernel | None = None
 
     def __call__(self, part: Part) -> Sums:
         """`Moments`, and the sum of w_i k(x_i, x_i)."""
         blocks = blocks_of(part, self.features, self.width)
         trace = 0.0 if self.kernel is None else float(part.mass @ self.kernel.diag(part.points))
-        return Sums((Moments.of(blocks, self.width, self.origin, self.shift), trace))
+        return Sums((Moments.of(blocks, self.width, self.origin), trace))
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,10 +122,6 @@ class RidgeTask:
         """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
         return among(self.kernel, points)
 
-    def shift(self, points: Points, penalty: Array) -> Array | None:
-        """Where features are measured from: in single precision, from about their means."""
-        return penalty.mean(axis=0) if self.type_with(points) == np.float32 else None
-
     def squares_drown(self, points: Points, penalty: Array, basis: Array) -> bool:
         """Whether rounding of C'WC, seen in coordinates where M is the identity, may exceed alpha.
 
