@@ -139,8 +139,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
             machines = solved(matrix, duals, self._options, report=told)
             self.__dict__.update(self._kept(data, machines, repair))
-        if not self.converged_:
-            self._warn_of_short_fit()
+        self._warn_of_lacks(machines)
         return matrix, machines
 
     def _matrix(self, points: Points) -> tuple[SymmetricMatrix, validity.Repair | None]:
@@ -215,6 +214,25 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _order_of_support(self, data: Training, support: Rows) -> Rows:
         """How support vectors are put in order."""
         return np.arange(len(support))
+
+    def _warn_of_lacks(self, machines: Sequence[Machine]) -> None:
+        """Tell what the machines do not have."""
+        limit = np.inf if self.max_iter == -1 else self.max_iter
+        without = sum(not m.has_margin and m.n_iter < limit for m in machines)
+        if without:
+            self._warn_of_no_margin(without, len(machines))
+        elif not self.converged_:
+            self._warn_of_short_fit()
+
+    def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
+        which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
+        warn(
+            f"{type(self).__name__} found no margin between the classes at nu = "
+            f"{self.get_params()['nu']:g}{which}, so that values of the function have no unit: "
+            "a smaller share of errors than there are is asked for; raise nu, scale the data, or "
+            "take another kernel.",
+            ShortFitWarning,
+        )
 
     def _warn_of_short_fit(self) -> None:
         owner, steps, gap = type(self).__name__, np.max(self.n_iter_), np.max(self.dual_gap_)

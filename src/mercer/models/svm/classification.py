@@ -317,7 +317,8 @@ class NuSVC(SupportVectorClassifier):
     r"""Support vector classification with a bound on the share of errors.
 
     `nu` is at least the share of rows within the margin, or beyond it, and at most the share of
-    support vectors [1]_. The machine is an `SVC` whose C follows from it.
+    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where classes overlap so
+    much that there is no margin with so few errors, a warning says so, and ``converged_`` is False.
 
     Parameters
     ----------

@@ -174,15 +174,17 @@ class _Jobs:
         found = solve(programme, matrix, tol=tol, max_iter=left, near=near, report=report)
         # The unit is known only now; where it is small, the tolerance has to be.
         largest = _largest(matrix, programme)
+        needed = tol * dual.unit(found, largest)
         for _ in range(_REFINEMENTS):
-            needed = self.options.tol * dual.unit(found, largest)
             if not found.converged or found.violation <= needed:
                 break
             left = None if left is None else max(left - found.n_iter, 1)
             near = found.coefficients
             again = solve(programme, matrix, tol=needed, max_iter=left, near=near, report=report)
             found = replace(again, n_iter=again.n_iter + found.n_iter)
-        return found
+            needed = tol * dual.unit(found, largest)
+        # Less than the solver was asked for may be all that the unit needs.
+        return replace(found, converged=found.converged or found.violation <= needed)
 
     def _product(
         self, programme: BoxProgramme, matrix: SymmetricMatrix, found: BoxSolution
