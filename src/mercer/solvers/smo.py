@@ -80,6 +80,7 @@ def solve(
     max_iter: int | None = None,
     near: Array | None = None,
     report: Callable[[Callable[[], BoxSolution]], bool] | None = None,
+    poll: Callable[[], None] | None = None,
 ) -> BoxSolution:
     """Minimise, up to violations of the tolerance.
 
@@ -98,6 +99,9 @@ def solve(
     report : callable, optional
         Called after every round with a function that returns the solution as it is; stops if it
         returns True.
+    poll : callable, optional
+        Called many times in a second: it may raise KeyboardInterrupt, which signals do only in the
+        main thread. The solution as it is then is reported.
 
     Returns
     -------
@@ -125,10 +129,11 @@ def solve(
             max_iter=max_iter,
             near=None if near is None else near / unit,
             report=None if report is None else lambda now: report(lambda: now().scaled(unit)),
+            poll=poll,
         )
         return found.scaled(unit)
     limit = max(10_000_000, 100 * len(programme.rows)) if max_iter is None else max_iter
-    ascent = _Ascent(programme, matrix, tol, limit, near)
+    ascent = _Ascent(programme, matrix, tol, limit, near, poll)
     precise = not matrix.has_single
     ascent.climb(precise=precise, report=report)
     if not precise and not ascent.certified():
@@ -150,8 +155,10 @@ class _Ascent:
         tol: float,
         limit: int,
         near: Array | None,
+        poll: Callable[[], None] | None,
     ) -> None:
         self._programme = programme
+        self._poll = poll
         self._matrix = matrix
         self._tol = tol
         self._left = self._limit = limit
@@ -315,6 +322,7 @@ class _Ascent:
                 not precise,
                 tolerance,
                 limit,
+                poll=self._poll,
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)

@@ -120,7 +120,7 @@ def test_numbers_that_are_none(bad: float) -> None:
 def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     exchange = smo._core.smo
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         exchange(*arguments[:-1], 7)
         raise KeyboardInterrupt
 
