@@ -153,7 +153,7 @@ class NuClasses(Dual):
     weights : ndarray
         Their weights.
     nu : float
-        The share.
+        The share; `largest` in its place if it is more.
     """
 
     rows: Rows
@@ -161,13 +161,20 @@ class NuClasses(Dual):
     weights: Array
     nu: float
 
+    @property
+    def largest(self) -> float:
+        """The largest share that there is a function for: twice that of the smaller class."""
+        sides = self.weights[self.signs > 0].sum(), self.weights[self.signs < 0].sum()
+        return float(2 * min(sides) / sum(sides))
+
     def programme(self) -> BoxProgramme:
         """The first rows of each class, up to the sum that each must have."""
         order = np.argsort(-self.signs, kind="stable")
         n_first = int((self.signs > 0).sum())
         # The margin is the unit in the end, so that weights may have any.
         rows, weights = self.rows[order], self.weights[order] / self.weights.max()
-        wanted = self.nu * weights.sum() / 2
+        # Without some of its rows, the smaller class may be too small for the share.
+        wanted = min(self.nu, self.largest) * weights.sum() / 2
         above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
         return BoxProgramme(
             rows,
