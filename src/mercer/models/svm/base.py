@@ -223,6 +223,19 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             self._warn_of_no_margin(without, len(machines))
         elif not self.converged_:
             self._warn_of_short_fit()
+        elif np.any(self.dual_gap_ > np.abs(self.objective_)):
+            self._warn_of_wide_gap()
+
+    def _warn_of_wide_gap(self) -> None:
+        gaps, objectives = np.ravel(self.dual_gap_), np.ravel(self.objective_)
+        worst = int(np.argmax(gaps - np.abs(objectives)))
+        softer = "lower C" if hasattr(self, "C") else "raise nu"
+        warn(
+            f"{type(self).__name__}: every row is within tol = {self.tol:g} of its condition, but "
+            f"the duality gap of {gaps[worst]:.3g} is more than the objective itself, "
+            f"{objectives[worst]:.3g}; lower tol, scale the data, or {softer}.",
+            ShortFitWarning,
+        )
 
     def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
         which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
@@ -257,6 +270,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     n_iter_: Any
     dual_gap_: Any
+    objective_: Any
     #: What an infinite C asks for in vain.
     _infeasible = "no function separates the classes"
 

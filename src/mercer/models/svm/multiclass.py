@@ -322,7 +322,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 "probability=True, and let it end."
             )
         found = self._calibration.log_probabilities(self._scheme.scores(values))
-        return with_largest(found, self._winners(values))
+        return np.asarray(with_largest(found, self._winners(values)), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 
