@@ -120,3 +120,57 @@ def test_an_interrupted_fit_keeps_its_last_step() -> None:
         "KernelPerceptron",
         "SVR",
     ], done.stderr
+
+
+SEVERAL = textwrap.dedent(
+    """
+    import os, signal, threading
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    import numpy as np
+    import mercer as mc
+    from mercer.models.svm import solving
+
+    rng = np.random.default_rng(0)
+    X, y, threads = rng.normal(size=(1500, 10)), rng.integers(0, 3, 1500), mc.thread_count()
+    check, polling = solving._Jobs._check, set()
+
+    def polled(jobs):
+        # Once, when exchanges are under way in as many functions as there are threads.
+        if threading.get_ident() not in polling:
+            polling.add(threading.get_ident())
+            if len(polling) == threads:
+                os.kill(os.getpid(), signal.SIGINT)
+        check(jobs)
+
+    solving._Jobs._check = polled
+    for model in (mc.SVC(C=1e9, gamma=0.1, tol=1e-9), mc.NuSVC(nu=0.01, gamma=0.1, tol=1e-9)):
+        polling.clear()
+        try:
+            model.fit(X, y)
+        except KeyboardInterrupt:
+            begun = model.n_iter_ > 0
+            assert model.converged_ is False
+            assert begun.sum() == threads
+            assert np.isfinite(model.dual_gap_[begun]).all()
+            assert np.isposinf(model.dual_gap_[~begun]).all()
+            values = model.set_params(decision_function_shape="ovo").decision_function(X)
+            # Functions that were begun have learned something, and the others are zero.
+            np.testing.assert_array_equal(np.abs(values).max(axis=0) > 0, begun)
+            print(type(model).__name__, flush=True)
+    """
+)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_an_interrupt_keeps_functions_that_are_being_solved(threads: str) -> None:
+    # Each function takes millions of exchanges, in one call of the engine.
+    done = subprocess.run(
+        [sys.executable, "-c", SEVERAL],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "MERCER_NUM_THREADS": threads},
+    )
+    assert done.stdout.split() == ["SVC", "NuSVC"], done.stderr

@@ -108,11 +108,23 @@ std::pair<const T*, std::int64_t> readable_rows(const Matrix<T>& values, const s
   return {values.data(), values.stride(0)};
 }
 
+// Signals arrive in the main thread alone: elsewhere, what a callable raises stops the work.
+bool signal_or_error(void* self) {
+  nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) return true;
+  const auto& poll = *static_cast<const nb::handle*>(self);
+  if (poll.is_none()) return false;
+  PyObject* result = PyObject_CallNoArgs(poll.ptr());
+  Py_XDECREF(result);
+  return result == nullptr;
+}
+
 template <class T>
 std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_t> rows,
                                      std::int64_t split, Vector<double> ascent,
                                      WritableVector<double> up, WritableVector<double> down,
-                                     bool narrow, double tolerance, std::int64_t limit) {
+                                     bool narrow, double tolerance, std::int64_t limit,
+                                     nb::handle poll) {
   SmoJob<T> job;
   std::tie(job.values, job.stride) = readable_rows<T>(values, "smo");
   job.size = static_cast<std::int64_t>(rows.shape(0));
@@ -130,7 +142,7 @@ std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_
   job.narrow = narrow;
   job.tolerance = tolerance;
   job.limit = limit;
-  job.interrupt = {signal_arrived, nullptr};
+  job.interrupt = {signal_or_error, &poll};
   run_released([&] { engine().table<T>().smo(job); });
   return {job.steps, job.gap};
 }
@@ -204,23 +216,26 @@ void bind_matrices(nb::module_& m) {
       "smo",
       [](nb::handle values, Vector<std::int64_t> rows, std::int64_t split, Vector<double> ascent,
          WritableVector<double> up, WritableVector<double> down, bool narrow, double tolerance,
-         std::int64_t limit) {
+         std::int64_t limit, nb::handle poll) {
         return with_floats<Matrix>(
             values, "smo: the matrix must be one of float32 or float64.", [&](const auto& matrix) {
-              return smo(matrix, rows, split, ascent, up, down, narrow, tolerance, limit);
+              return smo(matrix, rows, split, ascent, up, down, narrow, tolerance, limit, poll);
             });
       },
       "values"_a, "rows"_a, "split"_a, "ascent"_a, "up"_a, "down"_a, "narrow"_a, "tolerance"_a,
-      "limit"_a,
+      "limit"_a, "poll"_a = nb::none(),
       nb::sig("def smo(values: numpy.typing.NDArray[typing.Any], "
               "rows: numpy.typing.NDArray[numpy.int64], split: int, "
               "ascent: numpy.typing.NDArray[numpy.float64], "
               "up: numpy.typing.NDArray[numpy.float64], down: numpy.typing.NDArray[numpy.float64], "
-              "narrow: bool, tolerance: float, limit: int) -> tuple[int, float]"),
+              "narrow: bool, tolerance: float, limit: int, "
+              "poll: typing.Callable[[], None] | None = None) -> tuple[int, float]"),
       "Exchanges between pairs of variables until none gains more than the tolerance per unit, or "
       "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Values "
       "are rounded to float32 if `narrow`. Variables at bounds that are far from an exchange are "
-      "left out in time, and none looks at them again: the caller does. Returns the number of "
+      "left out in time, and none looks at them again: the caller does. `poll` is called many "
+      "times "
+      "in a second: what it raises ends the work, as a signal does. Returns the number of "
       "exchanges and the largest gain that is left.");
   m.def(
       "row_sum",

@@ -385,6 +385,7 @@ def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxProgram
 @pytest.mark.parametrize("C", [0.1, 1.0, 300.0])
 def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smo, "_AT_ONCE", 0)
+    monkeypatch.setattr(smo, "_OF_WORST", ())  # the gap of the function itself
     matrix, problem, K = rounded_problem(31, 700, C)
     asked: list[int] = []
     times = matrix.times
@@ -409,6 +410,33 @@ def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -
     assert found.product == pytest.approx(product, abs=1e-6 * scale)
     if C < 100:  # else rounding reaches all rows
         assert sum(asked) < matrix.size
+
+
+@pytest.mark.parametrize("C", [10.0, 1e4, 1e8, 1e12])
+def test_large_bounds_multiply_no_violations(C: float) -> None:
+    """The gap is that of a multiple of the function: no less than the best of them, by definition.
+
+    A function t f + t b has the primal value t^2 b'Kb / 2 + C sum_i max(0, 1 - t y_i f(x_i)).
+    """
+    rng = np.random.default_rng(0)
+    data, signs = rng.normal(size=(200, 3)), rng.choice([-1.0, 1.0], 200)
+    K = np.exp(-2 * ((data[:, None] - data) ** 2).sum(axis=2))
+    box = {"lower": np.minimum(C * signs, 0), "upper": np.maximum(C * signs, 0)}
+    problem = BoxProgramme(np.arange(200), -signs, **box, start=np.zeros(200))
+    found = solve(problem, StoredMatrix(K), tol=1e-2)
+    assert found.converged
+    b = found.coefficients
+    values, squared = signs * (K @ b + found.levels[0]), b @ K @ b
+
+    def primal(t: float) -> float:
+        return float(t**2 * squared / 2 + C * np.maximum(0, 1 - t * values).sum())
+
+    least = min(primal(1 / (1 - share)) for share in np.linspace(0, 0.02, 4001))
+    assert least + found.objective <= found.dual_gap * (1 + 1e-6) + 1e-9
+    assert found.dual_gap <= (primal(1.0) + found.objective) * (1 + 1e-9)
+    assert found.dual_gap < 0.05 * abs(found.objective)
+    exact = solve(problem, StoredMatrix(K), tol=1e-9)
+    assert 0 <= found.objective - exact.objective <= found.dual_gap
 
 
 def test_float64_goes_on_where_float32_does_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,9 @@ _REFRESHES = 3
 _NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
+# Functions are made larger by these shares of the worst violation: a half for rows on both sides of
+# a margin, and a little more than all of it, however it is rounded.
+_OF_WORST = (0.5, 1.01)
 # The largest error that was seen counts as this many of itself.
 _WARY = 16.0
 # What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
@@ -80,6 +83,7 @@ def solve(
     max_iter: int | None = None,
     near: Array | None = None,
     report: Callable[[Callable[[], BoxSolution]], bool] | None = None,
+    poll: Callable[[], None] | None = None,
 ) -> BoxSolution:
     """Minimise, up to violations of the tolerance.
 
@@ -98,6 +102,9 @@ def solve(
     report : callable, optional
         Called after every round with a function that returns the solution as it is; stops if it
         returns True.
+    poll : callable, optional
+        Called many times in a second: it may raise KeyboardInterrupt, which signals do only in the
+        main thread. The solution as it is then is reported.
 
     Returns
     -------
@@ -125,10 +132,11 @@ def solve(
             max_iter=max_iter,
             near=None if near is None else near / unit,
             report=None if report is None else lambda now: report(lambda: now().scaled(unit)),
+            poll=poll,
         )
         return found.scaled(unit)
     limit = max(10_000_000, 100 * len(programme.rows)) if max_iter is None else max_iter
-    ascent = _Ascent(programme, matrix, tol, limit, near)
+    ascent = _Ascent(programme, matrix, tol, limit, near, poll)
     precise = not matrix.has_single
     ascent.climb(precise=precise, report=report)
     if not precise and not ascent.certified():
@@ -150,8 +158,10 @@ class _Ascent:
         tol: float,
         limit: int,
         near: Array | None,
+        poll: Callable[[], None] | None,
     ) -> None:
         self._programme = programme
+        self._poll = poll
         self._matrix = matrix
         self._tol = tol
         self._left = self._limit = limit
@@ -315,6 +325,7 @@ class _Ascent:
                 not precise,
                 tolerance,
                 limit,
+                poll=self._poll,
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)
@@ -366,20 +377,41 @@ class _Ascent:
         levels = tuple(
             self._level(ascents[g], self._up[g], self._down[g]) for g in self._programme.groups
         )
-        gap = sum(
-            _gap(ascents[g] - level, self._up[g], self._down[g])
-            for g, level in zip(self._programme.groups, levels, strict=True)
+        slopes = np.concatenate(
+            [ascents[g] - level for g, level in zip(self._programme.groups, levels, strict=True)]
         )
         return BoxSolution(
             coefficients=self._coefficients.copy(),
             product=self._product,
             levels=levels,
             objective=self._objective(),
-            dual_gap=gap,
+            dual_gap=self._least_gap(slopes),
             violation=violation,
             n_iter=self._limit - max(self._left, 0),
             converged=violation <= self._tol,
         )
+
+    def _least_gap(self, slopes: Array) -> float:
+        """The least that the function, or a multiple of it, shows of the distance to the minimum.
+
+        The minimum is at least the value for t b of the objective's tangent: so the function t f
+        gives the gap (1 - t)^2 b'Kb / 2 and what every variable could gain at its slopes. Where the
+        linear term is a margin, the same for all, a function a little larger is beyond it in every
+        row between its bounds; large bounds multiply no violations then.
+        """
+        linear, sizes = self._programme.linear, np.abs(self._programme.linear)
+        plain, size = _gap(slopes, self._up, self._down), float(sizes.max())
+        rising, falling = slopes[self._up > 0], slopes[self._down > 0]
+        worst = max(rising.max(initial=0.0), -falling.min(initial=0.0))
+        if not 0 < size == sizes.min() or worst > size / 4:
+            return plain
+        squared = inner(self._coefficients, self._product[self._programme.rows])
+        gaps = [plain]
+        for share in _OF_WORST:
+            more = 1 / (1 - share * worst / size) - 1
+            gained = _gap(slopes + more * (slopes + linear), self._up, self._down)
+            gaps.append(more**2 * squared / 2 + gained)
+        return min(gaps)
 
     @staticmethod
     def _level(ascents: Array, up: Array, down: Array) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
 from mercer.exceptions import DataError
@@ -40,6 +42,9 @@ HARD = {
 @pytest.mark.parametrize("case", sorted(HARD))
 @pytest.mark.parametrize("machine", [mc.SVC, mc.SVR])
 @pytest.mark.filterwarnings("ignore:SV. stopped:mercer.exceptions.NumericalWarning")
+@pytest.mark.filterwarnings(
+    "ignore:SVR. every row is within tol:mercer.exceptions.NumericalWarning"
+)
 def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
     data, y = HARD[case]
     model = machine(C=C, max_iter=200_000).fit(data, y)
@@ -83,9 +88,43 @@ def test_planes_of_any_scale(scale: float, C: float) -> None:
 
 def test_costs_beyond_all_bounds_change_nothing() -> None:
     targets = np.sin(X[:, 0])  # which some function meets, so that no coefficient is at a bound
-    want = mc.SVR(RBF, C=1e8).fit(X, targets).predict(Z)
-    for C in (1e12, 1e20, 1e100):
-        np.testing.assert_allclose(mc.SVR(RBF, C=C).fit(X, targets).predict(Z), want, atol=0.01)
+    found = []
+    for C in (1e8, 1e12, 1e20, 1e100):
+        # Rows that are off by tol cost more than the function, and a gap says so.
+        with pytest.warns(ConvergenceWarning, match="more than the objective itself"):
+            found.append(mc.SVR(RBF, C=C).fit(X, targets).predict(Z))
+    np.testing.assert_allclose(found[1:], np.tile(found[0], (3, 1)), atol=0.01)
+
+
+MACHINES = [mc.SVC, mc.NuSVC, mc.SVR, mc.NuSVR, mc.OneClassSVM, mc.SVDD]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(12))
+def test_a_certified_gap_or_a_warning(machine: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(20, 150)), int(rng.integers(1, 6))
+    data = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4)
+    labels = rng.permutation(np.arange(n) % 2)
+    y = labels if machine in (mc.SVC, mc.NuSVC) else labels + rng.normal(size=n)
+    weights = rng.uniform(0.5, 3.0, size=n) if seed % 2 else None
+    chosen: dict[str, Any] = {"C": 10.0 ** rng.integers(-3, 9), "nu": rng.uniform(0.01, 0.5)}
+    chosen = {name: chosen[name] for name in chosen if hasattr(machine(), name)}
+    kernel = str(rng.choice(["rbf", "linear"]))
+    model = machine(kernel, max_iter=300_000, **chosen)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(data, y, weights)
+    gap, objective = np.ravel(model.dual_gap_)[0], np.ravel(model.objective_)[0]
+    assert np.isfinite(gap)
+    certified = model.converged_ and gap <= abs(objective)
+    assert certified != any(issubclass(w.category, ConvergenceWarning) for w in told)
+    if certified and machine is not mc.NuSVC:  # whose unit is the margin that it finds
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.set_params(tol=1e-7, max_iter=-1).fit(data, y, weights)
+        better = np.ravel(model.objective_)[0]
+        assert objective - better <= gap + 1e-9 * abs(objective)
 
 
 def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
@@ -120,7 +159,7 @@ def test_numbers_that_are_none(bad: float) -> None:
 def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     exchange = smo._core.smo
 
-    def interrupted(*arguments: Any) -> Any:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
         exchange(*arguments[:-1], 7)
         raise KeyboardInterrupt
 

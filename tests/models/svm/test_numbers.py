@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn import svm
 from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import laplacian_kernel
 
 import mercer as mc
@@ -91,16 +92,67 @@ def test_values_that_are_no_numbers_are_refused(machine: Any, rows: int) -> None
 def test_a_plane_through_the_origin() -> None:
     """Rows on all sides of the origin: no plane parts them from it, and its distance is zero."""
     data, _ = make_classification(500, random_state=42)
-    model = mc.OneClassSVM("linear").fit(data)
+    with pytest.warns(ConvergenceWarning, match="more than the objective itself"):
+        model = mc.OneClassSVM("linear").fit(data)
     assert model.converged_
     assert abs(model.offset_[0]) < 1e-3
     assert model.objective_ < 1e-3
 
 
-def test_classes_that_have_no_margin() -> None:
-    data, labels = RNG.normal(size=(500, 1)), RNG.integers(0, 2, 500)
-    model = mc.NuSVC("linear").fit(data, labels)
+@pytest.mark.parametrize("seed", range(8))
+def test_classes_that_have_no_margin(seed: int) -> None:
+    """Labels by chance in the plane: parts of a half of each class meet, and f is zero."""
+    rng = np.random.default_rng(seed)
+    data, labels = rng.normal(size=(300, 2)), rng.integers(0, 2, 300)
+    model = mc.NuSVC("linear", nu=0.5)
+    with pytest.warns(ConvergenceWarning, match=r"no margin between the classes at nu = 0\.5"):
+        model.fit(data, labels)
+    assert not model.converged_
+    # The nearest points of the two reduced hulls are one.
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    above = np.where(labels == 1, b, 0.0)
+    assert above.sum() == pytest.approx(0.25 * len(data))
+    assert b.sum() == pytest.approx(0.0, abs=1e-9)
+    assert np.abs(b).max() <= 1.0
+    assert np.linalg.norm(data.T @ b) < 1e-5 * np.abs(b).sum()
+    assert model.objective_[0] == pytest.approx(0.0, abs=1e-6)
+    assert 0 <= model.dual_gap_[0] < 1e-3
+    assert np.abs(model.decision_function(data)).max() < 1e-4
+
+
+NO_MARGIN = {
+    "a row far away": (np.vstack([X[:-1], np.full((1, 3), 1e8)]), Y),
+    "contradictions": (np.repeat(X[:20], 2, axis=0), np.tile([0, 1], 20)),
+    "all equal": (np.ones((30, 3)), np.arange(30) % 2),
+}
+
+
+@pytest.mark.parametrize("case", sorted(NO_MARGIN))
+def test_margins_that_rounding_leaves_nothing_of(case: str) -> None:
+    data, labels = NO_MARGIN[case]
+    with pytest.warns(ConvergenceWarning, match="no margin between the classes"):
+        model = mc.NuSVC(nu=0.3).fit(data, labels)
+    assert not model.converged_
+    assert np.abs(model.dual_coef_).max() <= 1.0
+    assert np.isfinite(model.dual_gap_).all()
+
+
+@pytest.mark.parametrize("nu", [1e-5, 1e-3, 0.1])
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e4])
+def test_margins_of_any_size(nu: float, scale: float) -> None:
+    """Of planes that part the classes, and one row a long way off: the conditions hold."""
+    data, labels = X.copy(), (X[:, 0] > 0).astype(int)
+    data[0] *= 1e3
+    model = mc.NuSVC("linear", nu=nu).fit(scale * data, labels)
     assert model.converged_
+    signs = np.where(labels == 1, 1.0, -1.0)
+    margins = signs * model.decision_function(scale * data)
+    bounds = np.abs(model.dual_coef_).max()
+    errors = margins < 1 - 2e-3
+    assert errors.mean() <= nu
+    assert 0 <= model.dual_gap_[0] < 0.05 * model.objective_[0]
+    assert (margins[model.support_][np.abs(model.dual_coef_[0]) < bounds] < 1 + 2e-3).all()
 
 
 # Rows of kernels that Python evaluates ----------------------------------------------------------

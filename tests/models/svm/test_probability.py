@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn import svm
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
@@ -36,6 +36,57 @@ def test_probabilities_agree_with_predictions(classes: int) -> None:
     np.testing.assert_array_equal(model.predict(data), mc.SVC().fit(data, y).predict(data))
     np.testing.assert_allclose(np.exp(model.predict_log_proba(data)), probabilities)
     assert 0 <= model.calibration_error_ < 0.2
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 0, 1, 1, 1], ["b", "b", "b", "a", "a", "a"]])
+def test_the_prediction_is_most_probable_where_scores_tie(labels: list[Any]) -> None:
+    for data in ([[-2.0], [-1.0], [-1.5], [1.0], [2.0], [1.5]], np.ones((6, 1))):
+        model = mc.SVC("linear", probability=True, random_state=0).fit(data, labels)
+        rows = np.r_[0.0, np.geomspace(1e-300, 1.0, 200), -np.geomspace(1e-300, 1.0, 200)][:, None]
+        predicted = model.predict(rows)
+        for found in (model.predict_proba(rows), model.predict_log_proba(rows)):
+            np.testing.assert_array_equal(predicted, model.classes_[found.argmax(axis=1)])
+        np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, rtol=1e-14)
+        np.testing.assert_allclose(model.predict_proba(rows[:1]), 0.5, rtol=1e-14)
+
+
+@pytest.mark.parametrize("break_ties", [True, False])
+def test_votes_that_tie_go_to_the_most_probable(break_ties: bool) -> None:
+    data, y = load_digits(return_X_y=True)
+    data, y = data[:400], y[:400]
+    model = mc.SVC(C=0.05, probability=True, random_state=0, break_ties=break_ties).fit(data, y)
+    most = model.predict_proba(data).argmax(axis=1)
+    np.testing.assert_array_equal(model.predict(data), model.classes_[most])
+
+
+@pytest.mark.parametrize(("first", "second"), [(31, 70), (51, 51)])
+def test_shares_as_large_as_can_be(first: int, second: int) -> None:
+    """Folds of such rows may have less: their own largest share is taken."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [first, second])
+    data = rng.normal(size=(len(y), 2)) + y[:, None]
+    nu = 2 * min(first, second) / len(y)
+    model = mc.NuSVC(nu=nu, probability=True, random_state=0).fit(data, y)
+    assert model.converged_
+    scores = np.empty(len(y))
+    for train, held in StratifiedKFold(5, shuffle=True, random_state=0).split(data, y):
+        share = 2 * np.bincount(y[train]).min() / len(train)
+        gamma = 1 / (2 * data.var())
+        # A little less, which LIBSVM takes for feasible however it rounds.
+        peer = svm.NuSVC(nu=min(nu, share) * (1 - 1e-9), gamma=gamma, tol=1e-6)
+        scores[held] = peer.fit(data[train], y[train]).decision_function(data[held])
+    want = Calibration.of(scores, y, np.ones(len(y)))
+    values = model.decision_function(data)
+    np.testing.assert_allclose(
+        model.predict_proba(data), np.exp(want.log_probabilities(values)), atol=0.01
+    )
+
+
+def test_probabilities_of_a_former_fit_are_forgotten() -> None:
+    model = mc.SVC(probability=True, random_state=0).fit(X, Y)
+    model.set_params(probability=False, C=1000.0, gamma=50.0).fit(X, Y)
+    with pytest.raises(NotFittedError, match="probabilities were not learned"):
+        model.set_params(probability=True).predict_proba(X)
 
 
 def test_the_slope_comes_from_rows_that_were_left_out() -> None:
@@ -121,12 +172,17 @@ def test_probabilities_have_to_be_asked_for() -> None:
         model.predict_proba  # noqa: B018
 
 
-def test_an_interrupt_in_the_folds_keeps_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupt_in_the_folds_keeps_the_machine(
+    monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mc.SVC, "_calibrate", interrupted)
     model = mc.SVC(RBF, probability=True)
+    if again:
+        model.fit(X, np.roll(Y, 1))
+    monkeypatch.setattr(mc.SVC, "_calibrate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     np.testing.assert_array_equal(model.predict(X), mc.SVC(RBF).fit(X, Y).predict(X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ RBF = mc.RBF(length_scale=0.5)
 K = matrix(rbf, X, length_scale=0.5)
 
 
+def told(expected: bool, match: str) -> Any:
+    """A warning, or none, which would be an error."""
+    return pytest.warns(ConvergenceWarning, match=match) if expected else nullcontext()
+
+
 # Conditions of the optimum ------------------------------------------------------------------------
 
 
@@ -52,8 +58,11 @@ def test_the_conditions_of_a_classification(C: float) -> None:
             assert 0 < a[i] < C
             assert abs(margins[i] - 1) <= 2e-6
     primal = a @ (np.outer(signs, signs) * K) @ a / 2 + C * np.maximum(0, 1 - margins).sum()
-    assert abs(primal + model.objective_[0] - model.dual_gap_[0]) < 1e-8 * primal
-    assert 0 <= model.dual_gap_[0] < 1e-4 * primal
+    # A multiple of the function may show that the minimum is nearer than the function does.
+    assert 0 <= model.dual_gap_[0] < primal + model.objective_[0] + 1e-8 * primal
+    assert model.dual_gap_[0] < 1e-4 * primal
+    exact = mc.SVC(RBF, C=C, tol=1e-10).fit(X, Y)
+    assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0] + 1e-12 * primal
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
@@ -329,7 +338,8 @@ def test_a_grid_of_kernels() -> None:
 @pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
 @pytest.mark.parametrize("scale", [0.0, 1e-4])
 def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
-    model = machine().fit(X, 3.0 + scale * NUMBERS)
+    with told(machine is mc.NuSVR and scale > 0, match="more than the objective itself"):
+        model = machine().fit(X, 3.0 + scale * NUMBERS)
     np.testing.assert_allclose(model.predict(Z), 3.0, atol=0.01)
     assert len(model.contributions(Z[:2])) == 2
     assert len(model.support_) == model.dual_coef_.shape[1] == len(model.support_vectors_)

@@ -150,8 +150,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
             machines = solved(matrix, duals, self._options, report=told)
             self.__dict__.update(self._kept(data, machines, repair, bounded))
-        if not self.converged_:
-            self._warn_of_short_fit()
+        self._warn_of_lacks(machines)
         return matrix, machines
 
     def _matrix(
@@ -243,6 +242,38 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """How support vectors are put in order."""
         return np.arange(len(support))
 
+    def _warn_of_lacks(self, machines: Sequence[Machine]) -> None:
+        """Tell what the machines do not have."""
+        limit = np.inf if self.max_iter == -1 else self.max_iter
+        without = sum(not m.has_margin and m.n_iter < limit for m in machines)
+        if without:
+            self._warn_of_no_margin(without, len(machines))
+        elif not self.converged_:
+            self._warn_of_short_fit()
+        elif np.any(self.dual_gap_ > np.abs(self.objective_)):
+            self._warn_of_wide_gap()
+
+    def _warn_of_wide_gap(self) -> None:
+        gaps, objectives = np.ravel(self.dual_gap_), np.ravel(self.objective_)
+        worst = int(np.argmax(gaps - np.abs(objectives)))
+        softer = "lower C" if hasattr(self, "C") else "raise nu"
+        warn(
+            f"{type(self).__name__}: every row is within tol = {self.tol:g} of its condition, but "
+            f"the duality gap of {gaps[worst]:.3g} is more than the objective itself, "
+            f"{objectives[worst]:.3g}; lower tol, scale the data, or {softer}.",
+            ShortFitWarning,
+        )
+
+    def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
+        which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
+        warn(
+            f"{type(self).__name__} found no margin between the classes at nu = "
+            f"{self.get_params()['nu']:g}{which}, so that values of the function have no unit: "
+            "a smaller share of errors than there are is asked for; raise nu, scale the data, or "
+            "take another kernel.",
+            ShortFitWarning,
+        )
+
     def _warn_of_short_fit(self) -> None:
         owner, steps, gap = type(self).__name__, np.max(self.n_iter_), np.max(self.dual_gap_)
         more = [] if self.max_iter == -1 else [f"raise max_iter ({self.max_iter})"]
@@ -266,6 +297,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     n_iter_: Any
     dual_gap_: Any
+    objective_: Any
     #: What an infinite C asks for in vain.
     _infeasible = "no function separates the classes"
 

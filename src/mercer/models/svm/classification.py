@@ -72,8 +72,8 @@ class SVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
-        first of them.
+        Whether classes with equal votes are told apart by their decision function, as they always
+        are with ``probability=True``. LIBSVM takes the first of them.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows.
@@ -336,7 +336,8 @@ class NuSVC(SupportVectorClassifier):
     r"""Support vector classification with a bound on the share of errors.
 
     `nu` is at least the share of rows within the margin, or beyond it, and at most the share of
-    support vectors [1]_. The machine is an `SVC` whose C follows from it.
+    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where classes overlap so
+    much that there is no margin with so few errors, a warning says so, and ``converged_`` is False.
 
     Parameters
     ----------
@@ -367,7 +368,8 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function.
+        Whether classes with equal votes are told apart by their decision function, as they always
+        are with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows.
@@ -438,17 +440,22 @@ class NuSVC(SupportVectorClassifier):
         )
         self.nu = nu
 
-    def _dual(self, data: Training, signs: Array) -> Dual:
+    def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
+        for chosen, signs in self._scheme.sides(data.codes):
+            self._require_feasible(self._dual(data.part(chosen), signs))
+        super()._learn(X, y, data)
+
+    def _dual(self, data: Training, signs: Array) -> NuClasses:
         weights = data.weights * self.class_weight_[data.codes]
-        sides = weights[signs > 0].sum(), weights[signs < 0].sum()
-        largest = 2 * min(sides) / sum(sides)
-        if float(self.nu) > largest * (1 + 1e-12):
-            raise ParameterError(
-                f"{type(self).__name__}: nu = {self.nu!r} is more than {largest:.3g}, twice the "
-                "share of the smaller of two classes, so that no function has it (the specified nu "
-                'is infeasible); lower nu, or pass class_weight="balanced".'
-            )
         return NuClasses(data.rows, signs, weights, float(self.nu))
+
+    def _require_feasible(self, dual: NuClasses) -> None:
+        if dual.nu > dual.largest * (1 + 1e-12):
+            raise ParameterError(
+                f"{type(self).__name__}: nu = {self.nu!r} is more than {dual.largest:.3g}, twice "
+                "the share of the smaller of two classes, so that no function has it (the "
+                'specified nu is infeasible); lower nu, or pass class_weight="balanced".'
+            )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -23,9 +23,9 @@ from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-# Margins and distances that are less than this share of what the function varies by, or of the sum
-# of its terms if none cancelled, are hardly there.
-_OF_SPREAD, _OF_TERMS = 0.01, 1e-6
+# Distances less than this share of what the function varies by, and margins and distances less than
+# this share of the sum of its terms if none cancelled, are hardly there; and what rounding leaves.
+_OF_SPREAD, _OF_TERMS, _OF_ROUNDING = 0.01, 1e-6, 1e-11
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,8 @@ class Machine:
         The squared length of f - b in the space of the kernel.
     epsilon : float
         The half-width of the tube that was found, for machines that find one.
+    has_margin : bool
+        False if the rows of two classes are not known to be apart at the given share.
     """
 
     rows: Rows
@@ -64,6 +66,7 @@ class Machine:
     converged: bool
     squared_norm: float
     epsilon: float = 0.0
+    has_margin: bool = True
 
     def coefficients(self, n: int) -> Array:
         """The b_i of all n rows."""
@@ -150,7 +153,7 @@ class NuClasses(Dual):
     weights : ndarray
         Their weights.
     nu : float
-        The share.
+        The share; `largest` in its place if it is more.
     """
 
     rows: Rows
@@ -158,13 +161,20 @@ class NuClasses(Dual):
     weights: Array
     nu: float
 
+    @property
+    def largest(self) -> float:
+        """The largest share that there is a function for: twice that of the smaller class."""
+        sides = self.weights[self.signs > 0].sum(), self.weights[self.signs < 0].sum()
+        return float(2 * min(sides) / sum(sides))
+
     def programme(self) -> BoxProgramme:
         """The first rows of each class, up to the sum that each must have."""
         order = np.argsort(-self.signs, kind="stable")
         n_first = int((self.signs > 0).sum())
         # The margin is the unit in the end, so that weights may have any.
         rows, weights = self.rows[order], self.weights[order] / self.weights.max()
-        wanted = self.nu * weights.sum() / 2
+        # Without some of its rows, the smaller class may be too small for the share.
+        wanted = min(self.nu, self.largest) * weights.sum() / 2
         above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
         return BoxProgramme(
             rows,
@@ -176,30 +186,38 @@ class NuClasses(Dual):
         )
 
     def unit(self, found: BoxSolution, largest: float) -> float:
-        """The margin that was found, unless the classes overlap so that it is hardly one."""
-        return max(self._margin(found), _least_unit(found, largest))
+        """The margin that was found; less as long as the gap leaves open whether there is one."""
+        margin, terms = self._margin(found), _terms(found, largest)
+        if margin:
+            return max(margin, _OF_TERMS * terms)
+        above, below = found.levels
+        known = max(found.objective, 0.0) / found.dual_gap if found.dual_gap else 0.0
+        return max(known * (below - above) / 2, _OF_ROUNDING * terms) or 1.0
 
     @staticmethod
     def _margin(found: BoxSolution) -> float:
-        """Classes that coincide have none."""
+        """Zero unless there is one for sure: without, the minimum of the problem is zero."""
         above, below = found.levels
-        return (below - above) / 2 if below > above else 1.0
+        return max((below - above) / 2, 0.0) if found.objective > found.dual_gap else 0.0
 
     def machine(
         self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
     ) -> Machine:
-        """In units of the margin that was found."""
+        """In units of the margin that was found; as it is if there is none."""
         above, below = found.levels
         margin = self._margin(found)
+        unit = margin or 1.0
         plain = super().machine(programme, found, product)
         return replace(
             plain,
-            dual=plain.dual / margin,
-            intercept=(above + below) / 2 / margin,
-            product=None if product is None else product / margin,
-            objective=plain.objective / margin**2,
-            gap=plain.gap / margin**2,
-            squared_norm=plain.squared_norm / margin**2,
+            dual=plain.dual / unit,
+            intercept=(above + below) / 2 / unit,
+            product=None if product is None else product / unit,
+            objective=plain.objective / unit**2,
+            gap=plain.gap / unit**2,
+            squared_norm=plain.squared_norm / unit**2,
+            converged=plain.converged and margin > 0,
+            has_margin=margin > 0,
         )
 
 
@@ -353,7 +371,12 @@ class Ball(Dual):
 def _least_unit(found: BoxSolution, largest: float) -> float:
     """What a function that varies so much, of such coefficients, can be measured in at least."""
     spread = float(found.product.max() - found.product.min())
-    return max(_OF_SPREAD * spread, _OF_TERMS * largest * float(np.abs(found.coefficients).sum()))
+    return max(_OF_SPREAD * spread, _OF_TERMS * _terms(found, largest))
+
+
+def _terms(found: BoxSolution, largest: float) -> float:
+    """The sum of a function's terms, if none of them cancelled."""
+    return largest * float(np.abs(found.coefficients).sum())
 
 
 def filled(upper: Array, total: float) -> Array:

@@ -22,7 +22,7 @@ from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual, Machine
-from mercer.models.svm.probability import Calibration
+from mercer.models.svm.probability import Calibration, with_largest
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
@@ -47,7 +47,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     decision_function_shape : {"ovr", "ovo"}
         What `decision_function` returns for more than two classes.
     break_ties : bool
-        Whether classes with equal votes are told apart by their decision function.
+        Whether classes with equal votes are told apart by their decision function, as they always
+        are with probabilities.
     probability : bool
         Whether to learn `predict_proba`.
     random_state : int, RandomState, Generator or None
@@ -240,7 +241,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _winners(self, values: Array) -> Codes:
         scores = self._scheme.scores(values)
-        if self.break_ties and scores.ndim == 2:
+        if (self.break_ties or self.probability) and scores.ndim == 2:
             return np.asarray(np.argmax(scores, axis=1))
         return self._scheme.winners(values)
 
@@ -265,6 +266,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         self._calibration, self.calibration_error_ = found, found.error
 
     _calibration: Calibration
+
+    def _is_fitted_state(self, name: str) -> bool:
+        return name == "_calibration" or super()._is_fitted_state(name)
 
     def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
         """Parts of the rows to learn from and to leave out; a class with one row keeps it."""
@@ -311,13 +315,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         ndarray of shape (m, n_classes)
             0 or less.
         """
-        scores = self._class_scores(X)
+        values = self._machine_values(X)
         if not hasattr(self, "_calibration"):
             raise NotFittedError(
                 f"{type(self).__name__}: probabilities were not learned; call fit with "
                 "probability=True, and let it end."
             )
-        return np.asarray(self._calibration.log_probabilities(scores), dtype=np.float64)
+        found = self._calibration.log_probabilities(self._scheme.scores(values))
+        return np.asarray(with_largest(found, self._winners(values)), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 

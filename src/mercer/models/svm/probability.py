@@ -34,6 +34,8 @@ Array = NDArray[np.floating[Any]]
 _BINS = 10
 # Inverse temperatures, in units of the spread of the scores: beyond them, nothing changes.
 _LOW, _HIGH = 1e-3, 1e3
+# Logarithms so far apart are those of different probabilities, however they are rounded.
+_APART = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,29 @@ class Calibration:
             Largest where the score is.
         """
         return np.asarray(log_softmax(self.slope * as_columns(scores), axis=1))
+
+
+def with_largest(log_probabilities: Array, winners: Codes) -> Array:
+    """Probabilities of which that of the predicted class is the largest, equal scores or not.
+
+    Parameters
+    ----------
+    log_probabilities : ndarray of shape (m, n_classes)
+        Logarithms, in which that of the predicted class is the largest up to rounding.
+    winners : ndarray of shape (m,)
+        The classes that are predicted.
+
+    Returns
+    -------
+    ndarray of shape (m, n_classes)
+        The same, but for a few units in the last place where classes tie.
+    """
+    rows = np.arange(len(winners))
+    found = log_probabilities.astype(np.float64)
+    found[rows, winners] = -np.inf
+    others = found.max(axis=1)
+    found[rows, winners] = np.maximum(log_probabilities[rows, winners], others + _APART)
+    return found
 
 
 def as_columns(scores: Array) -> Array:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -87,7 +89,8 @@ def solved(
     everywhere : bool, default=False
         Whether the machines are to know their values at all rows, those left out too.
     report : callable, optional
-        Called after each step of a single problem, and after each of several.
+        Called after each step of a single problem, and after each of several. After Ctrl-C also
+        with those that were being solved, as far as they came.
 
     Returns
     -------
@@ -96,17 +99,14 @@ def solved(
     """
     jobs = _Jobs(matrix, duals, options, near, everywhere)
     if len(duals) == 1:
-        return [jobs.solve(0, report)]
-    threads = min(thread_count(), len(duals))
-    if threads == 1:
-        return jobs.collected(map(jobs.solve, range(len(duals))), report)
-    with ThreadPoolExecutor(threads) as pool:
-        waiting = [pool.submit(jobs.solve_alone, number) for number in range(len(duals))]
-        try:
-            return jobs.collected((job.result() for job in waiting), report)
-        finally:  # after Ctrl-C those that have not begun are not waited for
-            for job in waiting:
-                job.cancel()
+        tell = None if report is None else lambda machine: report(lambda: [machine()])
+        return [jobs.solve(0, tell)]
+    try:
+        jobs.run(report)
+    finally:
+        if report is not None:
+            report(jobs.machines)
+    return jobs.machines()
 
 
 def _largest(matrix: SymmetricMatrix, programme: BoxProgramme) -> float:
@@ -115,28 +115,94 @@ def _largest(matrix: SymmetricMatrix, programme: BoxProgramme) -> float:
     return float(np.abs(values[positions, positions]).max()) or 1.0
 
 
-@dataclass(frozen=True, eq=False)
 class _Jobs:
-    matrix: SymmetricMatrix
-    duals: Sequence[Dual]
-    options: Options
-    near: Sequence[Array] | None
-    everywhere: bool
+    """Problems of one matrix, and what is known of each: a machine, or the way to its last one."""
 
-    def solve(self, number: int, report: Report | None = None) -> Machine:
-        """Solve one problem."""
+    def __init__(
+        self,
+        matrix: SymmetricMatrix,
+        duals: Sequence[Dual],
+        options: Options,
+        near: Sequence[Array] | None,
+        everywhere: bool,
+    ) -> None:
+        self.matrix = matrix
+        self.duals = duals
+        self.options = options
+        self.near = near
+        self.everywhere = everywhere
+        self._done: list[Machine | None] = [None] * len(duals)
+        self._begun: list[Callable[[], Machine]] = [_unsolved] * len(duals)
+        self._stop = Event()
+
+    # Several problems -----------------------------------------------------------------------------
+
+    def run(self, report: Report | None) -> None:
+        """Solve all, as many at a time as there are threads."""
+        threads, numbers = min(thread_count(), len(self.duals)), range(len(self.duals))
+        if threads == 1:
+            self._follow(map(self._solve_one_of_several, numbers), report)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            waiting = [pool.submit(self._solve_alone, number) for number in numbers]
+            try:
+                self._follow((job.result() for job in waiting), report)
+            finally:  # after Ctrl-C: those that have begun end with what they have
+                self._stop.set()
+                for job in waiting:
+                    job.cancel()
+
+    def machines(self) -> list[Machine]:
+        """Those that are solved, the others as far as they came; while no thread works on them."""
+        return [done or begun() for done, begun in zip(self._done, self._begun, strict=True)]
+
+    def _solved(self) -> list[Machine]:
+        """Those that are solved, and none in place of the others."""
+        return [done or _unsolved() for done in self._done]
+
+    def _follow(self, ends: Iterable[None], report: Report | None) -> None:
+        """Report as problems end, until a callback asks to stop."""
+        last = time.monotonic()
+        for _ in ends:
+            if report is not None and time.monotonic() - last > _SECONDS:
+                last = time.monotonic()
+                if report(self._solved):
+                    return
+
+    def _solve_alone(self, number: int) -> None:
+        """Solve one problem beside others."""
+        with one_thread():
+            self._solve_one_of_several(number)
+
+    def _solve_one_of_several(self, number: int) -> None:
+        def tell(machine: Callable[[], Machine]) -> bool:
+            self._begun[number] = machine
+            self._check()
+            return False
+
+        self._done[number] = self.solve(number, tell)
+        self._begun[number] = _unsolved  # which lets go of the solver's arrays
+
+    def _check(self) -> None:
+        """Signals reach the main thread alone, which tells the others."""
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+
+    # One problem ----------------------------------------------------------------------------------
+
+    def solve(self, number: int, tell: Callable[[Callable[[], Machine]], bool] | None) -> Machine:
+        """Solve one problem; what is told is how to have the machine of the last step."""
         dual = self.duals[number]
         programme = dual.programme()
         near = None if self.near is None else self.near[number][programme.rows]
         matrix, rows = self.matrix.among(programme.rows)
         local = replace(programme, rows=rows)
 
-        def tell(solution: Callable[[], BoxSolution]) -> bool:
-            assert report is not None
-            return report(lambda: [dual.machine(programme, solution())])
+        def report(solution: Callable[[], BoxSolution]) -> bool:
+            assert tell is not None
+            return tell(lambda: dual.machine(programme, solution()))
 
-        told = None if report is None else tell
-        found = self._found(dual, matrix, local, near, told)
+        found = self._found(dual, matrix, local, near, None if tell is None else report)
         return dual.machine(programme, found, self._product(programme, matrix, found))
 
     def _found(
@@ -171,18 +237,20 @@ class _Jobs:
     ) -> BoxSolution:
         """A solution whose violations are small in the unit of its function."""
         tol, left = self.options.tol, self.options.max_iter
-        found = solve(programme, matrix, tol=tol, max_iter=left, near=near, report=report)
+        within = partial(solve, programme, matrix, report=report, poll=self._check)
+        found = within(tol=tol, max_iter=left, near=near)
         # The unit is known only now; where it is small, the tolerance has to be.
         largest = _largest(matrix, programme)
+        needed = tol * dual.unit(found, largest)
         for _ in range(_REFINEMENTS):
-            needed = self.options.tol * dual.unit(found, largest)
             if not found.converged or found.violation <= needed:
                 break
             left = None if left is None else max(left - found.n_iter, 1)
-            near = found.coefficients
-            again = solve(programme, matrix, tol=needed, max_iter=left, near=near, report=report)
+            again = within(tol=needed, max_iter=left, near=found.coefficients)
             found = replace(again, n_iter=again.n_iter + found.n_iter)
-        return found
+            needed = tol * dual.unit(found, largest)
+        # Less than the solver was asked for may be all that the unit needs.
+        return replace(found, converged=found.converged or found.violation <= needed)
 
     def _product(
         self, programme: BoxProgramme, matrix: SymmetricMatrix, found: BoxSolution
@@ -198,34 +266,9 @@ class _Jobs:
         rows = np.flatnonzero(weights)
         return self.matrix.times(rows, weights[rows], precise=True)
 
-    def solve_alone(self, number: int) -> Machine:
-        """Solve one problem beside others."""
-        with one_thread():
-            return self.solve(number)
 
-    def collected(self, found: Iterable[Machine], report: Report | None) -> list[Machine]:
-        """The machines one after another; those that are not reached stay at their start."""
-        machines: list[Machine] = []
-        last = time.monotonic()
-        try:
-            for machine in found:
-                machines.append(machine)
-                if report is not None and time.monotonic() - last > _SECONDS:
-                    last = time.monotonic()
-                    if report(lambda: self._completed(machines)):
-                        break
-        finally:
-            if report is not None:
-                report(lambda: self._completed(machines))
-        return self._completed(machines)
-
-    def _completed(self, machines: list[Machine]) -> list[Machine]:
-        return machines + [self._unsolved(dual) for dual in self.duals[len(machines) :]]
-
-    def _unsolved(self, dual: Dual) -> Machine:
-        programme = dual.programme()
-        levels = (0.0,) * len(programme.groups)
-        start = BoxSolution(
-            programme.start, np.zeros(self.matrix.size), levels, np.nan, np.inf, np.inf, 0, False
-        )
-        return dual.machine(programme, start)
+def _unsolved() -> Machine:
+    """The function zero, of which nothing is known."""
+    nothing = np.empty(0)
+    rows = np.empty(0, np.intp)
+    return Machine(rows, nothing, 0.0, None, np.nan, np.inf, 0, False, squared_norm=0.0)
