@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import mercer as mc
 from mercer import features, memory
 from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, ParameterError
 
@@ -442,3 +443,13 @@ def test_taylor_parameters_are_checked(parameters: dict[str, object], text: str)
 def test_all_is_exactly_the_public_names() -> None:
     modules = (features.composition, features.exact, features.taylor)
     assert set(features.__all__) == {name for m in modules for name in m.__all__}
+
+
+def test_names_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide polynomials have many features, whose names take longer than their values."""
+    made = "mercer.features.exact.polynomial_names"
+    monkeypatch.setattr(made, lambda *_: pytest.fail("names were made"))
+    kernel = mc.Polynomial(2) * mc.Linear() + mc.Polynomial(3)
+    rows = points(5, 2)
+    found = kernel.feature_map(rows)
+    assert_allclose(found @ found.T, kernel(rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -82,10 +83,9 @@ class Polynomial(DotProduct):
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
         values = exact.polynomial_features(dense(columns), self.degree, self.offset, self.gain)
-        names = exact.polynomial_names(
-            points.column_names(self._view(scope)), self.degree, self.offset
-        )
-        return Columns(values, names=tuple(names))
+        inputs = points.column_names(self._view(scope))
+        names = partial(exact.polynomial_names, inputs, self.degree, self.offset)
+        return Columns(values, names=names)
 
 
 class Sigmoid(DotProduct):
@@ -149,10 +149,8 @@ class Monomials(Coordinate):
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
         values = exact.monomial_features(columns.values, self.degree)
-        return Columns(
-            values,
-            names=tuple(exact.monomial_names(points.column_names(self._view(scope)), self.degree)),
-        )
+        inputs = points.column_names(self._view(scope))
+        return Columns(values, names=partial(exact.monomial_names, inputs, self.degree))
 
 
 class Anova(Coordinate):

@@ -15,19 +15,25 @@ from mercer.program.pairs import Array
 def side_by_side(parts: Sequence[Columns], levels: Sequence[str] = ()) -> Columns:
     """Features of a sum: those of the parts in turn, named after their levels where there are."""
     prefixes = [f"{level}: " for level in levels] or [""] * len(parts)
-    names = composition.concatenate_names(
-        *(
-            [prefix + name for name in part.feature_names]
-            for prefix, part in zip(prefixes, parts, strict=True)
+
+    def names() -> Sequence[str]:
+        return composition.concatenate_names(
+            *(
+                [prefix + name for name in part.feature_names]
+                for prefix, part in zip(prefixes, parts, strict=True)
+            )
         )
-    )
-    return Columns(composition.concatenate(*(part.values for part in parts)), names=tuple(names))
+
+    return Columns(composition.concatenate(*(part.values for part in parts)), names=names)
 
 
 def products(parts: Sequence[Columns]) -> Columns:
     """Features of a product: every feature of one part times every one of the others."""
-    names = composition.tensor_product_names(*(part.feature_names for part in parts))
-    return Columns(composition.tensor_product(*(part.values for part in parts)), names=tuple(names))
+
+    def names() -> Sequence[str]:
+        return composition.tensor_product_names(*(part.feature_names for part in parts))
+
+    return Columns(composition.tensor_product(*(part.values for part in parts)), names=names)
 
 
 def times(columns: Columns, factor: float | Array) -> Columns:

@@ -185,7 +185,7 @@ class Points:
         """Names of the columns of a view: the data frame's, or positions in the array."""
         columns = self.columns(view)
         if columns.names is not None:
-            return columns.names
+            return columns.feature_names
         data = self._frame()
         names = view.column_names(data.shape[1]) if getattr(data, "ndim", 0) == 2 else ()
         return names or tuple(f"x{j}" for j in range(columns.width))

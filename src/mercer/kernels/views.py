@@ -9,7 +9,7 @@ special case: each leaf has its own view of the same points.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -41,12 +41,13 @@ from mercer.kernels.containers import (
 class Columns:
     """Numbers in columns. Columns with ``keys`` are matched by key, all others by position.
 
+    ``names`` may be a function that makes them when they are asked for: features can be many.
     ``given`` are the names of a data frame: columns that are matched must have the same.
     """
 
     values: Any
     keys: Array | None = None
-    names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | Callable[[], Sequence[str]] | None = None
     given: tuple[str, ...] | None = None
 
     @property
@@ -57,7 +58,8 @@ class Columns:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names, or f0, f1, ... where there are none."""
-        return self.names or tuple(f"f{j}" for j in range(self.width))
+        names = self.names() if callable(self.names) else self.names
+        return tuple(names or (f"f{j}" for j in range(self.width)))
 
     def take(self, rows: Any) -> Columns:
         """Some of the rows."""
