@@ -104,8 +104,9 @@ def of_few(task: RidgeTask, function: FeatureFunction, squares: Array) -> Repres
     dual, missing = few.solved(function.coef, squares)
     if missing > few.close:
         strays = task.rows.total(_Strays(features, few.basis)).rows
-        few = few.joined_by(task.rows.take(strays), strays)
-        dual, missing = few.solved(function.coef, squares)
+        if len(strays):
+            few = few.joined_by(task.rows.take(strays), strays)
+            dual, missing = few.solved(function.coef, squares)
     doubt = _DOUBT.format(missing) if missing > _DOUBTFUL * few.close else ""
     return Representers(few.points, dual, few.rows, doubt)
 
@@ -216,8 +217,6 @@ class _Few:
 
     def joined_by(self, points: Points, rows: NDArray[np.intp]) -> _Few:
         """These rows and others, in their order."""
-        if not len(rows):
-            return self
         order = np.argsort(everything := np.concatenate([self.rows, rows]))
         joined = Points.concatenate([self.points, points])[order].detached()
         return _Few(self.features, joined, everything[order])
