@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
 
 import mercer as mc
 from benchmarks.harness import (
@@ -59,8 +60,8 @@ def _sampler(n_components: int = COMPONENTS, seed: int = 0) -> RBFSampler:
     return RBFSampler(gamma=1 / (2 * LENGTH_SCALE**2), n_components=n_components, random_state=seed)
 
 
-def _data(n: int, d: int, dtype: str = "float64") -> tuple[Array, Array]:
-    X = np.random.default_rng(0).standard_normal((n, d)).astype(dtype)
+def _data(n: int, d: int, dtype: str = "float64", seed: int = 0) -> tuple[Array, Array]:
+    X = np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
     return X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
 
 
@@ -80,13 +81,13 @@ def _ridge(settings: Settings) -> Iterator[Outcome]:
     ]
     yield speedup("random features", parameters, race(contestants, settings), "RBFSampler")
 
-    def fit(transformer: Any) -> None:
-        Ridge(ALPHA).fit(transformer.fit(X).transform(X), y)
+    def fit(transformer: Any) -> Any:
+        return make_pipeline(transformer, Ridge(ALPHA)).fit(X, y)
 
-    def solved() -> None:
+    def solved() -> Any:
         fourier = _fourier()
         solver = mc.solvers.RandomFeatures(fourier)
-        mc.KernelRidge(fourier.kernel, alpha=ALPHA, solver=solver).fit(X, y)
+        return mc.KernelRidge(fourier.kernel, alpha=ALPHA, solver=solver).fit(X, y)
 
     contestants = [
         Contestant("mercer", solved),
@@ -97,6 +98,21 @@ def _ridge(settings: Settings) -> Iterator[Outcome]:
     yield speedup("random features + ridge", parameters, times, "RBFSampler", at_least(RIDGE))
     times["mercer"] = times["same Ridge"]
     yield speedup("random features + scikit-learn's Ridge", parameters, times, "RBFSampler")
+    yield _test_error(parameters, solved(), fit(_sampler()))
+
+
+def _test_error(parameters: str, mine: Any, peer: Any) -> Outcome:
+    X, y = _data(5_000, D, seed=1)
+    errors = [math.sqrt(np.mean((model.predict(X) - y) ** 2)) for model in (mine, peer)]
+    return Outcome(
+        "random features + ridge, test RMSE",
+        parameters,
+        errors[0],
+        "RBFSampler",
+        errors[1],
+        errors[0] / errors[1],
+        unit="",
+    )
 
 
 def _errors(settings: Settings) -> Iterator[Outcome]:
