@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 import mercer as mc
@@ -490,3 +491,31 @@ def test_blocks_share_their_memory_and_not_their_values() -> None:
             values, positions = matrix.block(rows, precise=precise)
             part = values[np.ix_(positions, positions)]
             assert part == pytest.approx(K[np.ix_(rows, rows)], abs=1e-14 if precise else 1e-6)
+
+
+def narrow_and_wide(n: int) -> dict[str, tuple[Any, bool]]:
+    rng = np.random.default_rng(0)
+    return {
+        "narrow": (rng.normal(size=(n, 30)), False),
+        "wide": (rng.normal(size=(n, 250)), True),
+        "few numbers": (sparse.random_array((n, 5000), density=0.002, rng=0, format="csr"), False),
+        "many numbers": (sparse.random_array((n, 5000), density=0.008, rng=0, format="csr"), True),
+    }
+
+
+@pytest.mark.parametrize("case", narrow_and_wide(1))
+def test_values_of_wide_rows_are_stored_where_there_is_room(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 400
+    monkeypatch.setattr("mercer.models.kernel_matrix._SMALL", 100)
+    x, is_wide = narrow_and_wide(n)[case]
+    kernel = mc.RBF(5.0)
+    stored = kernel_matrix(kernel, kernel.prepare(x))
+    assert isinstance(stored, StoredMatrix if is_wide else LazyMatrix)
+    assert isinstance(kernel_matrix(kernel, kernel.prepare(x), 8 * n * n - 1), LazyMatrix)
+    dense = x if isinstance(x, np.ndarray) else x.toarray()
+    rows = np.array([3, 7, 7, 250])
+    products = stored.times(rows, np.array([1.0, 2.0, -3.0, 0.5]), precise=True)
+    expected = gaussian(dense, 1 / 50)[rows].T @ [1.0, 2.0, -3.0, 0.5]
+    np.testing.assert_allclose(products, expected, rtol=1e-12, atol=1e-12)

@@ -26,6 +26,9 @@ Positions = NDArray[np.int64]
 
 # Up to so many rows the matrix is stored, in float64.
 _SMALL = 2048
+# From so many numbers of each row on, reading a value takes less time than computing it again. One
+# of a sparse row costs as much as several, since its column has to be looked up.
+_WIDE, _SPARSE = 200, 8
 _LINE = 64  # bytes of a cache line
 # How far float32 may be from float64: at least so much of the largest value, and so many times the
 # largest error among the pairs of some rows. Errors grow with the columns of the data and with the
@@ -326,14 +329,34 @@ def is_costly(kernel: Kernel) -> bool:
     return bool(reads(kernel.expression).sources)
 
 
+def is_wide(kernel: Kernel, points: Points) -> bool:
+    """Whether the engine reads so many numbers of each row that values are worth keeping.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The training points.
+
+    Returns
+    -------
+    bool
+        True from 200 columns of dense rows on, or 25 numbers of sparse rows.
+    """
+    matrices = [points.matrix(slot.view) for slot in reads(kernel.expression).slots]
+    numbers = sum(m.size if isinstance(m, np.ndarray) else _SPARSE * m.nnz for m in matrices)
+    return bool(numbers >= _WIDE * len(points))
+
+
 def kernel_matrix(
     kernel: Kernel, points: Points, cache_bytes: float | None = None, *, reused: bool = False
 ) -> SymmetricMatrix:
     """The matrix of a kernel, in the form that is quickest.
 
-    The values of a compiled kernel are computed when they are used, unless there are few, or many
-    problems that use them and room for all. Those that Python computes are stored, or as many rows
-    of them as there is room for.
+    The values of a compiled kernel are computed when they are used, unless there are few, or there
+    is room for all and they are costly, because rows are wide, or used for many problems. Those
+    that Python computes are stored, or as many rows of them as there is room for.
 
     Parameters
     ----------
@@ -361,7 +384,7 @@ def kernel_matrix(
     n, costly = len(points), is_costly(kernel)
     room = memory.available() / 2 if cache_bytes is None else cache_bytes
     fits = n * n * gram.dtype.itemsize <= room
-    if n > _SMALL and not costly and not (reused and fits):
+    if n > _SMALL and not costly and not (fits and (reused or is_wide(kernel, points))):
         return LazyMatrix(gram)
     if costly and not fits:
         return CachedMatrix(kernel, points, room)

@@ -68,7 +68,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     shrinking, verbose : bool
         For code written for scikit-learn.
     cache_size : float or None
-        Megabytes for values of kernels that Python evaluates.
+        Megabytes for kernel values that are kept.
     max_iter : int
         The largest number of steps; -1 for the solver's own limit.
     psd : {"raise", "clip", "flip", "shift", "ignore"} or None

@@ -61,9 +61,10 @@ class SVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
-        it. Kernels that the engine evaluates keep none.
+        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
+        are rows of kernels that Python evaluates and, where there is room for all of them, values
+        of rows with hundreds of columns; others are computed when they are used. The pairs of the
+        rows that the solver works on, a few thousand at most, are on top of it.
     class_weight : dict or "balanced", optional
         What C is multiplied by for each class.
     max_iter : int, default=-1
@@ -357,9 +358,10 @@ class NuSVC(SupportVectorClassifier):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
-        it. Kernels that the engine evaluates keep none.
+        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
+        are rows of kernels that Python evaluates and, where there is room for all of them, values
+        of rows with hundreds of columns; others are computed when they are used. The pairs of the
+        rows that the solver works on, a few thousand at most, are on top of it.
     class_weight : dict or "balanced", optional
         What the weights of the rows of each class are multiplied by. LIBSVM, and with it
         scikit-learn's class, takes no notice of it here.

@@ -131,9 +131,10 @@ class SVR(SupportVectorRegressor):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
-        it. Kernels that the engine evaluates keep none.
+        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
+        are rows of kernels that Python evaluates and, where there is room for all of them, values
+        of rows with hundreds of columns; others are computed when they are used. The pairs of the
+        rows that the solver works on, a few thousand at most, are on top of it.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
@@ -258,9 +259,10 @@ class NuSVR(SupportVectorRegressor):
         For code written for scikit-learn: the solver always works on the rows that matter, and
         checks all of them at the end.
     cache_size : float, optional
-        Megabytes for values of kernels that Python evaluates; by default half of the memory that is
-        free. The pairs of the rows that the solver works on, a few thousand at most, are on top of
-        it. Kernels that the engine evaluates keep none.
+        Megabytes for kernel values that are kept; by default half of the memory that is free. Kept
+        are rows of kernels that Python evaluates and, where there is room for all of them, values
+        of rows with hundreds of columns; others are computed when they are used. The pairs of the
+        rows that the solver works on, a few thousand at most, are on top of it.
     max_iter : int, default=-1
         The largest number of steps; -1 for the solver's own limit.
     verbose : bool, default=False
