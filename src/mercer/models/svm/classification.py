@@ -216,6 +216,7 @@ class SVC(SupportVectorClassifier):
         cv: Any = None,
         scoring: Any = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> SVCSearch:
         """Cross-validate C and length-scales, sharing what can be shared.
 
@@ -234,7 +235,9 @@ class SVC(SupportVectorClassifier):
         scoring : str or callable, optional
             A scorer; accuracy by default.
         sample_weight : array-like of shape (n,), optional
-            Weights, with which the machines learn; not those of the scores.
+            Weights, with which the machines learn, and of the scores, if the scorer takes them.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
 
         Returns
         -------
@@ -245,7 +248,7 @@ class SVC(SupportVectorClassifier):
         from mercer.models.svm.search import SVCSearch
 
         search = SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring)
-        search.fit(X, y, sample_weight)
+        search.fit(X, y, sample_weight, groups=groups)
         return search
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:

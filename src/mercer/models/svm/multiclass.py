@@ -270,7 +270,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """What errors at the rows weigh in the fit, as shares of the largest; all are positive."""
         costs = np.nan_to_num(self._costs())  # the largest number in place of an infinite C
         shares = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
-        return np.maximum(shares, np.finfo(np.float64).tiny)
+        return np.asarray(np.maximum(shares, np.finfo(np.float64).tiny))
 
     def _costs(self) -> Array:
         """What an error costs in each class, in a unit of its own."""
