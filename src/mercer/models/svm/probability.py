@@ -36,8 +36,9 @@ Array = NDArray[np.floating[Any]]
 _BINS = 10
 # The least slope, for values of mean 0 and variance 1.
 _LEAST = 1e-3
-# Newton's method ends where it promises to gain less, for a row; and after so many steps.
-_GAIN, _STEPS, _HALVINGS = 1e-15, 100, 40
+# Newton's method ends where it promises to gain less for a row, and after so many steps, which are
+# halved where they lead to more than rounding can make of what was there.
+_GAIN, _STEPS, _NOISE, _HALVINGS = 1e-15, 100, 1e-13, 40
 # Logarithms that differ by less are equal but for rounding; and those so far apart are those of
 # different probabilities, however they are rounded.
 _ROUNDING = 1e-14
@@ -191,26 +192,21 @@ class Sigmoids:
         self, slopes: Array, offsets: Array, free: NDArray[np.bool_]
     ) -> tuple[Array, Array]:
         """Newton's method for all problems at once, in some of which the slope stays [2]_."""
+        entropies = self._entropies(slopes, offsets)
         for _ in range(_STEPS):
             along, up, gains = self._step(slopes, offsets, free)
             sizes = np.where(gains > _GAIN * self._sums, 1.0, 0.0)
-            sizes = self._shortened(sizes, slopes, offsets, along, up)
             if not sizes.any():
                 break
-            slopes, offsets = slopes + sizes * along, offsets + sizes * up
+            for _ in range(_HALVINGS):
+                tried = slopes + sizes * along, offsets + sizes * up
+                found = self._entropies(*tried)
+                worse = found > entropies + _NOISE * self._sums
+                if not worse.any():
+                    break
+                sizes[worse] /= 2
+            (slopes, offsets), entropies = tried, found
         return slopes, offsets
-
-    def _shortened(
-        self, sizes: Array, slopes: Array, offsets: Array, along: Array, up: Array
-    ) -> Array:
-        """Steps halved until they lead to nothing worse; 0 where only rounding would."""
-        before = self._entropies(slopes, offsets)
-        for _ in range(_HALVINGS):
-            worse = self._entropies(slopes + sizes * along, offsets + sizes * up) > before
-            if not worse.any():
-                return sizes
-            sizes = np.where(worse, sizes / 2, sizes)
-        return np.where(worse, 0.0, sizes)
 
     def _step(
         self, slopes: Array, offsets: Array, free: NDArray[np.bool_]
