@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn import svm
-from sklearn.datasets import load_digits, load_iris, make_moons
+from sklearn.datasets import load_digits, load_iris, load_wine, make_classification, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
-from mercer.models.svm.probability import Calibration
+from mercer.models.svm.probability import Calibration, calibration_error
+from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
 
 Array = NDArray[np.floating[Any]]
 
@@ -25,16 +28,45 @@ Z = RNG.uniform(-2, 2, size=(40, 2))
 RBF = mc.RBF(length_scale=0.5)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_probabilities_agree_with_predictions(classes: int) -> None:
-    data, y = load_iris(return_X_y=True)
-    y = y if classes == 3 else (y == 1).astype(int)
-    model = mc.SVC(probability=True, random_state=0).fit(data, y)
+def overlapping(classes: int, seed: int) -> tuple[Array, NDArray[np.intp]]:
+    """Rows around the corners of a polygon, fewer for the later ones."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(classes, size=240, p=np.arange(classes, 0, -1) / (classes * (classes + 1) / 2))
+    angles = 2 * np.pi * y / classes
+    return 1.5 * np.stack([np.cos(angles), np.sin(angles)], 1) + rng.normal(size=(240, 2)), y
+
+
+def platts(scores: Array, y: Any, weights: Any = 1.0) -> tuple[float, float]:
+    """Slope and offset for his targets: (N+ + 1) / (N+ + 2) for the second class, 1 / (N- + 2)."""
+    above, below = (
+        np.sum((y == k) * weights) ** 2 / np.sum((y == k) * np.square(weights)) for k in (1, 0)
+    )
+    target = np.where(y == 1, (above + 1) / (above + 2), 1 / (below + 2))
+
+    def entropy(line: Array) -> float:
+        odds = line[0] * scores + line[1]
+        return float(np.sum(weights * (np.logaddexp(0, odds) - target * odds)))
+
+    slope, offset = minimize(entropy, [1.0, 0.0], method="Nelder-Mead", tol=1e-10).x
+    return float(slope), float(offset)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_probabilities_agree_with_predictions(
+    classes: int, multi_class: Any, class_weight: Any
+) -> None:
+    data, y = overlapping(classes, seed=classes)
+    model = mc.SVC(
+        probability=True, random_state=0, multi_class=multi_class, class_weight=class_weight
+    ).fit(data, y)
     probabilities = model.predict_proba(data)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict(data), model.classes_[probabilities.argmax(axis=1)])
-    np.testing.assert_array_equal(model.predict(data), mc.SVC().fit(data, y).predict(data))
-    np.testing.assert_allclose(np.exp(model.predict_log_proba(data)), probabilities)
+    logs = model.predict_log_proba(data)
+    np.testing.assert_array_equal(logs.argmax(axis=1), probabilities.argmax(axis=1))
+    np.testing.assert_allclose(np.exp(logs), probabilities)
     assert 0 <= model.calibration_error_ < 0.2
 
 
@@ -42,12 +74,25 @@ def test_probabilities_agree_with_predictions(classes: int) -> None:
 def test_the_prediction_is_most_probable_where_scores_tie(labels: list[Any]) -> None:
     for data in ([[-2.0], [-1.0], [-1.5], [1.0], [2.0], [1.5]], np.ones((6, 1))):
         model = mc.SVC("linear", probability=True, random_state=0).fit(data, labels)
-        rows = np.r_[0.0, np.geomspace(1e-300, 1.0, 200), -np.geomspace(1e-300, 1.0, 200)][:, None]
+        odds = np.diff(model.predict_log_proba([[0.0], [1.0]]))[:, 0]
+        tie = -odds[0] / (odds[1] - odds[0] or 1.0)  # odds are linear here
+        steps = np.geomspace(1e-18, 1.0, 200)
+        rows = np.r_[0.0, tie, tie + steps, tie - steps][:, None]
         predicted = model.predict(rows)
         for found in (model.predict_proba(rows), model.predict_log_proba(rows)):
             np.testing.assert_array_equal(predicted, model.classes_[found.argmax(axis=1)])
         np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0, rtol=1e-14)
-        np.testing.assert_allclose(model.predict_proba(rows[:1]), 0.5, rtol=1e-14)
+
+
+@pytest.mark.parametrize("scheme", [Single(2), Pairs(3), Pairs(7), Rest(4)])
+def test_of_classes_that_tie_the_first_is_most_probable(scheme: Scheme) -> None:
+    n_functions = len(scheme.directions)
+    even = Calibration(scheme, np.ones(n_functions), np.zeros(n_functions), 0.0)
+    values = np.r_[np.zeros((1, n_functions)), np.full((1, n_functions), -1e-17)]
+    logs = even.log_probabilities(values)
+    np.testing.assert_allclose(np.exp(logs), 1 / scheme.n_classes, rtol=1e-14)
+    for found in (logs, np.exp(logs)):
+        assert found.argmax(axis=1).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("break_ties", [True, False])
@@ -75,11 +120,9 @@ def test_shares_as_large_as_can_be(first: int, second: int) -> None:
         # A little less, which LIBSVM takes for feasible however it rounds.
         peer = svm.NuSVC(nu=min(nu, share) * (1 - 1e-9), gamma=gamma, tol=1e-6)
         scores[held] = peer.fit(data[train], y[train]).decision_function(data[held])
-    want = Calibration.of(scores, y, np.ones(len(y)))
-    values = model.decision_function(data)
-    np.testing.assert_allclose(
-        model.predict_proba(data), np.exp(want.log_probabilities(values)), atol=0.01
-    )
+    slope, offset = platts(scores, y)
+    want = expit(slope * model.decision_function(data) + offset)
+    np.testing.assert_allclose(model.predict_proba(data)[:, 1], want, atol=0.01)
 
 
 def test_probabilities_of_a_former_fit_are_forgotten() -> None:
@@ -89,23 +132,87 @@ def test_probabilities_of_a_former_fit_are_forgotten() -> None:
         model.set_params(probability=True).predict_proba(X)
 
 
-def test_the_slope_comes_from_rows_that_were_left_out() -> None:
+def test_slope_and_offset_come_from_rows_that_were_left_out() -> None:
     model = mc.SVC(RBF, probability=True, random_state=3, tol=1e-8).fit(X, Y)
     scores = np.empty(len(X))
     for train, held in StratifiedKFold(5, shuffle=True, random_state=3).split(X, Y):
         peer = svm.SVC(gamma=2.0, tol=1e-8).fit(X[train], Y[train])
         scores[held] = peer.decision_function(X[held])
-    # Platt's targets: (N+ + 1) / (N+ + 2) for rows of the second class, 1 / (N- + 2) for others.
-    above, below = np.sum(Y == 1), np.sum(Y == 0)
-    target = np.where(Y == 1, (above + 1) / (above + 2), 1 / (below + 2))
-    slopes = np.geomspace(0.05, 50, 4001)
-    errors = [
-        (target * np.logaddexp(0, -b * scores) + (1 - target) * np.logaddexp(0, b * scores)).sum()
-        for b in slopes
-    ]
-    best = slopes[np.argmin(errors)]
-    values = model.decision_function(Z)
-    np.testing.assert_allclose(model.predict_proba(Z)[:, 1], expit(best * values), atol=2e-3)
+    slope, offset = platts(scores, Y)
+    want = expit(slope * model.decision_function(Z) + offset)
+    np.testing.assert_allclose(model.predict_proba(Z)[:, 1], want, atol=1e-4)
+
+
+@pytest.mark.parametrize("multi_class", ["ovo", "ovr"])
+@pytest.mark.parametrize("class_weight", [None, {0: 1.0, 1: 3.0, 2: 0.5}])
+def test_probabilities_of_several_classes_by_hand(multi_class: Any, class_weight: Any) -> None:
+    data, y = overlapping(3, seed=0)
+    order = np.argsort(y, kind="stable")
+    data, y = data[order], y[order]
+    options: dict[str, Any] = {"gamma": 0.1, "tol": 1e-8, "class_weight": class_weight}
+    model = mc.SVC(**options, probability=True, random_state=3, multi_class=multi_class)
+    new = data + 0.1 * RNG.normal(size=data.shape)
+    found = model.fit(data, y).predict_proba(new)
+    peer = svm.SVC(**options, decision_function_shape="ovo")
+    if multi_class == "ovr":
+        groups = [([k], [j for j in range(3) if j != k]) for k in range(3)]
+    else:
+        groups = [([i], [j]) for i in range(3) for j in range(i + 1, 3)]
+    weights = np.ones(len(y)) if class_weight is None else np.array([1.0, 3.0, 0.5])[y]
+    odds = np.empty((len(new), len(groups)))
+    for column, (mine, others) in enumerate(groups):
+        rows = np.flatnonzero(np.isin(y, mine + others))
+        side = np.isin(y, mine).astype(int)
+        # Of the weights alone: those of two groups are not those of classes.
+        peer.set_params(class_weight=None)
+        scores = np.full(len(y), np.nan)
+        for train, held in StratifiedKFold(5, shuffle=True, random_state=3).split(data, y):
+            some = np.intersect1d(train, rows)
+            peer.fit(data[some], side[some], weights[some])
+            scores[held] = peer.decision_function(data[held])
+        slope, offset = platts(scores[rows], side[rows], weights[rows])
+        peer.fit(data[rows], side[rows], weights[rows])
+        odds[:, column] = slope * peer.decision_function(new) + offset
+    want = (
+        expit(odds) / expit(odds).sum(axis=1, keepdims=True)
+        if multi_class == "ovr"
+        else np.array([coupled(row) for row in odds])
+    )
+    np.testing.assert_allclose(found, want, atol=1e-4)
+
+
+def coupled(odds: Array) -> Array:
+    """Wu, Lin and Weng's probabilities of three classes, by their conditions of optimality."""
+    r = np.zeros((3, 3))
+    for (i, j), value in zip([(0, 1), (0, 2), (1, 2)], odds, strict=True):
+        r[i, j], r[j, i] = expit(value), expit(-value)
+    system = np.ones((4, 4))
+    system[3, 3] = 0.0
+    for i in range(3):
+        for j in range(3):
+            system[i, j] = sum(r[s, i] ** 2 for s in range(3)) if i == j else -r[j, i] * r[i, j]
+    return np.linalg.solve(system, [0.0, 0.0, 0.0, 1.0])[:3]
+
+
+@pytest.mark.parametrize("n_classes", [3, 5, 12])
+def test_coupling_is_the_least_of_its_sum_and_finds_what_is_consistent(n_classes: int) -> None:
+    scheme = Pairs(n_classes)
+    logs = RNG.normal(size=(300, n_classes)) * 2
+    consistent = np.stack([logs[:, i] - logs[:, j] for i, j in scheme.pairs], axis=1)
+    want = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(scheme.coupled(consistent)), want, atol=1e-6)
+    odds = RNG.normal(size=(20, len(scheme.pairs))) * 3
+
+    def total(row: Array, p: Array) -> float:
+        terms = zip(scheme.pairs, row, strict=True)
+        return sum((expit(-z) * p[i] - expit(z) * p[j]) ** 2 for (i, j), z in terms)
+
+    for row, p in zip(odds, np.exp(scheme.coupled(odds)), strict=True):
+        assert (p > 0).all()
+        assert p.sum() == pytest.approx(1.0)
+        for _ in range(20):
+            other = np.abs(p + 0.01 * RNG.normal(size=n_classes))
+            assert total(row, p) <= total(row, other / other.sum()) + 1e-12
 
 
 def test_probabilities_of_a_known_rule() -> None:
@@ -122,22 +229,137 @@ def test_probabilities_of_a_known_rule() -> None:
 @pytest.mark.parametrize(("rows", "classes"), [(1, 2), (10, 2), (10, 3), (1000, 5)])
 @pytest.mark.parametrize("weight", [1e-300, 0.5, 1e300])
 def test_scores_without_errors_leave_doubt(rows: int, classes: int, weight: float) -> None:
-    """All scores are 1 for the right class and 0 for others: the targets themselves are best."""
+    """All functions are right: the targets themselves are best."""
     codes = np.repeat(np.arange(classes), rows)
-    columns = np.eye(classes)[codes]
-    scores = 2 * columns[:, 1] - 1 if classes == 2 else columns
-    found = Calibration.of(scores, codes, np.full(len(codes), weight))
-    probabilities = np.exp(found.log_probabilities(scores))
-    right, wrong = (rows + 1) / (rows + classes), 1 / (rows + classes)
-    np.testing.assert_allclose(probabilities, np.where(columns == 1, right, wrong), rtol=1e-4)
-    assert found.error == pytest.approx(1 - right, rel=1e-4)
+    scheme = scheme_of(classes, "ovo")
+    values = np.sign(np.eye(classes)[codes] @ scheme.directions.T)
+    found = Calibration.of(scheme, values, codes, np.full(len(codes), weight))
+    right, wrong = (rows + 1) / (rows + 2), 1 / (rows + 2)
+    np.testing.assert_allclose(found.offsets, 0.0, atol=1e-6)
+    np.testing.assert_allclose(expit(found.slopes), right, rtol=1e-6)
+    if classes == 2:
+        want = np.where(codes[:, None] == [0, 1], right, wrong)
+        np.testing.assert_allclose(np.exp(found.log_probabilities(values)), want, rtol=1e-6)
+        assert found.error == pytest.approx(wrong, rel=1e-6)
 
 
 def test_few_rows_of_great_weight_are_few() -> None:
     codes, weights = np.repeat([0, 1], 50), np.tile([1.0] * 5 + [1e-9] * 45, 2)
-    found = Calibration.of(2.0 * codes - 1, codes, weights)
-    probabilities = np.exp(found.log_probabilities(np.array([1.0])))
+    found = Calibration.of(Single(2), 2.0 * codes[:, None] - 1, codes, weights)
+    probabilities = np.exp(found.log_probabilities(np.array([[1.0]])))
     np.testing.assert_allclose(probabilities, [[1 / 7, 6 / 7]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e8])
+def test_functions_that_say_nothing_leave_the_shares(unit: float) -> None:
+    """A constant, and a function that is wrong of rows left out: it is not turned around."""
+    codes = np.repeat([0, 1], [300, 100])
+    for values in (unit * (1.0 - 2 * codes) + 5 * unit, np.full(400, 5 * unit)):
+        found = Calibration.of(Single(2), values[:, None], codes, np.ones(400))
+        probabilities = np.exp(found.log_probabilities(values[:, None]))
+        # The mean of the targets.
+        share = (300 / 302 + 100 * 101 / 102) / 400
+        np.testing.assert_allclose(probabilities[:, 1], share, atol=1e-3)
+        assert found.slopes[0] > 0
+
+
+# What calibration errors tell ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_calibration_errors_by_a_loop(classes: int) -> None:
+    p = RNG.dirichlet(np.ones(classes), size=400)
+    codes, weights = RNG.integers(classes, size=400), RNG.uniform(0.1, 2.0, size=400)
+    total = 0.0
+    for label in range(classes):
+        for k in range(10):
+            chosen = [i for i in range(400) if int(p[i, label] * 10) == k]
+            total += abs(sum(weights[i] * ((codes[i] == label) - p[i, label]) for i in chosen))
+    want = total / weights.sum() / 2
+    found = calibration_error(np.log(p), codes, weights)
+    assert found == pytest.approx(want, rel=1e-9)
+    assert calibration_error(np.log(p), codes, weights * 1e307) == pytest.approx(want, rel=1e-9)
+
+
+def test_errors_of_different_classes_do_not_cancel() -> None:
+    """Three in four is promised: all of the first kind are right, and half of the second."""
+    p = np.repeat([[0.75, 0.25], [0.25, 0.75]], 100, axis=0)
+    codes = np.repeat([0, 1, 0], [100, 50, 50])
+    assert calibration_error(np.log(p), codes, np.ones(200)) == pytest.approx(0.25)
+
+
+def test_the_error_that_is_reported_is_that_of_new_rows() -> None:
+    """Of balanced classes of 5 and 95 in a hundred, whose weights count here too."""
+    data, y = make_classification(
+        6000, 10, n_informative=4, class_sep=0.7, weights=[0.95], flip_y=0.02, random_state=0
+    )
+    model = mc.SVC(probability=True, class_weight="balanced", random_state=0)
+    model.fit(data[::2], y[::2])
+    weights = model.class_weight_[y[1::2]]
+    new = calibration_error(model.predict_log_proba(data[1::2]), y[1::2], weights)
+    assert model.calibration_error_ == pytest.approx(new, abs=0.05)
+
+
+# Against LIBSVM -----------------------------------------------------------------------------------
+
+PROBLEMS: dict[str, Any] = {
+    "digits": load_digits,
+    "iris": load_iris,
+    "wine": load_wine,
+    "2 rare": {"n_classes": 2, "weights": [0.9]},
+    "3 rare": {"n_classes": 3, "weights": [0.8, 0.15, 0.05]},
+    "3 overlapping": {"n_classes": 3, "class_sep": 0.4, "flip_y": 0.1},
+    "5": {"n_classes": 5},
+    "10": {"n_classes": 10, "n_clusters_per_class": 1},
+}
+
+
+@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
+@pytest.mark.parametrize("name", list(PROBLEMS))
+def test_probabilities_of_new_rows_against_libsvm(name: str) -> None:
+    problem = PROBLEMS[name]
+    if callable(problem):
+        data, y = problem(return_X_y=True)
+    else:
+        data, y = make_classification(1000, 10, n_informative=6, random_state=0, **problem)
+    data = StandardScaler().fit_transform(data)
+    ours, theirs = [], []
+    for seed in range(3):
+        A, B, a, b = train_test_split(data, y, test_size=0.5, stratify=y, random_state=seed)
+        for machine, losses in ((mc.SVC, ours), (svm.SVC, theirs)):
+            model = machine(probability=True, random_state=0).fit(A, a)
+            losses.append(log_loss(b, model.predict_proba(B)))
+    # The parts that are left out differ. Of votes, the losses were up to four times as large.
+    assert np.mean(ours) <= 1.03 * np.mean(theirs)
+
+
+@pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")
+def test_class_weights_are_those_of_the_probabilities() -> None:
+    """Divided by the weights they are those of the data, and predictions are balanced."""
+    data, y = make_classification(
+        1600, 10, n_informative=4, class_sep=0.7, weights=[0.95], flip_y=0.02, random_state=0
+    )
+    A, B, a, b = train_test_split(data, y, test_size=0.5, stratify=y, random_state=0)
+    options: dict[str, Any] = {"probability": True, "random_state": 0, "class_weight": "balanced"}
+    model, peer = mc.SVC(**options).fit(A, a), svm.SVC(**options).fit(A, a)
+    found = model.predict_proba(B)
+    assert log_loss(b, found, sample_weight=model.class_weight_[b]) < np.log(2)
+    found = found / model.class_weight_
+    found /= found.sum(axis=1, keepdims=True)
+    assert log_loss(b, found) <= 1.02 * log_loss(b, peer.predict_proba(B))
+    recalls = [np.mean(m.predict(B)[b == 1] == 1) for m in (model, peer)]
+    assert recalls[0] >= recalls[1] - 0.05
+    costs = dict(enumerate(model.class_weight_))
+    same = mc.SVC(C=costs, probability=True, random_state=0).fit(A, a)
+    np.testing.assert_allclose(same.predict_proba(B), model.predict_proba(B), rtol=1e-12)
+
+
+@pytest.mark.parametrize("costs", [np.inf, {0: np.inf, 1: 1.0}])
+def test_probabilities_where_errors_are_not_allowed(costs: Any) -> None:
+    data, y = np.r_[X, X + 20.0], np.repeat([0, 1], len(X))
+    model = mc.SVC(C=costs, probability=True, random_state=0).fit(data, y)
+    assert np.isfinite(model.predict_log_proba(data)).all()
+    assert 0 <= model.calibration_error_ <= 1
 
 
 @pytest.mark.filterwarnings("ignore:The `probability` parameter:FutureWarning")

@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_score
 
 import mercer as mc
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataWarning, ParameterError
 from mercer.models import kernel_matrix as kernel_matrices
 from mercer.solvers.boxes import StoredMatrix
 
@@ -106,6 +106,8 @@ def test_groups_stay_together() -> None:
     want = GridSearchCV(svm.SVC(gamma=2.0), {"C": [1.0]}, cv=GroupKFold(4))
     want.fit(X, Y, groups=groups)
     assert search.best_score_ == pytest.approx(want.best_score_, abs=0.01)
+    path = mc.SVC(RBF).path(X, Y, [1.0], cv=GroupKFold(4), groups=groups)
+    assert path.best_score_ == search.best_score_
 
 
 def test_folds_that_stop_short_are_told_of() -> None:
@@ -173,7 +175,7 @@ def test_heuristic_length_scales_are_those_of_the_rows_learned_from() -> None:
     folds, known = list(StratifiedKFold(4).split(data, Y)), []
     for train, held in folds:
         fitted = clone(model).fit(data[train], Y[train], weights[train])
-        known.append(fitted.score(data[held], Y[held]))
+        known.append(fitted.score(data[held], Y[held], weights[held]))
     search = model.path(data, Y, [1.0], cv=folds, sample_weight=weights)
     found = [search.cv_results_[f"split{fold}_test_score"][0] for fold in range(4)]
     np.testing.assert_allclose(found, known, atol=1e-12)
@@ -298,18 +300,89 @@ def test_logarithms_of_probabilities() -> None:
     np.testing.assert_allclose(np.exp(search.predict_log_proba(X)), search.predict_proba(X))
 
 
-def test_weights_are_for_learning_and_not_for_scores() -> None:
-    weights = np.random.default_rng(0).uniform(0, 2, size=len(X))
-    weights[::5] = 0.0
-    folds = list(StratifiedKFold(3).split(X, Y))
-    found = mc.SVC(RBF, tol=1e-6).path(X, Y, [3.0], cv=folds, sample_weight=weights)
-    scores = []
-    for train, held in folds:
-        peer = svm.SVC(C=3.0, gamma=2.0, tol=1e-6).fit(X[train], Y[train], weights[train])
-        scores.append(np.mean(peer.predict(X[held]) == Y[held]))
-    assert found.best_score_ == pytest.approx(np.mean(scores), abs=1e-12)
-    alone = mc.SVC(RBF, C=3.0, tol=1e-6).fit(X, Y, weights)
-    np.testing.assert_array_equal(found.decision_function(X), alone.decision_function(X))
+@pytest.mark.parametrize("scoring", [None, "roc_auc", "f1"])
+def test_weights_count_in_learning_and_in_scores(scoring: Any) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 2))
+    y = (data[:, 0] + rng.normal(size=200) > 0).astype(int)
+    weights = rng.uniform(0, 3, size=200)
+    weights[::7] = 0.0
+    model, costs = mc.SVC(mc.RBF(), tol=1e-6), [0.1, 1.0, 10.0]
+    search = mc.SVCSearch(model, costs, [1.0], scoring=scoring).fit(data, y, weights)
+    grid = GridSearchCV(model, {"C": costs, "kernel__length_scale": [1.0]}, scoring=scoring)
+    grid.fit(data, y, sample_weight=weights)
+    same_table(search.cv_results_, grid.cv_results_)
+    np.testing.assert_allclose(search.predict(data), grid.predict(data))
+    plain = mc.SVCSearch(model, costs, [1.0], scoring=scoring).fit(data, y)
+    assert plain.best_score_ != pytest.approx(search.best_score_, abs=1e-3)
+
+
+def test_scorers_without_weights_are_told_of() -> None:
+    def right(model: Any, rows: Any, labels: Array) -> float:
+        return float(np.mean(model.predict(rows) == labels))
+
+    weights = np.random.default_rng(0).uniform(0, 3, size=len(X))
+    model = mc.SVC(RBF, tol=1e-6)
+    with pytest.warns(DataWarning, match=r"scoring = .*right.* takes no sample_weight"):
+        search = model.path(X, Y, [1.0, 5.0], scoring=right, sample_weight=weights)
+    grid = GridSearchCV(model, {"C": [1.0, 5.0]}, scoring=right)
+    with pytest.warns(UserWarning, match="does not support sample_weight"):
+        grid.fit(X, Y, sample_weight=weights)
+    same_table(search.cv_results_, grid.cv_results_)
+
+
+# The table ----------------------------------------------------------------------------------------
+
+
+def same_table(found: Any, want: Any) -> None:
+    """Names, order, types and values, but for the times."""
+    assert list(found) == list(want)
+    for name, values in want.items():
+        if name == "params":
+            assert found[name] == values
+            continue
+        assert type(found[name]) is type(values)
+        assert found[name].dtype == values.dtype
+        if name.startswith("param_"):
+            np.testing.assert_array_equal(found[name].mask, values.mask)
+        if not name.endswith("_time"):
+            np.testing.assert_allclose(found[name], values, atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [[3.0, 0.5, 1.0], None])
+def test_the_table_is_that_of_a_grid_search(lengths: Any) -> None:
+    """On iris many candidates tie, and the first of them is best."""
+    data, y = load_iris(return_X_y=True)
+    model, costs = mc.SVC(mc.RBF(), tol=1e-6), [10.0, 1.0, 5.0]
+    grid = {"C": costs} | ({} if lengths is None else {"kernel__length_scale": lengths})
+    search = mc.SVCSearch(model, costs, lengths).fit(data, y)
+    want = GridSearchCV(model, grid).fit(data, y)
+    same_table(search.cv_results_, want.cv_results_)
+    assert search.best_params_ == want.best_params_
+    assert search.best_index_ == want.best_index_
+    np.testing.assert_array_equal(
+        search.decision_function(data), want.best_estimator_.decision_function(data)
+    )
+
+
+def test_length_scales_by_path_are_in_the_order_of_their_names() -> None:
+    kernel = mc.RBF(length_scale=1.0).on(0) + mc.Matern(nu=1.5, length_scale=1.0).on(1)
+    paths = [path for path in kernel.get_params() if path.endswith("length_scale")]
+    lengths = {paths[1]: [2.0, 0.5], paths[0]: [1.0]}
+    model = mc.SVC(kernel, tol=1e-6)
+    search = model.path(X, Y, [1.0, 10.0], lengths)
+    grid = {"C": [1.0, 10.0]} | {f"kernel__{path}": values for path, values in lengths.items()}
+    want = GridSearchCV(model, grid).fit(X, Y)
+    same_table(search.cv_results_, want.cv_results_)
+    assert search.best_params_ == want.best_params_
+
+
+def test_values_for_each_column_are_objects() -> None:
+    model = mc.SVC(mc.RBF(length_scale=[1.0, 2.0]))
+    search = mc.SVCSearch(model, [1.0], [[0.5, 0.5], [1.0, 2.0]]).fit(X, Y)
+    column = search.cv_results_["param_kernel__length_scale"]
+    assert column.dtype == object
+    assert [list(value) for value in column] == [[0.5, 0.5], [1.0, 2.0]]
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", mc.RBF(length_scale=mc.Fixed(0.5))], ids=str)

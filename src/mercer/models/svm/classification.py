@@ -39,7 +39,8 @@ class SVC(SupportVectorClassifier):
 
     by way of the dual problem in the a_i between 0 and C_i, two of which are improved at a time
     [1]_. The rows with a_i > 0 are the support vectors. Code that was written for
-    `sklearn.svm.SVC` runs as it is, and predicts the same.
+    `sklearn.svm.SVC` runs as it is, and predicts the same; with ``probability=True`` the most
+    probable class is predicted, which scikit-learn's may not be.
 
     Parameters
     ----------
@@ -73,11 +74,13 @@ class SVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function, as they always
-        are with ``probability=True``. LIBSVM takes the first of them.
+        Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
+        first of them. Of no matter with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
-        of the rows in turn, starting from the machine of all rows.
+        of the rows in turn, starting from the machine of all rows. `predict` is its largest. Class
+        weights, and a C of each class, count there as they do in the fit: the probabilities are
+        those of a population in which each class is so many times as frequent.
     random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -124,6 +127,10 @@ class SVC(SupportVectorClassifier):
         Whether all functions are as exact as `tol` asks.
     fit_status_ : int
         0 if they are, and 1 if not.
+    calibration_error_ : float
+        By how much the probabilities of rows left out differ from the shares of the classes, in ten
+        bins for each class: half the sum over classes of the weighted mean distance. Only with
+        ``probability``.
     shape_fit_ : tuple of int
         The shape of X.
     kernel_ : Kernel
@@ -210,6 +217,7 @@ class SVC(SupportVectorClassifier):
         cv: Any = None,
         scoring: Any = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> SVCSearch:
         """Cross-validate C and length-scales, sharing what can be shared.
 
@@ -228,7 +236,9 @@ class SVC(SupportVectorClassifier):
         scoring : str or callable, optional
             A scorer; accuracy by default.
         sample_weight : array-like of shape (n,), optional
-            Weights, with which the machines learn; not those of the scores.
+            Weights, with which the machines learn, and of the scores, if the scorer takes them.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
 
         Returns
         -------
@@ -239,7 +249,7 @@ class SVC(SupportVectorClassifier):
         from mercer.models.svm.search import SVCSearch
 
         search = SVCSearch(self, Cs, length_scales, cv=cv, scoring=scoring)
-        search.fit(X, y, sample_weight)
+        search.fit(X, y, sample_weight, groups=groups)
         return search
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
@@ -285,7 +295,7 @@ class SVC(SupportVectorClassifier):
         return Classes(data.rows, signs, data.weights * self._costs()[data.codes])
 
     def _costs(self) -> Array:
-        """C for each class, with its weight."""
+        """The C of each class, with its weight."""
         if not isinstance(self.C, Mapping):
             return np.asarray(self.class_weight_ * float(self.C))
         missing = [label for label in self.classes_.tolist() if label not in self.C]
@@ -370,11 +380,10 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function, as they always
-        are with ``probability=True``.
+        Whether classes with equal votes are told apart by their decision function. Of no matter
+        with ``probability=True``.
     probability : bool, default=False
-        Whether to learn `predict_proba`, from machines that are fitted without each of five parts
-        of the rows in turn, starting from the machine of all rows.
+        Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.
     random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -448,7 +457,7 @@ class NuSVC(SupportVectorClassifier):
         super()._learn(X, y, data)
 
     def _dual(self, data: Training, signs: Array) -> NuClasses:
-        weights = data.weights * self.class_weight_[data.codes]
+        weights = data.weights * self._costs()[data.codes]
         return NuClasses(data.rows, signs, weights, float(self.nu))
 
     def _require_feasible(self, dual: NuClasses) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from inspect import signature
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -57,12 +58,15 @@ class Fold:
         The rows of X that are left out.
     labels : ndarray
         Their labels.
+    weights : ndarray, optional
+        Their weights, if the scorer takes weights.
     """
 
     model: SVC
     data: Training
     held: Rows
     labels: NDArray[Any]
+    weights: Array | None
 
     def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[Outcome]:
         """What becomes of each C; each machine starts from that of the C before."""
@@ -79,7 +83,7 @@ class Fold:
             near, before = [machine.coefficients(matrix.size) for machine in machines], cost
             fitted = time.perf_counter()
             values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = _scored(scorer, _HeldOut(model, rows, values), self.labels)
+            score = _scored(scorer, _HeldOut(model, rows, values), self.labels, self.weights)
             short = sum(not machine.converged for machine in machines)
             scored = time.perf_counter()
             found[cost] = Outcome(score, fitted - started, scored - fitted, short)
@@ -111,9 +115,28 @@ class _HeldOut(ClassifierMixin, BaseEstimator):
         return self.values
 
 
-def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any]) -> float:
+def takes_weights(scorer: Any) -> bool:
+    """Whether a scorer takes weights of rows, as scikit-learn's searches find it out.
+
+    Parameters
+    ----------
+    scorer : callable
+        One of scikit-learn's, or a function.
+
+    Returns
+    -------
+    bool
+        For ``sample_weight``.
+    """
+    if hasattr(scorer, "_accept_sample_weight"):
+        return bool(scorer._accept_sample_weight())
+    return "sample_weight" in signature(scorer).parameters
+
+
+def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any], weights: Array | None) -> float:
+    given = {} if weights is None else {"sample_weight": weights}
     try:
-        score = scorer(held, held.rows, labels)
+        score = scorer(held, held.rows, labels, **given)
     except AttributeError as error:
         if "_proba" not in str(error):
             raise

@@ -22,7 +22,7 @@ from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual, Machine
-from mercer.models.svm.probability import Calibration, with_largest
+from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
@@ -47,10 +47,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     decision_function_shape : {"ovr", "ovo"}
         What `decision_function` returns for more than two classes.
     break_ties : bool
-        Whether classes with equal votes are told apart by their decision function, as they always
-        are with probabilities.
+        Whether classes with equal votes are told apart by their decision function.
     probability : bool
-        Whether to learn `predict_proba`.
+        Whether to learn `predict_proba`, whose largest is then predicted.
     random_state : int, RandomState, Generator or None
         For the parts of the rows that are left out for it.
     multi_class : {"ovo", "ovr"}
@@ -210,8 +209,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         -------
         ndarray of shape (m,), (m, n_classes) or (m, n_functions)
             For two classes positive values speak for the second. For more, one number for each
-            class, whose largest is predicted; with ``decision_function_shape="ovo"`` one for each
-            pair of classes, positive where it speaks for the first.
+            class, whose largest is predicted unless probabilities were learned; with
+            ``decision_function_shape="ovo"`` one for each pair of classes, positive where it speaks
+            for the first.
         """
         if self.decision_function_shape == "ovo":
             values = self._machine_values(X)
@@ -234,14 +234,17 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         Returns
         -------
         ndarray of shape (m,)
-            The classes.
+            The classes: those of the largest `decision_function`, or of the largest
+            `predict_proba` where probabilities were learned.
         """
         winners = self._winners(self._machine_values(X))
         return np.asarray(self.classes_[winners])
 
     def _winners(self, values: Array) -> Codes:
+        if self.probability and hasattr(self, "_calibration"):
+            return np.asarray(np.argmax(self._calibration.log_probabilities(values), axis=1))
         scores = self._scheme.scores(values)
-        if (self.break_ties or self.probability) and scores.ndim == 2:
+        if self.break_ties and scores.ndim == 2:
             return np.asarray(np.argmax(scores, axis=1))
         return self._scheme.winners(values)
 
@@ -250,9 +253,9 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _calibrate(
         self, matrix: SymmetricMatrix, data: Training, machines: Sequence[Machine]
     ) -> None:
-        """Learn the slope of probabilities from machines that have not seen the rows."""
+        """Learn probabilities from machines that have not seen the rows."""
         near = [machine.coefficients(matrix.size) for machine in machines]
-        values, short = np.full((len(data.rows), len(machines)), np.nan), 0
+        values, short = np.empty((len(data.rows), len(machines))), 0
         for train, held in self._folds(data.codes):
             duals = self._duals(data.part(train))
             fitted = solved(matrix, duals, self._options, near=near, everywhere=True)
@@ -260,10 +263,18 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 values[held, column] = machine.values(data.rows[held])
             short += sum(not machine.converged for machine in fitted)
         warn_of_folds(type(self).__name__, short)
-        seen = ~np.isnan(values[:, 0])  # those of a class with a single row are never left out
-        scores = self._scheme.scores(values[seen])
-        found = Calibration.of(scores, data.codes[seen], data.weights[seen])
+        found = Calibration.of(self._scheme, values, data.codes, self._weights_of_errors(data))
         self._calibration, self.calibration_error_ = found, found.error
+
+    def _weights_of_errors(self, data: Training) -> Array:
+        """What errors at the rows weigh in the fit, as shares of the largest; all are positive."""
+        costs = np.nan_to_num(self._costs())  # the largest number in place of an infinite C
+        shares = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
+        return np.asarray(np.maximum(shares, np.finfo(np.float64).tiny))
+
+    def _costs(self) -> Array:
+        """What an error costs in each class, in a unit of its own."""
+        return self.class_weight_
 
     _calibration: Calibration
 
@@ -271,9 +282,12 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return name == "_calibration" or super()._is_fitted_state(name)
 
     def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
-        """Parts of the rows to learn from and to leave out; a class with one row keeps it."""
+        """Parts of the rows to learn from, and to look at, as they were left out.
+
+        A class with one row keeps it: its value is that of machines that have seen it.
+        """
         counts = np.bincount(codes)
-        several = np.flatnonzero(counts[codes] > 1)
+        several, single = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
         if not len(several):
             raise DataError(
                 f"{type(self).__name__}: probabilities are learned from rows that are left out, "
@@ -283,7 +297,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         fewest = int(counts[codes[several]].min())
         folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=rng)
         for _, held in folds.split(np.empty((len(several), 0)), codes[several]):
-            yield np.setdiff1d(np.arange(len(codes)), several[held]), several[held]
+            train = np.setdiff1d(np.arange(len(codes)), several[held])
+            yield train, np.concatenate([several[held], single])
 
     @offered_unless(lambda model: _why_no_probabilities(model))
     def predict_proba(self, X: Any) -> Array:
@@ -321,8 +336,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 f"{type(self).__name__}: probabilities were not learned; call fit with "
                 "probability=True, and let it end."
             )
-        found = self._calibration.log_probabilities(self._scheme.scores(values))
-        return np.asarray(with_largest(found, self._winners(values)), dtype=np.float64)
+        return np.asarray(self._calibration.log_probabilities(values), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 

@@ -1,67 +1,79 @@
-"""Probabilities of classes, from scores of rows that a machine has not learned from.
+"""Probabilities of classes, from values at rows that a machine has not learned from.
 
-The probabilities are softmax(b s) of the scores s, for two classes those of 0 and f: so they never
-disagree with the prediction, which has the largest score. The one number b, an inverse temperature,
-minimises the cross-entropy of the scores that each row gets from a machine fitted without it. Its
-targets are Platt's: not 1 and 0, but what the rule of succession leaves to doubt,
+Each function f of two classes has the odds exp(a f + b). The slope a and the offset b minimise the
+cross-entropy of the values that each row gets from a machine fitted without it [1]_. Its targets
+are Platt's: not 1 and 0, but what the rule of succession leaves to doubt,
 
-    (N_c + 1) / (N_c + K) for the class c of a row, and 1 / (N_c + K) for each of the K - 1 others,
+    (N + 1) / (N + 2) for the side of a row, which has N rows, and 1 / (N + 2) for the other,
 
-so that b stays finite where the scores separate the classes, however few the rows are.
+so that a stays finite where the values separate the sides, however few the rows are. It is positive
+in any case: more of f is never less probable. How the odds of several functions become
+probabilities of classes is told by the scheme of the functions.
 
 References
 ----------
 .. [1] J. Platt (2000). Probabilistic outputs for support vector machines. Advances in Large Margin
    Classifiers.
-.. [2] C. Guo, G. Pleiss, Y. Sun, K. Weinberger (2017). On calibration of modern neural networks.
-   International Conference on Machine Learning.
+.. [2] H.-T. Lin, C.-J. Lin, R. Weng (2007). A note on Platt's probabilistic outputs for support
+   vector machines. Machine Learning 68.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import expit, logit
 
-from mercer.models.svm.schemes import Codes
+from mercer.models.svm.schemes import Codes, Scheme
 
 Array = NDArray[np.floating[Any]]
 
 _BINS = 10
-# Inverse temperatures, in units of the spread of the scores: beyond them, nothing changes.
-_LOW, _HIGH = 1e-3, 1e3
-# Logarithms so far apart are those of different probabilities, however they are rounded.
+# The least slope, for values of mean 0 and variance 1.
+_LEAST = 1e-3
+# Newton's method ends where it promises to gain less for a row, and after so many steps, which are
+# halved where they lead to more than rounding can make of what was there.
+_GAIN, _STEPS, _NOISE, _HALVINGS = 1e-15, 100, 1e-13, 40
+# Logarithms that differ by less are equal but for rounding; and those so far apart are those of
+# different probabilities, however they are rounded.
+_ROUNDING = 1e-14
 _APART = 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """From scores to probabilities.
+    """From values of functions to probabilities.
 
     Attributes
     ----------
-    slope : float
-        The inverse temperature.
+    scheme : Scheme
+        How the functions tell the classes apart.
+    slopes, offsets : ndarray of shape (n_functions,)
+        The a and b of the logarithms of odds, a f + b.
     error : float
-        The expected calibration error: by how much the probability of the predicted class differs
-        from the share of rows in which it is right, in ten bins of probability, weighted.
+        The class-wise calibration error at the rows that these were learned from.
     """
 
-    slope: float
+    scheme: Scheme
+    slopes: Array
+    offsets: Array
     error: float
 
     @classmethod
-    def of(cls, scores: Array, codes: Codes, weights: Array) -> Calibration:
-        """The best for given scores.
+    def of(cls, scheme: Scheme, values: Array, codes: Codes, weights: Array) -> Calibration:
+        """The best for given values.
 
         Parameters
         ----------
-        scores : ndarray of shape (n,) or (n, n_classes)
-            Of rows that were not learned from.
+        scheme : Scheme
+            How the functions tell the classes apart.
+        values : ndarray of shape (n, n_functions)
+            At rows that were not learned from.
         codes : ndarray of shape (n,)
             Their classes.
         weights : ndarray of shape (n,)
@@ -70,106 +82,226 @@ class Calibration:
         Returns
         -------
         Calibration
-            The slope, with its error.
+            Slopes and offsets, with their error.
         """
-        columns = as_columns(scores)
-        unit = float(columns.std()) or 1.0
-        relative = weights / weights.max()
-        targets = relative[:, None] * smoothed(codes, weights, columns.shape[1])
+        slopes, offsets = Sigmoids.of(values, scheme.sides(codes), weights).best()
+        found = scheme.coupled(slopes * values + offsets)
+        return cls(scheme, slopes, offsets, calibration_error(found, codes, weights))
 
-        def entropy(logarithm: float) -> float:
-            logs = log_softmax(np.exp(logarithm) / unit * columns, axis=1)
-            return -float(np.vdot(targets, logs))
-
-        found = minimize_scalar(entropy, bounds=(np.log(_LOW), np.log(_HIGH)), method="bounded")
-        slope = float(np.exp(found.x) / unit)
-        return cls(slope, calibration_error(log_softmax(slope * columns, axis=1), codes, weights))
-
-    def log_probabilities(self, scores: Array) -> Array:
-        """Logarithms of the probabilities.
+    def log_probabilities(self, values: Array) -> Array:
+        """Logarithms of the probabilities; the largest is so in each row however it is rounded.
 
         Parameters
         ----------
-        scores : ndarray of shape (m,) or (m, n_classes)
-            Values of the decision function.
+        values : ndarray of shape (m, n_functions)
+            Of the functions.
 
         Returns
         -------
         ndarray of shape (m, n_classes)
-            Largest where the score is.
+            0 or less.
         """
-        return np.asarray(log_softmax(self.slope * as_columns(scores), axis=1))
+        found = self.scheme.coupled(self.slopes * values + self.offsets)
+        return with_largest(found)
 
 
-def with_largest(log_probabilities: Array, winners: Codes) -> Array:
-    """Probabilities of which that of the predicted class is the largest, equal scores or not.
+@dataclass(frozen=True, eq=False)
+class Sigmoids:
+    """Problems of slopes and offsets, side by side: each value belongs to one of them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m,)
+        Of functions, in units in which those of each problem have mean 0 and variance 1.
+    targets, weights : ndarray of shape (m,)
+        How probable the side that the function speaks for is to be, and what it counts.
+    which : ndarray of int of shape (m,)
+        The number of the problem.
+    centres, units : ndarray of shape (n_problems,)
+        What was subtracted from the values, and what they were then divided by.
+    """
+
+    values: Array
+    targets: Array
+    weights: Array
+    which: Codes
+    centres: Array
+    units: Array
+
+    @classmethod
+    def of(cls, values: Array, sides: Sequence[tuple[Codes, Array]], weights: Array) -> Sigmoids:
+        """One problem for each function, of the rows on its two sides.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, n_functions)
+            Of the functions.
+        sides : sequence of (ndarray, ndarray)
+            For each function the rows that count, and the signs of their sides.
+        weights : ndarray of shape (n,)
+            The weights of the rows, whose unit does not matter.
+
+        Returns
+        -------
+        Sigmoids
+            The problems.
+        """
+        rows, signs = (np.concatenate(parts) for parts in zip(*sides, strict=True))
+        which = np.repeat(np.arange(len(sides)), [len(part) for part, _ in sides])
+        own = values[rows, which].astype(np.float64)
+        relative = shares(weights[rows], which)
+        sums = np.bincount(which, relative)
+        centres = np.bincount(which, relative * own) / sums
+        own = own - centres[which]
+        units = np.sqrt(np.bincount(which, relative * own**2) / sums)
+        units[units == 0] = 1.0
+        targets = smoothed(which, signs > 0, weights[rows])
+        return cls(own / units[which], targets, relative, which, centres, units)
+
+    def best(self) -> tuple[Array, Array]:
+        """Slopes and offsets that minimise the cross-entropies, for the values as they were given.
+
+        Returns
+        -------
+        slopes : ndarray of shape (n_problems,)
+            Of the logarithms of odds.
+        offsets : ndarray of shape (n_problems,)
+            Of the same.
+        """
+        start = np.zeros_like(self._sums), logit(self._total(self.targets) / self._sums)
+        slopes, offsets = self._newton(*start, np.ones(len(self._sums), dtype=bool))
+        free = slopes > _LEAST
+        if not free.all():
+            slopes, offsets = self._newton(np.where(free, slopes, _LEAST), offsets, free)
+        slopes = slopes / self.units
+        return slopes, offsets - slopes * self.centres
+
+    @cached_property
+    def _sums(self) -> Array:
+        return np.asarray(np.bincount(self.which, self.weights), dtype=np.float64)
+
+    def _total(self, terms: Array) -> Array:
+        """Weighted sums of each problem."""
+        return np.asarray(np.bincount(self.which, self.weights * terms), dtype=np.float64)
+
+    def _entropies(self, slopes: Array, offsets: Array) -> Array:
+        odds = slopes[self.which] * self.values + offsets[self.which]
+        return self._total(np.logaddexp(0, odds) - self.targets * odds)
+
+    def _newton(
+        self, slopes: Array, offsets: Array, free: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
+        """Newton's method for all problems at once, in some of which the slope stays [2]_."""
+        entropies = self._entropies(slopes, offsets)
+        for _ in range(_STEPS):
+            along, up, gains = self._step(slopes, offsets, free)
+            sizes = np.where(gains > _GAIN * self._sums, 1.0, 0.0)
+            if not sizes.any():
+                break
+            for _ in range(_HALVINGS):
+                tried = slopes + sizes * along, offsets + sizes * up
+                found = self._entropies(*tried)
+                worse = found > entropies + _NOISE * self._sums
+                if not worse.any():
+                    break
+                sizes[worse] /= 2
+            (slopes, offsets), entropies = tried, found
+        return slopes, offsets
+
+    def _step(
+        self, slopes: Array, offsets: Array, free: NDArray[np.bool_]
+    ) -> tuple[Array, Array, Array]:
+        """The steps of slopes and offsets, and what they gain to second order."""
+        probabilities = expit(slopes[self.which] * self.values + offsets[self.which])
+        residuals = self.targets - probabilities
+        curvature = probabilities * (1 - probabilities)
+        ridge = 1e-12 * self._sums
+        first, second = self._total(residuals * self.values) * free, self._total(residuals)
+        high = self._total(curvature * self.values**2) + ridge
+        cross = self._total(curvature * self.values) * free
+        low = self._total(curvature) + ridge
+        determinant = high * low - cross**2
+        along = (low * first - cross * second) / determinant
+        up = (high * second - cross * first) / determinant
+        return along, up, first * along + second * up
+
+
+def with_largest(log_probabilities: Array) -> Array:
+    """Probabilities of which one is the largest: of classes that tie, that of the first.
 
     Parameters
     ----------
     log_probabilities : ndarray of shape (m, n_classes)
-        Logarithms, in which that of the predicted class is the largest up to rounding.
-    winners : ndarray of shape (m,)
-        The classes that are predicted.
+        Logarithms.
 
     Returns
     -------
     ndarray of shape (m, n_classes)
-        The same, but for a few units in the last place where classes tie.
+        The same, but for rounding where classes tie.
     """
-    rows = np.arange(len(winners))
+    rows = np.arange(len(log_probabilities))
+    largest = log_probabilities.max(axis=1)
+    first = np.argmax(log_probabilities >= largest[:, None] - _ROUNDING, axis=1)
     found = log_probabilities.astype(np.float64)
-    found[rows, winners] = -np.inf
+    found[rows, first] = -np.inf
     others = found.max(axis=1)
-    found[rows, winners] = np.maximum(log_probabilities[rows, winners], others + _APART)
+    found[rows, first] = np.maximum(log_probabilities[rows, first], others + _APART)
     return found
 
 
-def as_columns(scores: Array) -> Array:
-    """Scores of two classes as those of 0 and f.
+def shares(weights: Array, groups: Codes) -> Array:
+    """Weights as shares of the largest of their group, whose squares do not overflow.
 
     Parameters
     ----------
-    scores : ndarray of shape (n,) or (n, n_classes)
-        The scores.
+    weights : ndarray of shape (m,)
+        The weights.
+    groups : ndarray of int of shape (m,)
+        The numbers of the groups.
 
     Returns
     -------
-    ndarray of shape (n, n_classes)
-        One column for each class.
+    ndarray of shape (m,)
+        Between 0 and 1.
     """
-    return np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
+    largest = np.zeros(groups.max() + 1)
+    np.maximum.at(largest, groups, weights)
+    return weights / largest[groups]
 
 
-def smoothed(codes: Codes, weights: Array, n_classes: int) -> Array:
-    """What is to be expected of rows like those of each class, after having seen so many.
+def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array:
+    """What is to be expected of rows like those of each side, after having seen so many.
 
     Parameters
     ----------
-    codes : ndarray of shape (n,)
-        The classes.
-    weights : ndarray of shape (n,)
-        The weights of the rows, whose unit does not matter: of N rows of a class so many count as
+    problems : ndarray of int of shape (m,)
+        The problem of each row.
+    above : ndarray of bool of shape (m,)
+        Whether the row is on the side whose probability is learned.
+    weights : ndarray of shape (m,)
+        The weights of the rows, whose unit does not matter: of N rows of a side so many count as
         rows of equal weight would, which is (sum w)^2 / sum w^2.
-    n_classes : int
-        The number of classes.
 
     Returns
     -------
-    ndarray of shape (n, n_classes)
-        Rows that sum to 1.
+    ndarray of shape (m,)
+        Between 0 and 1.
     """
-    largest = np.zeros(n_classes)
-    np.maximum.at(largest, codes, weights)
-    relative = weights / largest[codes]  # squares of weights may overflow
-    sums, squares = (np.bincount(codes, values) for values in (relative, relative**2))
-    doubt = 1.0 / (sums[codes] ** 2 / squares[codes] + n_classes)
-    targets = np.repeat(doubt[:, None], n_classes, axis=1)
-    targets[np.arange(len(codes)), codes] = 1.0 - (n_classes - 1) * doubt
-    return targets
+    groups = 2 * problems + above
+    relative = shares(weights, groups)
+    sums, squares = (np.bincount(groups, terms) for terms in (relative, relative**2))
+    doubt = 1.0 / (sums[groups] ** 2 / squares[groups] + 2)
+    return np.where(above, 1.0 - doubt, doubt)
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:
-    """The mean difference of confidence and accuracy over bins of confidence.
+    r"""By how much probabilities of classes differ from shares, in bins for each class.
+
+    .. math:: \tfrac12 \sum_c \sum_b \left| \sum_{i: p_{ic} \in b} w_i ([y_i = c] - p_{ic}) \right|
+        \Big/ \sum_i w_i
+
+    with ten bins b of equal width: the sum over classes keeps apart the errors of different
+    classes, which would cancel in bins of the probability of whatever class is predicted.
 
     Parameters
     ----------
@@ -185,8 +317,11 @@ def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) ->
     float
         Between 0 and 1.
     """
-    predicted = np.argmax(log_probabilities, axis=1)
-    confidence = np.exp(log_probabilities[np.arange(len(codes)), predicted])
-    bins = np.minimum((confidence * _BINS).astype(np.intp), _BINS - 1)
-    differences = np.bincount(bins, weights * ((predicted == codes) - confidence), _BINS)
-    return float(np.abs(differences).sum() / weights.sum())
+    probabilities = np.exp(log_probabilities)
+    n_classes = probabilities.shape[1]
+    relative = weights / weights.max()
+    bins = np.minimum((probabilities * _BINS).astype(np.intp), _BINS - 1)
+    places = bins + _BINS * np.arange(n_classes)
+    missing = relative[:, None] * (np.eye(n_classes)[codes] - probabilities)
+    differences = np.bincount(places.ravel(), missing.ravel())
+    return float(np.abs(differences).sum() / (2 * relative.sum()))

@@ -1,4 +1,12 @@
-"""How functions of two classes tell several apart: by pairs, or each class against the rest."""
+"""How functions of two classes tell several apart: by pairs, or each class against the rest.
+
+References
+----------
+.. [1] T.-F. Wu, C.-J. Lin, R. Weng (2004). Probability estimates for multi-class classification by
+   pairwise coupling. Journal of Machine Learning Research 5.
+.. [2] B. Zadrozny, C. Elkan (2002). Transforming classifier scores into accurate multiclass
+   probability estimates. Knowledge Discovery and Data Mining.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +17,15 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, log_expit, logsumexp
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+# The probabilities of a pair stay so far from 0 and 1, as those of LIBSVM do.
+_DOUBT = 1e-7
+# Values in the systems of equations of as many rows as are solved at a time.
+_VALUES = 2**18
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,14 @@ class Scheme(ABC):
         """The classes that LIBSVM would choose, the first of those with as many votes."""
 
     @abstractmethod
+    def coupled(self, odds: Array) -> Array:
+        """Logarithms of the probabilities of the classes, of shape (m, n_classes).
+
+        Given are, for each function, the logarithms of the odds that it is right to speak for its
+        class, of shape (m, n_functions).
+        """
+
+    @abstractmethod
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """Coefficients of shape (n_support, n_functions) as scikit-learn lays them out."""
 
@@ -67,6 +89,10 @@ class Single(Scheme):
     def winners(self, values: Array) -> Codes:
         """The second class unless the function is negative, as LIBSVM has it."""
         return (values[:, 0] >= 0).astype(np.intp)
+
+    def coupled(self, odds: Array) -> Array:
+        """Those of the second class and of its absence."""
+        return np.asarray(log_expit(np.column_stack([-odds[:, 0], odds[:, 0]])))
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row."""
@@ -107,6 +133,31 @@ class Pairs(Scheme):
         ballots = np.where(values > 0, 1.0, -1.0) @ self.directions
         return np.asarray((ballots + self.n_classes - 1) / 2)
 
+    def coupled(self, odds: Array) -> Array:
+        """Those that fit best to r_ij, the probability of i if the class is i or j.
+
+        The p that minimise sum_ij (r_ji p_i - r_ij p_j)^2 and sum to 1 [1]_, row by row. With
+        Q_ii = sum_j r_ji^2 and Q_ij = -r_ij r_ji they solve (Q + 1 1') p = c 1 for some number c.
+        """
+        found = np.empty((len(odds), self.n_classes))
+        step = max(1, _VALUES // self.n_classes**2)
+        for start in range(0, len(odds), step):
+            found[start : start + step] = self._solved(odds[start : start + step])
+        # They are positive, of which rounding may leave nothing.
+        logs = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+        return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
+
+    def _solved(self, odds: Array) -> Array:
+        first, second = np.transpose(self.pairs)
+        ratios = np.zeros((len(odds), self.n_classes, self.n_classes))
+        ratios[:, first, second] = np.clip(expit(odds), _DOUBT, 1 - _DOUBT)
+        ratios[:, second, first] = 1 - ratios[:, first, second]
+        systems = 1 - ratios * ratios.transpose(0, 2, 1)
+        every = np.arange(self.n_classes)
+        systems[:, every, every] += (ratios**2).sum(axis=1)
+        ones = np.ones((len(odds), self.n_classes, 1))
+        return np.asarray(np.linalg.solve(systems, ones)[:, :, 0])
+
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """For each support vector its coefficients against the other classes in turn."""
         found = np.zeros((self.n_classes - 1, len(coefficients)))
@@ -138,6 +189,11 @@ class Rest(Scheme):
     def winners(self, values: Array) -> Codes:
         """The largest function."""
         return np.asarray(np.argmax(values, axis=1))
+
+    def coupled(self, odds: Array) -> Array:
+        """Those of the classes, each against the rest, divided by their sum [2]_."""
+        logs = log_expit(odds)
+        return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row for each class."""

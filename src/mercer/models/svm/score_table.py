@@ -32,23 +32,33 @@ def score_table(
     dict
         As ``cv_results_`` of scikit-learn's searches.
     """
-    results: dict[str, Any] = {"params": list(params)}
+    results: dict[str, Any] = {}
+    for name in ("fit_time", "score_time"):
+        _keep(results, name, np.array([[getattr(o, name) for o in row] for row in outcomes]))
     for name in params[0]:
-        results[f"param_{name}"] = np.ma.MaskedArray(
-            [candidate[name] for candidate in params], dtype=object, mask=False
-        )
+        results[f"param_{name}"] = _column([candidate[name] for candidate in params])
+    results["params"] = list(params)
     scores = np.array([[outcome.score for outcome in row] for row in outcomes])
     for number in range(scores.shape[1]):
         results[f"split{number}_test_score"] = scores[:, number]
-    for name, values in (
-        ("test_score", scores),
-        ("fit_time", np.array([[outcome.fit_time for outcome in row] for row in outcomes])),
-        ("score_time", np.array([[outcome.score_time for outcome in row] for row in outcomes])),
-    ):
-        with np.errstate(invalid="ignore"):  # of infinite scores
-            results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
+    _keep(results, "test_score", scores)
     results["rank_test_score"] = _ranks(results["mean_test_score"])
     return results
+
+
+def _keep(results: dict[str, Any], name: str, values: Array) -> None:
+    """Means and standard deviations over the folds."""
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """The values of a parameter: numbers as such, and all else as objects."""
+    numbers = all(np.ndim(value) == 0 and not isinstance(value, str) for value in values)
+    found = np.empty(len(values), dtype=np.array(values).dtype if numbers else object)
+    for place, value in enumerate(values):
+        found[place] = value
+    return np.ma.MaskedArray(found, mask=False)
 
 
 def _ranks(means: Array) -> NDArray[np.int32]:

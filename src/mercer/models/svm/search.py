@@ -24,7 +24,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from mercer.exceptions import ParameterError
+from mercer.exceptions import DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
@@ -33,7 +33,7 @@ from mercer.models.ridge_search import candidates, free_lengths
 from mercer.models.svm import named
 from mercer.models.svm.classification import SVC
 from mercer.models.svm.duals import Rows
-from mercer.models.svm.folds import Fold, Outcome
+from mercer.models.svm.folds import Fold, Outcome, takes_weights
 from mercer.models.svm.score_table import score_table
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training
@@ -64,7 +64,9 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     once where half of the free memory, or ``cache_size`` of the machine, has room for it, and else
     where it is needed. A machine starts from that of the C before. What a kernel takes from the
     data, such as ``gamma="scale"``, it takes in each fold from the rows that are learned from, and
-    has a matrix for each fold. A search that is interrupted keeps nothing.
+    has a matrix for each fold. Folds share the threads that there are, so that there is no
+    ``n_jobs``. Candidates are compared by their decision functions, also if the machine is to learn
+    probabilities, which the best alone does. A search that is interrupted keeps nothing.
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         As in scikit-learn: five stratified folds by default.
     scoring : str or callable, optional
         A scorer of `predict` or of `decision_function` at the rows left out; accuracy by default.
+        What it raises ends the search.
     refit : bool, default=True
         Whether to fit the best on all rows.
 
@@ -159,8 +162,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), optional
-            Weights, with which the machines learn; the scores count every row that is left out
-            once, as those of scikit-learn's searches do.
+            Weights, with which the machines learn, and which count in the scores too, if the
+            scorer takes weights; if not, a warning says so, as in scikit-learn's searches.
         groups : array-like of shape (n,), optional
             For splitters that keep groups together.
 
@@ -181,18 +184,18 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         splits = list(check_cv(self.cv, labels, classifier=True).split(X, labels, groups))
         weights = np.zeros(len(labels))
         weights[data.rows] = data.weights
-        folds = [_fold(model, data, labels, weights, *split) for split in splits]
+        scored = self._weights_of_scores(weights, sample_weight)
+        folds = [_fold(model, data, labels, weights, scored, *split) for split in splits]
         self.n_splits_, self.classes_ = len(folds), model.classes_
         given = None if sample_weight is None else weights
         parts = [np.arange(len(labels)), *(train for train, _ in splits)]
         kernels, *in_folds = self._candidates(machine, model, data.points, parts, given)
         with self._steps(X, labels, len(kernels) * len(folds) + bool(self.refit)) as step:
             outcomes = [
-                row
+                self._compared(model, local, data, folds, costs, step)
                 for local in zip(*in_folds, strict=True)
-                for row in self._compared(model, local, data, folds, costs, step)
             ]
-            self._rank(kernels, costs, outcomes)
+            self._rank(self._lengths_of(model.kernel, kernels), costs, outcomes)
             if self.refit:
                 self._fit_best(model, X, labels, sample_weight, step)
         return self
@@ -217,17 +220,18 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     def _rank(
         self,
-        kernels: Sequence[Kernel],
+        lengths: Sequence[dict[str, Any]],
         costs: list[float],
-        outcomes: Sequence[Sequence[Outcome]],
+        outcomes: Sequence[Sequence[Sequence[Outcome]]],
     ) -> None:
-        """Keep the results, candidates of one kernel next to each other."""
-        params = [{"C": cost} | lengths for lengths, cost in product(_differences(kernels), costs)]
-        self.cv_results_ = score_table(params, outcomes)
+        """Keep the results, given for each kernel and each C, in the order of a `ParameterGrid`."""
+        params = [{"C": cost} | values for cost, values in product(costs, lengths)]
+        rows = [row for same_cost in zip(*outcomes, strict=True) for row in same_cost]
+        self.cv_results_ = score_table(params, rows)
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self.best_params_ = params[self.best_index_]
-        warn_of_folds("SVCSearch", sum(outcome.short for row in outcomes for outcome in row))
+        warn_of_folds("SVCSearch", sum(outcome.short for row in rows for outcome in row))
 
     def _fit_best(
         self, model: SVC, X: Any, y: Any, sample_weight: ArrayLike | None, step: Step
@@ -275,6 +279,18 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
             )
         return check_scoring(model, self.scoring)
 
+    def _weights_of_scores(self, weights: Array, given: ArrayLike | None) -> Array | None:
+        if given is None:
+            return None
+        if takes_weights(self.scorer_):
+            return weights
+        warn(
+            f"SVCSearch: scoring = {shown(self.scoring)} takes no sample_weight, so that every row "
+            "counts once in the scores; pass a scorer that takes it.",
+            DataWarning,
+        )
+        return None
+
     def _costs(self) -> list[float]:
         try:
             costs = [float(cost) for cost in self.Cs]
@@ -290,7 +306,21 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def _lengths(self, kernel: Kernel) -> Any:
         """The length-scales to compare; "auto" leaves a kernel that has none as it is."""
         automatic = isinstance(self.length_scales, str) and self.length_scales == "auto"
-        return None if automatic and not free_lengths(kernel) else self.length_scales
+        if automatic and not free_lengths(kernel):
+            return None
+        if isinstance(self.length_scales, Mapping):
+            # By name, as in scikit-learn's grids; names that are no strings are refused later.
+            return dict(sorted(self.length_scales.items(), key=lambda item: str(item[0])))
+        return self.length_scales
+
+    def _lengths_of(self, kernel: Kernel, kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
+        """The length-scales that are searched, of each candidate, for ``set_params``."""
+        lengths = self._lengths(kernel)
+        if lengths is None:
+            return [{}]
+        paths = lengths if isinstance(lengths, Mapping) else sorted(free_lengths(kernel))
+        tables = [candidate.get_params() for candidate in kernels]
+        return [{f"kernel__{path}": table[path] for path in paths} for table in tables]
 
     def _candidates(
         self, machine: SVC, model: SVC, points: Points, parts: Sequence[Rows], weights: Array | None
@@ -442,24 +472,17 @@ def _with_kernel(machine: SVC, X: Any) -> SVC:
     return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
 
 
-def _fold(model: SVC, data: Training, labels: Any, weights: Array, train: Rows, held: Rows) -> Fold:
+def _fold(
+    model: SVC,
+    data: Training,
+    labels: Any,
+    weights: Array,
+    scored: Array | None,
+    train: Rows,
+    held: Rows,
+) -> Fold:
     rows = train[weights[train] > 0]
     local = copy(model)
     part = replace(data, rows=rows, weights=weights[rows])
     part = local._with_classes(part, labels, labels[train])
-    return Fold(local, part, held, labels[held])
-
-
-def _differences(kernels: Sequence[Kernel]) -> list[dict[str, Any]]:
-    """The parameters in which kernels differ, for ``set_params`` of a machine."""
-    tables = [kernel.get_params() for kernel in kernels]
-    first = tables[0]
-    varying = [
-        path
-        for path, value in first.items()
-        if not isinstance(value, Kernel)
-        and any(repr(table[path]) != repr(value) for table in tables)
-    ]
-    if not varying:
-        varying = [path for path in first if path.split("__")[-1] == "length_scale"]
-    return [{f"kernel__{path}": table[path] for path in varying} for table in tables]
+    return Fold(local, part, held, labels[held], None if scored is None else scored[held])
