@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
-from mercer.kernels.containers import len_of, unknown_column
+from mercer.kernels.containers import by_narwhals, len_of, unknown_column
 from mercer.kernels.points import Points
 from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
@@ -363,26 +363,8 @@ def _stacked(found: list[Any], *, indexed: bool) -> Any:
 
 def as_frame(item: Any) -> Any:
     """A data frame of any kind as narwhals sees it; None if it is none."""
-    if type(item).__module__.partition(".")[0] == "pyarrow" and hasattr(item, "to_struct_array"):
-        item = _table(item)
-    frame = nw.from_native(item, pass_through=True, eager_only=True)
+    frame = by_narwhals(item, "Blocks")
     return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _table(item: Any) -> Any:
-    """A table of pyarrow, or a batch as one, in which texts have one type.
-
-    Each library that writes files has one of its own: what a polars file calls ``large_string`` is
-    ``string`` in one of pandas, and in CSV.
-    """
-    import pyarrow as pa
-
-    table = pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string(field.type) or pa.types.is_string_view(field.type):
-            text = table.column(i).cast(pa.large_string())
-            table = table.set_column(i, field.with_type(pa.large_string()), text)
-    return table
 
 
 def is_mapped(data: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
+from mercer.streams.blocks import as_frame
 
 
 def filled(made_up: Any, row: Points | None) -> Any:
@@ -49,6 +51,34 @@ def filled(made_up: Any, row: Points | None) -> Any:
     for name in made_up.select_dtypes("number"):
         known[name] = frame.get_column(name).to_list()
     return known.astype(made_up.dtypes)
+
+
+def in_order(data: Any, names: Sequence[str] | None) -> Any:
+    """The rows of a block, with named columns in the order of those that `fit` has seen.
+
+    Parameters
+    ----------
+    data : object
+        The points of a block.
+    names : sequence of str or None
+        The order, if columns had names.
+
+    Returns
+    -------
+    object
+        The same if it is no data frame, or one with other columns, which models refuse.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mercer.streams.schema import in_order
+    >>> list(in_order(pd.DataFrame({"b": [4.0], "a": [3.0]}), ["a", "b"]))
+    ['a', 'b']
+    """
+    frame = None if names is None or isinstance(data, np.ndarray | list) else as_frame(data)
+    if frame is None or names is None or set(frame.columns) != set(names):
+        return data
+    return frame.select(*names).to_native()
 
 
 @dataclass(frozen=True)
