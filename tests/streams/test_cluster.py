@@ -183,6 +183,23 @@ def test_what_a_task_raises_is_what_the_user_sees(client: Any) -> None:
         MODEL.fit(spoilt, y)
 
 
+def fitted_in_a_task() -> Array:
+    """Fit to a collection within a task, whose tasks need threads of the same workers."""
+    rows = da.from_array(X, chunks=CHUNK)
+    return np.asarray(MODEL.fit(rows, da.from_array(Y, chunks=CHUNK)).predict(X[:3]))
+
+
+def test_fits_within_tasks_leave_their_threads_to_others(client: Any) -> None:
+    wanted = MODEL.fit(X, Y).predict(X[:3])
+    # More tasks than threads: each waits for others, which wait for a thread.
+    fits = [client.submit(fitted_in_a_task, pure=False) for _ in range(3)]
+    try:
+        for fit in fits:
+            assert_allclose(fit.result(timeout=60), wanted, rtol=1e-8)
+    finally:
+        client.cancel(fits)
+
+
 def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Path) -> None:
     wanted = MODEL.fit(X, Y).predict(X)
     killed: list[int] = []
