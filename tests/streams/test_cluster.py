@@ -38,6 +38,10 @@ S = mc.solvers
 ROWS, CHUNK = 600, 100
 MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(30, random_state=0))
 
+CLASSIFIER = mc.KernelMachineClassifier(
+    mc.Matern("scale"), "logistic", 0.1, tol=1e-11, solver=S.Nystrom(30, random_state=0)
+)
+
 
 def rows_of(chunk: int) -> Array:
     return np.random.default_rng(chunk).normal(size=(CHUNK, 3))
@@ -200,8 +204,13 @@ def test_fits_within_tasks_leave_their_threads_to_others(client: Any) -> None:
         client.cancel(fits)
 
 
-def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Path) -> None:
-    wanted = MODEL.fit(X, Y).predict(X)
+@pytest.mark.parametrize("model", [MODEL, CLASSIFIER], ids=lambda model: type(model).__name__)
+def test_a_worker_that_is_killed_does_not_lose_the_fit(
+    client: Any, tmp_path: Path, model: Any
+) -> None:
+    regression = model is MODEL
+    apply = model.predict if regression else model.predict_proba
+    wanted = model.fit(X, Y if regression else Y > 3) and apply(X)
     killed: list[int] = []
 
     def kill() -> None:
@@ -216,8 +225,8 @@ def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Pa
 
     watcher = threading.Thread(target=kill)
     watcher.start()
-    rows, y = collection(str(tmp_path), wait=0.15)
-    found = MODEL.fit(rows, y).predict(X)
+    rows, y = collection(str(tmp_path), wait=0.15 if regression else 0.05)
+    found = model.fit(rows, y if regression else y > 3) and apply(X)
     watcher.join(timeout=60)
     assert killed
     assert_allclose(found, wanted, rtol=1e-8)
