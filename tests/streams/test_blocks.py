@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -703,6 +704,40 @@ def test_columns_of_frames_must_match() -> None:
         fit(stream(), "price")
     with pytest.raises(DataTypeError, match="no columns with names"):
         fit(mc.Blocks([X], target="y"))
+
+
+def test_frames_of_two_libraries_are_refused_by_place() -> None:
+    whole = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    other = pl.DataFrame({name: whole[name].to_numpy() for name in whole})
+    message = (
+        r"KernelRidge: .* row 0 has data frames of pandas, .* row 2500 has .* of polars; yield"
+    )
+    for solver in ("auto", S.Nystrom(20, random_state=0)):
+        with pytest.raises(DataError, match=message):
+            mc.KernelRidge(solver=solver).fit(iter([whole, other]), "y")
+
+
+@pytest.mark.parametrize("library", ["polars", "dask"])
+def test_blocks_that_are_not_computed_are_refused(library: str) -> None:
+    if library == "polars":
+        block: Any = pl.DataFrame({"a": X[:, 0], "y": Y}).lazy()
+    else:
+        block = dd.from_pandas(pd.DataFrame({"a": X[:, 0], "y": Y}), npartitions=2)
+    for blocks in (iter([block]), [block], mc.Blocks([block])):
+        with pytest.raises(DataTypeError, match=r"not been computed.*yield frame\.collect\(\)"):
+            fit(blocks, "y")
+    with pytest.raises(DataTypeError, match="not been computed"):
+        fit(iter([(block, Y)]))
+
+
+def test_a_forecast_does_not_use_an_iterator_up() -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(20, random_state=0))
+    blocks = stream()
+    with pytest.raises(DataTypeError, match=r"forecast: X is a generator.*mercer\.Blocks"):
+        mc.forecast(model, blocks)
+    kept = mc.Blocks(blocks)
+    assert isinstance(mc.forecast(model, kept).chosen, S.Nystrom)
+    close(model.fit(kept).predict(Z), model.fit(X, Y).predict(Z))
 
 
 @pytest.mark.usefixtures("nothing_is_gathered")

@@ -205,6 +205,11 @@ class Blocks:
 
     def _split(self, item: Any) -> tuple[Any, Any, Any]:
         """A block as points, targets and weights."""
+        if _is_lazy(item[0] if type(item) is tuple and item else item):
+            raise DataTypeError(
+                "Blocks: a block has not been computed yet, so it has no rows; yield "
+                "frame.collect(), or frame.compute() if it is one of Dask."
+            )
         if type(item) is tuple:
             if self.target is not None or self.weight is not None:
                 raise DataTypeError(
@@ -413,9 +418,15 @@ def blocks_in(data: Any) -> tuple[Blocks | None, Any]:
 
 
 def is_table(item: Any) -> bool:
-    """Whether something has rows and columns by itself."""
+    """Whether something has rows and columns by itself, or would have them if it were computed."""
     array = isinstance(item, np.ndarray) and item.ndim == 2
-    return array or sp.issparse(item) or as_frame(item) is not None
+    return array or sp.issparse(item) or _is_lazy(item) or as_frame(item) is not None
+
+
+def _is_lazy(item: Any) -> bool:
+    """Whether something would have rows if it were computed."""
+    promise = hasattr(item, "collect") and not hasattr(item, "__array__")
+    return promise or hasattr(item, "__dask_graph__")
 
 
 def _is_source(data: Any) -> bool:

@@ -259,6 +259,8 @@ def _aligned(
         counted = other.counted(owner)
         if counted.lengths != rows.lengths:
             _require_as_many(owner, name, sum(counted.lengths), sum(rows.lengths))
+            if not sum(rows.lengths):
+                raise DataError(f"{owner}: {DaskBlocks.emptiness}")
             cut = counted.cut_like(rows.lengths)
             if cut is None:
                 raise DataError(

@@ -110,7 +110,8 @@ class Schema:
         """The schema of one block, as `ingest` returned it."""
         if isinstance(data, nw.DataFrame):
             types = tuple(data.schema.items())
-            return cls(owner, start, "data frames", len(types), types)
+            kind = f"data frames of {data.implementation.value}"
+            return cls(owner, start, kind, len(types), types)
         if sp.issparse(data):
             return cls(owner, start, "sparse matrices", data.shape[1], (data.dtype,))
         if isinstance(data, np.ndarray):
@@ -143,7 +144,7 @@ class Schema:
     def _common_types(self, other: Schema) -> tuple[Any, ...]:
         if self.types == other.types or not self.types:
             return self.types
-        if self.kind != "data frames":
+        if not self.kind.startswith("data frames"):
             own, its = self.types[0], other.types[0]
             alike = own.kind == its.kind or (own.kind in "fiub" and its.kind in "fiub")
             if not alike:
