@@ -38,6 +38,10 @@ S = mc.solvers
 ROWS, CHUNK = 600, 100
 MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(30, random_state=0))
 
+CLASSIFIER = mc.KernelMachineClassifier(
+    mc.Matern("scale"), "logistic", 0.1, tol=1e-11, solver=S.Nystrom(30, random_state=0)
+)
+
 
 def rows_of(chunk: int) -> Array:
     return np.random.default_rng(chunk).normal(size=(CHUNK, 3))
@@ -183,8 +187,30 @@ def test_what_a_task_raises_is_what_the_user_sees(client: Any) -> None:
         MODEL.fit(spoilt, y)
 
 
-def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Path) -> None:
-    wanted = MODEL.fit(X, Y).predict(X)
+def fitted_in_a_task() -> Array:
+    """Fit to a collection within a task, whose tasks need threads of the same workers."""
+    rows = da.from_array(X, chunks=CHUNK)
+    return np.asarray(MODEL.fit(rows, da.from_array(Y, chunks=CHUNK)).predict(X[:3]))
+
+
+def test_fits_within_tasks_leave_their_threads_to_others(client: Any) -> None:
+    wanted = MODEL.fit(X, Y).predict(X[:3])
+    # More tasks than threads: each waits for others, which wait for a thread.
+    fits = [client.submit(fitted_in_a_task, pure=False) for _ in range(3)]
+    try:
+        for fit in fits:
+            assert_allclose(fit.result(timeout=60), wanted, rtol=1e-8)
+    finally:
+        client.cancel(fits)
+
+
+@pytest.mark.parametrize("model", [MODEL, CLASSIFIER], ids=lambda model: type(model).__name__)
+def test_a_worker_that_is_killed_does_not_lose_the_fit(
+    client: Any, tmp_path: Path, model: Any
+) -> None:
+    regression = model is MODEL
+    apply = model.predict if regression else model.predict_proba
+    wanted = model.fit(X, Y if regression else Y > 3) and apply(X)
     killed: list[int] = []
 
     def kill() -> None:
@@ -199,8 +225,8 @@ def test_a_worker_that_is_killed_does_not_lose_the_fit(client: Any, tmp_path: Pa
 
     watcher = threading.Thread(target=kill)
     watcher.start()
-    rows, y = collection(str(tmp_path), wait=0.15)
-    found = MODEL.fit(rows, y).predict(X)
+    rows, y = collection(str(tmp_path), wait=0.15 if regression else 0.05)
+    found = model.fit(rows, y if regression else y > 3) and apply(X)
     watcher.join(timeout=60)
     assert killed
     assert_allclose(found, wanted, rtol=1e-8)

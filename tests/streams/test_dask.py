@@ -419,6 +419,14 @@ def test_transformers(transformer: Any) -> None:
     assert fitted.fit_transform(unknown(chunked(X))).compute().shape == wanted.shape
 
 
+def test_collections_without_rows_are_refused_with_empty_targets() -> None:
+    rows, y = da.from_array(X, chunks=200), da.from_array(Y, chunks=200)
+    none = rows[rows[:, 0] > 1e9]
+    for targets in (y[:0], y[y > 1e9], np.zeros(0)):
+        with pytest.raises(DataError, match=r"KernelRidge: found 0 sample.*no rows in any chunk"):
+            mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(20)).fit(none, targets)
+
+
 def test_what_is_refused() -> None:
     model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
     with pytest.raises(DataError, match="requires y"):
@@ -455,7 +463,7 @@ def test_forecasts() -> None:
 def test_forecasts_of_machines() -> None:
     machine = mc.KernelMachineClassifier(mc.RBF(1.0))
     assert mc.forecast(machine, chunked(X)).chosen == S.Cholesky()
-    assert mc.forecast(machine, iter([X, X])).chosen == S.Cholesky()
+    assert mc.forecast(machine, mc.Blocks(iter([X, X]))).chosen == S.Cholesky()
     with small_chunks():
         costs = mc.forecast(machine, chunked(X))
         several = mc.forecast(machine, chunked(X), chunked(np.arange(N) % 40))

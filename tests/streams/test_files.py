@@ -12,14 +12,17 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose
+from pyarrow import csv
 
 import mercer as mc
 from mercer.exceptions import (
     DataError,
     DataTypeError,
+    DataWarning,
     MissingDependencyError,
     ParameterError,
 )
@@ -154,12 +157,101 @@ def test_whole_numbers_that_become_fractions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_TEXT_BYTES", 64)
+    monkeypatch.setattr(files, "_TYPED_BYTES", 64)
     lines = ["a,e,y", *(f"{i},,{i}" for i in range(50)), "50.5,2.5,50.5"]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     blocks = mc.read_blocks(tmp_path / "t.csv", target="y", columns=["a"])
     values = np.concatenate([x["a"].to_numpy() for x, _, _ in blocks])
     assert values[-1] == 50.5
     assert values.dtype == np.float64
+
+
+@pytest.mark.parametrize(("kind", "most"), [("parquet", 16e6), ("csv", 60e6)])
+def test_of_a_large_table_little_is_in_memory(tmp_path: Path, kind: str, most: float) -> None:
+    n = 1_500_000  # of which all are in one row group: 36 MB, and 90 MB as text
+    table = pa.table({name: RNG.standard_normal(n) for name in ("a", "b", "y")})
+    path = tmp_path / f"large.{kind}"
+    if kind == "csv":
+        csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path, row_group_size=n)
+    wanted, rows = pc.sum(table["y"]).as_py(), 0
+    del table
+    pool, before = pa.proxy_memory_pool(pa.system_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        total = 0.0
+        for x, y, _ in mc.read_blocks(path, target="y", batch_rows=20_000):
+            total += y.sum()
+            rows += len(x)
+        del x, y
+    finally:
+        pa.set_memory_pool(before)
+    assert rows == n
+    assert total == pytest.approx(wanted, rel=1e-9)
+    assert pool.max_memory() < most
+
+
+def test_files_in_directories_below(tmp_path: Path, library: str) -> None:
+    cuts = {"b=1/part.parquet": (0, 900), "b=2/0.csv": (900, 2000), "b=2/sub/1.parquet": (2000, N)}
+    (tmp_path / "b=1").mkdir()
+    (tmp_path / "b=2" / "sub").mkdir(parents=True)
+    (tmp_path / "_temporary").mkdir()
+    TABLE.write_parquet(tmp_path / "_temporary" / "0.parquet")
+    TABLE.write_csv(tmp_path / "b=1" / ".hidden.csv")
+    for name, (first, last) in cuts.items():
+        part = TABLE[first:last].drop("b", "w")
+        part.write_csv(tmp_path / name) if "csv" in name else part.write_parquet(tmp_path / name)
+    whole = TABLE.with_columns(b=np.where(np.arange(N) < 900, 1.0, 2.0))
+    names = ["c", "b", "a"]
+    blocks = mc.read_blocks(tmp_path, target="y", columns=names, batch_rows=512)
+    found = np.concatenate([np.asarray(x) for x, _, _ in blocks])
+    assert_allclose(found, whole.select(names).to_numpy(), rtol=1e-15)
+    model = MODEL.fit(mc.read_blocks(tmp_path, target="y"))
+    assert list(model.feature_names_in_) == ["a", "c", "b"]
+    wanted = MODEL.fit(whole.select("a", "c", "b"), Y).predict(whole.select("a", "c", "b"))
+    assert_allclose(model.predict(mc.read_blocks(tmp_path, target="y")), wanted, rtol=1e-8)
+
+
+def test_directories_that_are_texts(tmp_path: Path, library: str) -> None:
+    for town in ("Aix%20en%20Provence", "7"):
+        (tmp_path / f"town={town}").mkdir()
+        TABLE[:2].write_parquet(tmp_path / f"town={town}" / "0.parquet")
+    blocks = [pl.DataFrame(x).to_dicts() for x, _, _ in mc.read_blocks(tmp_path, columns=["town"])]
+    assert blocks == [[{"town": "7"}] * 2, [{"town": "Aix en Provence"}] * 2]
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_text_without_names(tmp_path: Path, library: str, ending: str) -> None:
+    path = tmp_path / f"t.{ending}"
+    frame = TABLE.select("a", "b", "y").to_pandas()
+    frame.to_csv(path, index=False, header=False, sep="\t" if ending == "tsv" else ",")
+    with pytest.warns(DataWarning, match=r"first row of .*are numbers; pass header=False"):
+        mc.read_blocks(path)
+    blocks = mc.read_blocks(path, header=False, target="column_2", batch_rows=1000)
+    rows = np.concatenate([np.asarray(x) for x, _, _ in blocks])
+    assert_allclose(rows, X[:, :2], rtol=1e-12)
+    assert_allclose(np.concatenate([y for _, y, _ in blocks]), Y, rtol=1e-12)
+    first = next(iter(mc.read_blocks(path, header=False, columns=["column_1"])))[0]
+    assert list(pl.DataFrame(first).columns) == ["column_1"]
+
+
+def test_columns_of_one_name(tmp_path: Path, library: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,a,y\n1,2,3,4\n")
+    with pytest.raises(DataError, match=r"t\.csv' has several columns 'a'; give each a name"):
+        mc.read_blocks(path, target="y")
+    assert len(list(mc.read_blocks(path, target="y", columns=["b"]))) == 1
+    with pytest.raises(ParameterError, match="header = 'no' is neither True nor False"):
+        mc.read_blocks(path, header="no")  # type: ignore[arg-type]
+    (tmp_path / "broken.csv.gz").write_text("no gzip")
+    with pytest.raises(DataError, match=r"broken\.csv\.gz' cannot be read"):
+        mc.read_blocks(tmp_path / "broken.csv.gz")
+    twice = pd.DataFrame(X[:, :2], columns=["a", "a"])
+    with pytest.raises(
+        DataError, match=r"cannot be read (?s:.*) a name of its own for each column"
+    ):
+        MODEL.fit((block, Y) for block in [twice])
 
 
 def test_bad_files(paths: dict[str, Any], tmp_path: Path, library: str) -> None:

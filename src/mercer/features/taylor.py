@@ -157,10 +157,11 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         return (points / self._scales(points.shape[1])).astype(points.dtype, copy=False)
 
     def _validated(self, X: Any, reset: bool) -> Floats:
+        from mercer.kernels.containers import as_table
         from mercer.kernels.points import Points
 
         with as_data_errors("TaylorRBF"):
-            data = X.data if isinstance(X, Points) else X
+            data = X.data if isinstance(X, Points) else as_table(X)
             points: Floats = validate_data(self, data, dtype=[np.float64, np.float32], reset=reset)
         return points
 

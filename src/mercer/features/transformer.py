@@ -233,8 +233,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         except DataError as error:
             raise type(error)(f"{type(self).__name__}: {error}") from None
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
-            data = X.data if isinstance(X, Points) else X
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+            validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
         return points
 
     def _features(self, X: Any, maps: Sequence[TermMap]) -> Array:

@@ -53,12 +53,7 @@ def ingest(data: Any, owner: str) -> Any:
             f"{owner}: a Dask {type(data).__name__} has not been computed, and is not taken here; "
             "pass X.compute() if it fits in memory."
         )
-    try:
-        found = nw.from_native(data, pass_through=True, eager_only=True, allow_series=True)
-    except nw.exceptions.NarwhalsError as error:
-        raise DataError(
-            f"{owner}: the data frame cannot be read ({error}); pass one that can, or an array."
-        ) from None
+    found = by_narwhals(data, owner)
     if isinstance(found, nw.DataFrame):
         return found
     if isinstance(found, nw.Series):
@@ -88,6 +83,36 @@ def ingest(data: Any, owner: str) -> Any:
             "sparse matrix, a data frame or a list."
         )
     return _list_or_array(items)
+
+
+def by_narwhals(data: Any, owner: str) -> Any:
+    """A data frame or a series as narwhals sees it; anything else as it is."""
+    try:
+        return nw.from_native(as_table(data), pass_through=True, eager_only=True, allow_series=True)
+    except nw.exceptions.NarwhalsError as error:
+        raise DataError(
+            f"{owner}: the data frame cannot be read ({error}); pass one that can, with a name of "
+            "its own for each column, or an array."
+        ) from None
+
+
+def as_table(data: Any) -> Any:
+    """A table of pyarrow, or a batch as one, in which texts have one type; else the data.
+
+    A batch has columns with names, but is an array to those who do not know of it. Each library
+    that writes files has a type of text of its own: what a polars file calls ``large_string`` is
+    ``string`` in one of pandas, and in CSV.
+    """
+    if type(data).__module__.partition(".")[0] != "pyarrow" or not hasattr(data, "to_struct_array"):
+        return data
+    import pyarrow as pa
+
+    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_string_view(field.type):
+            text = table.column(i).cast(pa.large_string())
+            table = table.set_column(i, field.with_type(pa.large_string()), text)
+    return table
 
 
 def _list_or_array(items: list[Any]) -> Any:

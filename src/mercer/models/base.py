@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from numbers import Integral
@@ -200,8 +200,7 @@ class KernelEstimator(BaseEstimator):
         points = kernel.validate(X, owner=self, copy=copy)
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
             # The targets have their own check; the word says that they are not looked at here.
-            data = X.data if isinstance(X, Points) else X
-            validate_data(self, data, "no_validation", reset=reset, skip_check_array=True)
+            validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
         return points
 
     @property
@@ -209,6 +208,12 @@ class KernelEstimator(BaseEstimator):
         """A row that `fit` has seen, if one is kept."""
         points: Points | None = getattr(self, "points_", None)
         return points[:1] if points is not None and len(points) else None
+
+    @property
+    def _names_seen(self) -> Sequence[str] | None:
+        """The names of the columns that `fit` has seen, in their order, if they had names."""
+        names: Sequence[str] | None = getattr(self, "feature_names_in_", None)
+        return names
 
     def _stream(
         self,

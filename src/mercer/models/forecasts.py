@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from mercer.exceptions import ParameterTypeError
+from mercer.exceptions import DataTypeError, ParameterTypeError
 from mercer.models.gaussian_process import GaussianProcessRegressor
 from mercer.models.machine import KernelMachine
 from mercer.models.ridge import KernelRidge
@@ -26,7 +27,7 @@ def forecast(
     model : KernelRidge, KernelMachine or GaussianProcessRegressor
         The model; it is not fitted.
     X : array-like, data frame, sequence, Blocks or Dask collection
-        The rows that it would be fitted to.
+        The rows that it would be fitted to; an iterator, which this would use up, as `Blocks`.
     y : array-like, optional
         Their targets, which say how many functions are fitted: needed for classes alone, two of
         which are assumed without them.
@@ -49,6 +50,12 @@ def forecast(
             f"forecast: model is a {type(model).__name__}, which does not choose among solvers by "
             "what they cost; pass a KernelRidge, a machine of any loss, or a "
             "GaussianProcessRegressor."
+        )
+    if isinstance(X, Iterator):
+        raise DataTypeError(
+            f"forecast: X is a {type(X).__name__}, which can be gone through once, and would be "
+            "used up before the fit; pass mercer.Blocks(X) to both, which keeps it in a file, or "
+            "some rows as an array."
         )
     found: Forecast = clone(model)._forecast_for(X, y)
     return found

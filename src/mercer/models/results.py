@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers.task import FeatureFunction
 from mercer.streams.application import by_blocks
+from mercer.streams.schema import in_order
 
 Array = NDArray[np.floating[Any]]
 
@@ -111,6 +112,8 @@ class RidgePath:
         The solver.
     function : FeatureFunction, optional
         The same functions by explicit features, where that is the way to evaluate them.
+    feature_names : ndarray of str, optional
+        The names of the columns of a data frame, by which `predict` finds them in another.
 
     Examples
     --------
@@ -131,6 +134,7 @@ class RidgePath:
     points: Points
     solver: Any = None
     function: FeatureFunction | None = None
+    feature_names: Sequence[str] | None = None
 
     def predict(self, X: Any) -> Array:
         """Predictions of every model on the path.
@@ -152,9 +156,14 @@ class RidgePath:
     def _known_row(self) -> Points:
         return self.points[:1]
 
+    @property
+    def _names_seen(self) -> Sequence[str] | None:
+        return self.feature_names
+
     @by_blocks
     def _by_row(self, X: Any) -> Array:
         """The predictions with one row for each row of X."""
+        X = in_order(X, self.feature_names)
         gram = self.kernel.gram(X, self.points)
         if self.function is not None:
             flat = self.function(self.kernel.validate(X))

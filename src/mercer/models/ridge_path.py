@@ -66,6 +66,7 @@ def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
         points=found.points.detached(),
         solver=chosen,
         function=found.function,
+        feature_names=model._names_seen,
     )
 
 
@@ -87,6 +88,7 @@ def _by_spectrum(model: KernelRidge, alphas: Array) -> RidgePath:
         kernel=model.kernel_,
         points=model.points_,
         solver=model.solver_,
+        feature_names=model._names_seen,
     )
 
 

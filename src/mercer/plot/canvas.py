@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
+from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Numbers:
     @classmethod
     def read(cls, X: Any, n_columns: int, owner: str) -> Numbers:
         """Read arrays and data frames with this many columns; refuse anything else."""
-        data = X.data if isinstance(X, Points) else X
+        data = X.data if isinstance(X, Points) else as_table(X)
         frame = nw.from_native(data, eager_only=True, pass_through=True)
         is_frame = isinstance(frame, nw.DataFrame)
         dense = data.toarray() if hasattr(data, "toarray") else data

@@ -4,6 +4,7 @@
 - `joining`: small blocks joined with those that follow;
 - `spool`: what can be gone through once is written to a temporary file on the way;
 - `files`: Parquet and CSV in blocks;
+- `directories`: which files these are, and columns that directories are;
 - `dask`: Dask arrays and data frames, whose chunks are read where they are;
 - `schema`: what all blocks have in common;
 - `labels`: targets in blocks, as numbers or as classes;

@@ -11,7 +11,7 @@ from sklearn.base import TransformerMixin
 
 from mercer.exceptions import DataError
 from mercer.streams.blocks import Block, repeatable
-from mercer.streams.schema import filled
+from mercer.streams.schema import filled, in_order
 from mercer.streams.sources import require_targets, source_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -26,7 +26,8 @@ def by_blocks(method: Method) -> Method:
     Parameters
     ----------
     method : callable
-        Takes the estimator, whose `_known_row` is one that `fit` has seen, and X.
+        Takes the estimator, whose `_known_row` is one that `fit` has seen and whose `_names_seen`
+        are those of the columns, and X.
 
     Returns
     -------
@@ -40,13 +41,19 @@ def by_blocks(method: Method) -> Method:
             return method(self, X)
         source, X = source_of(type(self).__name__, X)
         if source is not None:
-            return source.mapped(partial(method, self), method.__name__, self._known_row)
+            applied = partial(_to_block, method, self)
+            return source.mapped(applied, method.__name__, self._known_row)
         if isinstance(X, np.ndarray) and X.ndim == 2 and not len(X):
             # What is made of one row says of what kind nothing is.
             return method(self, filled(np.zeros((1, X.shape[1]), X.dtype), self._known_row))[:0]
         return method(self, X)
 
     return cast(Method, applied)
+
+
+def _to_block(method: Callable[..., Any], model: Any, data: Any) -> Any:
+    """What a method makes of a block, whose named columns may come in any order."""
+    return method(model, in_order(data, model._names_seen))
 
 
 class Score(Protocol):

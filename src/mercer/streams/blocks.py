@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
-from mercer.kernels.containers import len_of, unknown_column
+from mercer.kernels.containers import by_narwhals, len_of, unknown_column
 from mercer.kernels.points import Points
 from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
@@ -205,6 +205,11 @@ class Blocks:
 
     def _split(self, item: Any) -> tuple[Any, Any, Any]:
         """A block as points, targets and weights."""
+        if _is_lazy(item[0] if type(item) is tuple and item else item):
+            raise DataTypeError(
+                "Blocks: a block has not been computed yet, so it has no rows; yield "
+                "frame.collect(), or frame.compute() if it is one of Dask."
+            )
         if type(item) is tuple:
             if self.target is not None or self.weight is not None:
                 raise DataTypeError(
@@ -363,26 +368,8 @@ def _stacked(found: list[Any], *, indexed: bool) -> Any:
 
 def as_frame(item: Any) -> Any:
     """A data frame of any kind as narwhals sees it; None if it is none."""
-    if type(item).__module__.partition(".")[0] == "pyarrow" and hasattr(item, "to_struct_array"):
-        item = _table(item)
-    frame = nw.from_native(item, pass_through=True, eager_only=True)
+    frame = by_narwhals(item, "Blocks")
     return frame if isinstance(frame, nw.DataFrame) else None
-
-
-def _table(item: Any) -> Any:
-    """A table of pyarrow, or a batch as one, in which texts have one type.
-
-    Each library that writes files has one of its own: what a polars file calls ``large_string`` is
-    ``string`` in one of pandas, and in CSV.
-    """
-    import pyarrow as pa
-
-    table = pa.Table.from_batches([item]) if isinstance(item, pa.RecordBatch) else item
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string(field.type) or pa.types.is_string_view(field.type):
-            text = table.column(i).cast(pa.large_string())
-            table = table.set_column(i, field.with_type(pa.large_string()), text)
-    return table
 
 
 def is_mapped(data: Any) -> bool:
@@ -431,9 +418,15 @@ def blocks_in(data: Any) -> tuple[Blocks | None, Any]:
 
 
 def is_table(item: Any) -> bool:
-    """Whether something has rows and columns by itself."""
+    """Whether something has rows and columns by itself, or would have them if it were computed."""
     array = isinstance(item, np.ndarray) and item.ndim == 2
-    return array or sp.issparse(item) or as_frame(item) is not None
+    return array or sp.issparse(item) or _is_lazy(item) or as_frame(item) is not None
+
+
+def _is_lazy(item: Any) -> bool:
+    """Whether something would have rows if it were computed."""
+    promise = hasattr(item, "collect") and not hasattr(item, "__array__")
+    return promise or hasattr(item, "__dask_graph__")
 
 
 def _is_source(data: Any) -> bool:

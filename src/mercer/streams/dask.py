@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -258,6 +259,8 @@ def _aligned(
         counted = other.counted(owner)
         if counted.lengths != rows.lengths:
             _require_as_many(owner, name, sum(counted.lengths), sum(rows.lengths))
+            if not sum(rows.lengths):
+                raise DataError(f"{owner}: {DaskBlocks.emptiness}")
             cut = counted.cut_like(rows.lengths)
             if cut is None:
                 raise DataError(
@@ -416,7 +419,8 @@ def _computed(owner: str, result: Any) -> Any:
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
         if client is None:
             return dask.compute(result)[0]
-        return _awaited(owner, client, result)
+        with _thread_for_others():
+            return _awaited(owner, client, result)
 
 
 def _client(result: Any) -> Any:
@@ -424,6 +428,23 @@ def _client(result: Any) -> Any:
     get = dask.base.get_scheduler(collections=[result])
     owner = getattr(get, "__self__", None)
     return owner if owner is not None and hasattr(owner, "scheduler_info") else None
+
+
+@contextmanager
+def _thread_for_others() -> Iterator[None]:
+    """Leave the threads of a worker, if this is a task on one, while tasks are waited for.
+
+    Those would wait for a thread, and for ever where every thread is in a task that waits.
+    """
+    from distributed import get_worker, worker_client
+
+    try:
+        get_worker()
+    except ValueError:  # no task
+        yield
+        return
+    with worker_client():
+        yield
 
 
 def _awaited(owner: str, client: Any, result: Any) -> Any:

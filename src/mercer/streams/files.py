@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import gzip
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from csv import reader
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from numbers import Integral
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from mercer.exceptions import DataError, DataTypeError, MissingDependencyError, ParameterError
+import narwhals.stable.v2 as nw
+
+from mercer.exceptions import (
+    DataError,
+    DataWarning,
+    MissingDependencyError,
+    ParameterError,
+    warn,
+)
 from mercer.streams.blocks import Blocks
+from mercer.streams.directories import File, files_in, is_number, is_parquet
 
-_PARQUET = (".parquet", ".pq")
-_CSV = (".csv", ".csv.gz", ".tsv")
-
-# Bytes of text that are parsed at a time.
-_TEXT_BYTES = 2**24
+# Bytes of text that are parsed at a time: pyarrow reads about 36 such pieces ahead.
+_TEXT_BYTES = 2**20
+# Bytes of text by which columns have the types that they have.
+_TYPED_BYTES = 2**22
+# Bytes of each column that are read from a Parquet file at a time.
+_PAGE_BYTES = 2**16
 
 
 def read_blocks(
@@ -27,6 +42,7 @@ def read_blocks(
     weight: str | None = None,
     columns: Sequence[str] | None = None,
     batch_rows: int = 65_536,
+    header: bool = True,
 ) -> Blocks:
     r"""Read tables in Parquet or CSV files in blocks, as often as a fit needs.
 
@@ -34,7 +50,9 @@ def read_blocks(
     ----------
     path : path, or sequence of paths
         Files that end in .parquet, .pq, .csv, .csv.gz or .tsv, with the same columns, or
-        directories of such files, which are read in the order of their names.
+        directories, of which all such files are read, those in directories below them too, in the
+        order of their paths. Names that begin with a dot or an underscore are left out. A directory
+        below that is called ``year=2020`` is a column ``year`` of the files in it.
     target : str or list of str, optional
         The columns that hold the targets.
     weight : str, optional
@@ -43,6 +61,9 @@ def read_blocks(
         The columns that hold the points; by default all others.
     batch_rows : int, default=65536
         How many rows a block has at most.
+    header : bool, default=True
+        Whether the first row of a CSV file holds the names of its columns. If it does not, they are
+        called "column_0", "column_1" and so on.
 
     Returns
     -------
@@ -68,13 +89,21 @@ def read_blocks(
             f"read_blocks: batch_rows = {batch_rows!r} is not a whole number >= 1; pass for "
             "example 65536."
         )
+    if not isinstance(header, bool):
+        raise ParameterError(
+            f"read_blocks: header = {header!r:.80} is neither True nor False; pass one of them."
+        )
     _require_names(target, weight, columns)
     targets = [target] if isinstance(target, str) else list(target or [])
     wanted = None
     if columns is not None:
         wanted = [*columns, *targets, *([weight] if weight is not None else [])]
-    files = _Files(_files_in(path), _library(), wanted, int(batch_rows))
-    return Blocks(files, target=target, weight=weight)
+    files = files_in(path)
+    if header:
+        for file in files:
+            _require_header(file.path, wanted)
+    read = partial(_library(), rows=int(batch_rows), header=header)
+    return Blocks(_Files(files, read, wanted), target=target, weight=weight)
 
 
 def _require_names(target: Any, weight: Any, columns: Any) -> None:
@@ -97,67 +126,87 @@ def _require_names(target: Any, weight: Any, columns: Any) -> None:
 class _Files:
     """Tables that are read file by file, at every pass again."""
 
-    paths: tuple[Path, ...]
-    read: Callable[[Path, list[str] | None, int], Iterable[Any]]
+    files: tuple[File, ...]
+    read: Callable[..., Iterable[Any]]
     columns: list[str] | None
-    batch_rows: int
 
     def __iter__(self) -> Iterator[Any]:
-        for path in self.paths:
-            try:
-                yield from self.read(path, self.columns, self.batch_rows)
-            except (DataError, GeneratorExit):
-                raise
-            except Exception as error:  # each library has errors of its own
-                raise DataError(
-                    f"read_blocks: {str(path)!r} cannot be read ({error}); pass a file that can, "
-                    "and names of columns that it has."
-                ) from error
+        for file in self.files:
+            with _readable(file.path):
+                yield from self._tables(file)
+
+    def _tables(self, file: File) -> Iterator[Any]:
+        """The tables in a file, with the columns that its directories are."""
+        if not file.constants:
+            yield from self.read(file.path, self.columns)
+            return
+        names = self.columns
+        inside = [n for n in names or [] if n not in file.constants] or None
+        for table in self.read(file.path, inside):
+            frame = nw.from_native(table, eager_only=True)
+            added = {n: v for n, v in file.constants.items() if n not in frame.columns}
+            frame = frame.with_columns(*(nw.lit(v).alias(n) for n, v in added.items()))
+            yield (frame if names is None else frame.select(*names)).to_native()
 
 
-def _files_in(path: Any) -> tuple[Path, ...]:
-    several = isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike)
-    given = list(path) if several else [path]
-    for item in given:
-        if not isinstance(item, str) and not (
-            isinstance(item, PathLike) and isinstance(fspath(item), str)
-        ):
-            raise DataTypeError(
-                f"read_blocks: {item!r:.80}, of type {type(item).__name__}, is no path; pass a "
-                "string or a pathlib.Path, or a list of these."
-            )
-    found: list[Path] = []
-    for item in map(Path, given):
-        inside = sorted(p for p in item.iterdir() if _is_known(p)) if item.is_dir() else [item]
-        found += inside
-        if not inside:
-            raise DataError(
-                f"read_blocks: the directory {str(item)!r} holds no Parquet or CSV files; pass one "
-                "that does."
-            )
-    if not found:
-        raise DataError("read_blocks: no files were given; pass at least one path.")
-    for item in found:
-        if not item.is_file():
-            raise DataError(f"read_blocks: there is no file {str(item)!r}; pass one that exists.")
-        if not _is_known(item):
-            raise DataError(
-                f"read_blocks: {str(item)!r} ends in none of {', '.join((*_PARQUET, *_CSV))}; pass "
-                "such a file, or blocks that you read yourself."
-            )
-    return tuple(found)
-
-
-def _is_known(path: Path) -> bool:
-    return path.name.lower().endswith((*_PARQUET, *_CSV))
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say which file cannot be read."""
+    try:
+        yield
+    except (DataError, GeneratorExit):
+        raise
+    except Exception as error:  # each library has errors of its own
+        raise DataError(
+            f"read_blocks: {str(path)!r} cannot be read ({error}); pass a file that can, and names "
+            "of columns that it has."
+        ) from error
 
 
 def _separator(path: Path) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
-def _library() -> Callable[[Path, list[str] | None, int], Iterable[Any]]:
-    """The reader of the library that is there."""
+def _first_row(path: Path) -> list[str]:
+    """The first row of a CSV file, as text."""
+    opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return next(filter(None, reader(file, delimiter=_separator(path))), [])
+
+
+def _require_header(path: Path, columns: list[str] | None) -> None:
+    """Refuse names that two columns of a CSV file have; warn where names are numbers."""
+    if is_parquet(path):
+        return
+    with _readable(path):
+        names = _first_row(path)
+    _require_distinct(path, names, columns)
+    if names and all(map(is_number, names)):
+        warn(
+            f"read_blocks: the first row of {str(path)!r}, {', '.join(names[:3])}, ..., is taken "
+            "for names of columns, and they are numbers; pass header=False if it is data.",
+            DataWarning,
+        )
+
+
+def _require_distinct(path: Path, names: Sequence[str], columns: list[str] | None) -> None:
+    """Refuse names that two of the columns that are wanted have."""
+    counts = Counter(name for name in names if columns is None or name in columns)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise DataError(
+            f"read_blocks: {str(path)!r} has several columns {twice[0]!r}; give each a name of its "
+            "own, or pass header=False if the first row of a CSV file is data."
+        )
+
+
+def _numbered(path: Path) -> list[str]:
+    """The names of the columns of a CSV file that has none."""
+    return [f"column_{i}" for i in range(len(_first_row(path)))]
+
+
+def _library() -> Callable[..., Iterator[Any]]:
+    """The reader of the library that is there; of both, the one that holds less in memory."""
     if find_spec("pyarrow") is not None:
         return _by_pyarrow
     if find_spec("polars") is not None:
@@ -168,12 +217,14 @@ def _library() -> Callable[[Path, list[str] | None, int], Iterable[Any]]:
     )
 
 
-def _by_pyarrow(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any]:
+def _by_pyarrow(path: Path, columns: list[str] | None, rows: int, header: bool) -> Iterator[Any]:
     import pyarrow as pa
 
-    name = path.name.lower()
-    batches = _parquet_batches if name.endswith(_PARQUET) else _csv_batches
-    for batch in batches(path, columns, rows):
+    if is_parquet(path):
+        batches = _parquet_batches(path, columns, rows)
+    else:
+        batches = _csv_batches(path, columns, header)
+    for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield pa.Table.from_batches([batch.slice(start, rows)])
 
@@ -181,42 +232,62 @@ def _by_pyarrow(path: Path, columns: list[str] | None, rows: int) -> Iterator[An
 def _parquet_batches(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
-        known = set(file.schema_arrow.names)
+    # Columns are read a piece at a time: a row group, which may be the whole file, is not held.
+    with ParquetFile(path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file:
+        known = file.schema_arrow.names
+        _require_distinct(path, known, columns)
         unknown = [name for name in columns or [] if name not in known]
         if unknown:  # the library would leave it out
             raise DataError(f"read_blocks: {str(path)!r} has no column {unknown[0]!r}.")
-        yield from file.iter_batches(batch_size=rows, columns=columns)
+        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
 
-def _csv_batches(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any]:
+def _csv_batches(path: Path, columns: list[str] | None, header: bool) -> Iterator[Any]:
     import pyarrow as pa
     from pyarrow import csv
 
+    names = None if header else _numbered(path)
     parse = csv.ParseOptions(delimiter=_separator(path))
-    read = csv.ReadOptions(block_size=_TEXT_BYTES)
-    with csv.open_csv(path, read, parse, csv.ConvertOptions(include_columns=columns)) as first:
-        schema = first.schema
+    read = csv.ReadOptions(block_size=_TEXT_BYTES, column_names=names)
     # The types are those that the first rows suggest: later ones may have fractions.
-    floats = {
+    types = {
         field.name: pa.float64()
-        for field in schema
         if pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+        else field.type
+        for field in _first_rows(path, names).schema
     }
-    convert = csv.ConvertOptions(include_columns=columns, column_types=floats)
+    convert = csv.ConvertOptions(include_columns=columns, column_types=types)
     with csv.open_csv(path, read, parse, convert) as file:
         yield from file
 
 
-def _by_polars(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any]:
+def _first_rows(path: Path, names: list[str] | None) -> Any:
+    """The first rows of a CSV file as a table: a reader of all would read far ahead."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with pa.input_stream(path, compression="detect") as stream:
+        text = stream.read(_TYPED_BYTES)
+    whole = text if len(text) < _TYPED_BYTES else text[: text.rfind(b"\n") + 1] or text
+    read = csv.ReadOptions(block_size=max(1, len(whole)), column_names=names)
+    parse = csv.ParseOptions(delimiter=_separator(path))
+    return csv.read_csv(pa.BufferReader(whole), read, parse)
+
+
+def _by_polars(path: Path, columns: list[str] | None, rows: int, header: bool) -> Iterator[Any]:
     import polars as pl
     import polars.selectors as cs
 
-    if path.name.lower().endswith(_PARQUET):
-        frame = pl.scan_parquet(path)
+    if is_parquet(path):
+        frame = pl.scan_parquet(path, hive_partitioning=False)
     else:
-        separator = _separator(path)
-        frame = pl.scan_csv(path, separator=separator, infer_schema_length=10_000)
+        frame = pl.scan_csv(
+            path,
+            separator=_separator(path),
+            infer_schema_length=10_000,
+            has_header=header,
+            new_columns=None if header else _numbered(path),
+        )
         frame = frame.with_columns(cs.integer().cast(pl.Float64))
     frame = frame if columns is None else frame.select(columns)
     if hasattr(frame, "collect_batches"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
+from mercer.streams.blocks import as_frame
 
 
 def filled(made_up: Any, row: Points | None) -> Any:
@@ -51,6 +53,34 @@ def filled(made_up: Any, row: Points | None) -> Any:
     return known.astype(made_up.dtypes)
 
 
+def in_order(data: Any, names: Sequence[str] | None) -> Any:
+    """The rows of a block, with named columns in the order of those that `fit` has seen.
+
+    Parameters
+    ----------
+    data : object
+        The points of a block.
+    names : sequence of str or None
+        The order, if columns had names.
+
+    Returns
+    -------
+    object
+        The same if it is no data frame, or one with other columns, which models refuse.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mercer.streams.schema import in_order
+    >>> list(in_order(pd.DataFrame({"b": [4.0], "a": [3.0]}), ["a", "b"]))
+    ['a', 'b']
+    """
+    frame = None if names is None or isinstance(data, np.ndarray | list) else as_frame(data)
+    if frame is None or names is None or set(frame.columns) != set(names):
+        return data
+    return frame.select(*names).to_native()
+
+
 @dataclass(frozen=True)
 class Schema:
     """The kind of container, the columns and their types, of some blocks.
@@ -80,7 +110,8 @@ class Schema:
         """The schema of one block, as `ingest` returned it."""
         if isinstance(data, nw.DataFrame):
             types = tuple(data.schema.items())
-            return cls(owner, start, "data frames", len(types), types)
+            kind = f"data frames of {data.implementation.value}"
+            return cls(owner, start, kind, len(types), types)
         if sp.issparse(data):
             return cls(owner, start, "sparse matrices", data.shape[1], (data.dtype,))
         if isinstance(data, np.ndarray):
@@ -113,7 +144,7 @@ class Schema:
     def _common_types(self, other: Schema) -> tuple[Any, ...]:
         if self.types == other.types or not self.types:
             return self.types
-        if self.kind != "data frames":
+        if not self.kind.startswith("data frames"):
             own, its = self.types[0], other.types[0]
             alike = own.kind == its.kind or (own.kind in "fiub" and its.kind in "fiub")
             if not alike:

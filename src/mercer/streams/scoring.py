@@ -12,6 +12,7 @@ from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.containers import len_of
 from mercer.streams.blocks import Block
 from mercer.streams.labels import Labels, Numbers, checked_weights
+from mercer.streams.schema import in_order
 from mercer.streams.survey import located
 
 Array = NDArray[np.floating[Any]]
@@ -182,7 +183,7 @@ class DeterminationOf:
         with located(owner, block):
             y = Numbers(owner).read(block.targets, n)
             weights = checked_weights(block.weights, n, owner)
-            predicted = np.asarray(self.model.predict(block.data)).reshape(n, -1)
+            predicted = np.asarray(_predicted(self.model, block)).reshape(n, -1)
         return Determination.of(owner, y, predicted, weights)
 
 
@@ -206,6 +207,11 @@ class AccuracyOf:
         with located(owner, block):
             labels = Labels(owner, joint=True).labels(block.targets, n)
             weights = checked_weights(block.weights, n, owner)
-            met = np.asarray(self.model.predict(block.data) == labels, dtype=np.float64)
+            met = np.asarray(_predicted(self.model, block) == labels, dtype=np.float64)
         mass = np.ones(n) if weights is None else weights
         return Accuracy(float(mass @ met), float(mass.sum()))
+
+
+def _predicted(model: Any, block: Block) -> Any:
+    """What a model makes of a block, whose named columns may come in any order."""
+    return model.predict(in_order(block.data, model._names_seen))

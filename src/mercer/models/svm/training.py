@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, csr_matrix, issparse
 from sklearn import get_config
 
 from mercer.exceptions import DataWarning, warn
+from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
 from mercer.models.svm.duals import Rows
 
@@ -77,6 +78,7 @@ def in_double_precision(X: Any) -> Any:
     object
         The same; numbers of float32 in float64.
     """
+    X = as_table(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
         single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
