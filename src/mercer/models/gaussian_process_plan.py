@@ -39,7 +39,7 @@ from mercer.solvers.auto import (
 from mercer.solvers.exact import Cholesky
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Nystrom
-from mercer.solvers.selection import require_no_noise
+from mercer.solvers.selection import Landmarks, require_no_noise
 
 # Rows up to which every evaluation may factorise the whole matrix, and one may.
 _EXACT = 4_000
@@ -100,12 +100,15 @@ class Plan:
         Of the variances, if the posterior has landmarks.
     reserve : Reserve or None
         What the search may turn to; None for one with the landmarks that the user asks for.
+    given : Landmarks or None
+        The landmarks themselves, if the user gives them.
     """
 
     solver: Any
     search: Any
     landmarks: Any = None
     reserve: Reserve | None = None
+    given: Landmarks | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -132,7 +135,14 @@ def require_solver(owner: str, solver: object) -> None:
 
 
 def planned(
-    owner: str, data: GaussianEvidence, given: Any, *, learns: bool, criterion: str, seed: Any
+    owner: str,
+    data: GaussianEvidence,
+    given: Any,
+    *,
+    learns: bool,
+    criterion: str,
+    seed: Any,
+    landmarks: Landmarks | None = None,
 ) -> Plan:
     """Decide how to fit.
 
@@ -150,6 +160,8 @@ def planned(
         What they maximise.
     seed : int, RandomState or None
         Where landmarks of "auto" come from.
+    landmarks : Landmarks, optional
+        Those that the user gives with the solver.
 
     Returns
     -------
@@ -168,12 +180,12 @@ def planned(
         whole = together or bool(_obstacle(data, learns, criterion))
         return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
     if isinstance(given, Nystrom):
-        return Plan(given, given, given)
-    landmarks = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
+        return Plan(given, given, given, given=landmarks)
+    many = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
     if isinstance(solver, Nystrom):
-        return Plan(landmarks, quick, landmarks, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
+        return Plan(many, quick, many, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
     iterative = solver if given is solver else replace(solver, random_state=seed)
-    return Plan(iterative, quick, landmarks, _reserve(n, exact=False))
+    return Plan(iterative, quick, many, _reserve(n, exact=False))
 
 
 def _reserve(n: int, *, exact: bool) -> Reserve:
