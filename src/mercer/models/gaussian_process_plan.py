@@ -24,16 +24,18 @@ import numpy as np
 
 from mercer import memory
 from mercer.exceptions import ParameterError
-from mercer.kernels.special import White
 from mercer.models.base import shown
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers.auto import (
     MANY_ROWS,
     TOO_LARGE,
+    UNKNOWN,
     Cost,
     Forecast,
+    as_reason,
     landmark_count,
     landmarks_of,
+    no_landmarks,
     rank_of,
 )
 from mercer.solvers.exact import Cholesky
@@ -61,8 +63,6 @@ _LEARNING_MATRICES = 3.2
 _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
-
-_UNKNOWN = "the kernel is not known to be valid"
 
 SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
 
@@ -228,17 +228,27 @@ def forecast(
         rule.of_landmarks(Nystrom(min(landmark_count(n), n))),
     )
     reasons = (
-        f"{n} rows are no more than {_EXACT if throughout or not learns else _DENSE}, and their "
-        "matrix fits" + ("" if throughout or not learns else "; learned on the bound"),
+        _why_the_matrix(n, obstacle, learns),
         f"{n} rows are no more than {_WHOLE}: the mean by products with their matrix",
         f"{n} rows are too many for the whole matrix",
     )
-    found = Forecast(costs, Cholesky(), "nothing else is possible")
-    for cost, reason in zip(costs, reasons, strict=True):
-        if not cost.obstacle:
-            found = Forecast(costs, cost.solver, reason)
-            break
+    possible = (pair for pair in zip(costs, reasons, strict=True) if not pair[0].obstacle)
+    cost, reason = next(possible, (None, ""))
+    found = (
+        Forecast.impossible(costs, costs[0], costs[-1])
+        if cost is None
+        else Forecast(costs, cost.solver, reason)
+    )
     return found if given is None else found.asked_for(rule.of_given(given))
+
+
+def _why_the_matrix(n: int, obstacle: str, learns: bool) -> str:
+    """Why the whole matrix is taken, where it is."""
+    most = _EXACT if learns and n <= _EXACT else _DENSE
+    if obstacle and n > (_EXACT if learns else _DENSE):
+        return f"{as_reason(obstacle)}, and the matrix of {n} rows fits"
+    bound = "; learned on the bound" if learns and n > _EXACT else ""
+    return f"{n} rows are no more than {most}, and their matrix fits{bound}"
 
 
 @dataclass(frozen=True)
@@ -322,19 +332,15 @@ def _no_products(n: int, rank: int) -> str:
 
 def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
     """Why landmarks are out of the question; empty if they are not."""
-    if any(isinstance(leaf, White) for leaf, _ in data.kernel._readings):
-        return "the kernel contains White"
-    if data.kernel.is_psd is None and not data.kernel.input_tags()["pairwise"]:
-        return _UNKNOWN
-    if data.kernel.is_psd is False:
-        return "the kernel is not valid"
+    if (of_kernel := no_landmarks(data.kernel)) not in ("", UNKNOWN):
+        return of_kernel
     if data.kernel.input_tags()["pairwise"]:
         return "X is a matrix, whose rows are no landmarks (those of Precomputed(K) are)"
     if data.noise.is_none:
         return "there is no noise"
     if learns and criterion != "marginal_likelihood":
         return "the criterion needs the whole matrix"
-    return ""
+    return of_kernel
 
 
 def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
@@ -342,7 +348,7 @@ def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle:
     if isinstance(solver, Cholesky):
         return
     require_no_noise(data.kernel, owner)
-    if obstacle and obstacle != _UNKNOWN:
+    if obstacle and obstacle != UNKNOWN:
         raise ParameterError(
             f"{owner}: solver = {shown(solver)} is not possible, because {obstacle}; pass "
             'solver=mercer.solvers.Cholesky(), or leave it to "auto".'

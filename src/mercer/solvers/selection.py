@@ -29,7 +29,14 @@ from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.seeding import far_seeds
 from mercer.solvers.summands import WeightedDraw
 
-__all__ = ["KernelColumns", "Landmarks", "require_no_noise", "select", "select_rows"]
+__all__ = [
+    "KernelColumns",
+    "Landmarks",
+    "contains_noise",
+    "require_no_noise",
+    "select",
+    "select_rows",
+]
 
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
@@ -262,6 +269,22 @@ class _Choice:
         return _Chosen(found, self.rng.get_state(legacy=False))
 
 
+def contains_noise(kernel: Kernel) -> bool:
+    """Whether `White` is in a kernel, somewhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    return any(isinstance(leaf, White) for leaf, _ in kernel._readings)
+
+
 def require_no_noise(kernel: Kernel, owner: str) -> None:
     """Refuse a kernel that contains `White`: landmarks cannot carry noise.
 
@@ -272,7 +295,7 @@ def require_no_noise(kernel: Kernel, owner: str) -> None:
     owner : str
         On whose behalf.
     """
-    if any(isinstance(leaf, White) for leaf, _ in kernel._readings):
+    if contains_noise(kernel):
         raise ParameterError(
             f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "
             "and so cannot be approximated; leave it out, and give its variance to the model, as "
