@@ -54,8 +54,8 @@ class ConjugateGradient(RidgeSolver):
         Its rank; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", whose product takes n^2 rank
         operations, but which comes nearest to the best factor of its rank.
     tol : float
-        Relative residual at which to stop; no less than 64 units of rounding of the kernel, which
-        is 1.4e-14 in double precision and 7.6e-6 in single precision.
+        Relative residual, below 1, at which to stop; no less than 64 units of rounding of the
+        kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
         Products with K at most, for each call of `fit`.
     search_rows : int
@@ -122,6 +122,7 @@ class ConjugateGradient(RidgeSolver):
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
+        check_limits(task.owner, self.tol, self.max_iter)
         alphas = task.alphas
         stopped = self._stopped(replace(task, state=None))
         system = _System(task, alphas[0], self._factor(task, stopped.seed), stopped)
@@ -338,9 +339,11 @@ def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
     max_iter : int
         The most iterations.
     """
-    if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
+    if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ParameterError(
-            f"{owner}: tol = {tol!r} of the solver is not a positive number; pass for example 1e-6."
+            f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "
+            "right-hand side, all of which is left before the first iteration; pass for example "
+            "1e-6."
         )
     _require_count(owner, "max_iter", max_iter)
 

@@ -152,7 +152,7 @@ def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     inner, intercept = problem.solve(alpha)
     sums = problem.moments
     gradient = sums.products - sums.squares @ inner - alpha * inner
-    residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
+    residual = float(sums.relative(gradient))
     left_out = _left_out(problem, trace, sums.plain_features)
     quality = _quality(problem, left_out, residual, alpha)
     dual, doubt = equations.basis @ inner, equations.doubt(problem, trace, residual)
@@ -218,8 +218,8 @@ class Falkon(RidgeSolver):
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
     tol : float
-        Relative residual of the preconditioned equations at which to stop; no less than 64 units of
-        rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
+        Relative residual, below 1, of the preconditioned equations at which to stop; no less than
+        64 units of rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
         Passes over the data at most.
     random_state : int, RandomState, Generator or None
