@@ -126,7 +126,10 @@ def require_solver(owner: str, solver: object) -> None:
     solver : object
         The parameter.
     """
-    if isinstance(solver, SOLVERS) or (isinstance(solver, str) and solver == "auto"):
+    if isinstance(solver, SOLVERS):
+        solver.check(owner, also=("learn",))
+        return
+    if isinstance(solver, str) and solver == "auto":
         return
     raise ParameterError(
         f'{owner}: solver = {solver!r} is unknown here; pass "auto", or one of mercer.solvers.'

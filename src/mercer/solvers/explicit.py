@@ -147,6 +147,17 @@ class RandomFeatures(RidgeSolver):
 
     map: Any = None
 
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse a map that is none."""
+        map_ = self._map()
+        fits = hasattr(map_, "fit") and hasattr(map_, "transform")
+        if not fits or isinstance(map_, type):
+            what = "a class, and not an object of it" if fits else "not a transformer"
+            raise ParameterError(
+                f"RandomFeatures: map = {map_!r} is {what}; pass for example "
+                "mc.RandomFourier(n_components=1000)."
+            )
+
     @property
     def n_features(self) -> int | None:
         """The number of features, as far as the map says."""
@@ -171,14 +182,8 @@ class RandomFeatures(RidgeSolver):
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
     def _fitted(self, task: RidgeTask) -> _Transform:
-        map_ = self._map()
-        if not (hasattr(map_, "fit") and hasattr(map_, "transform")):
-            raise ParameterError(
-                f"RandomFeatures: map = {map_!r} is not a transformer; pass for example "
-                "mc.RandomFourier(n_components=1000)."
-            )
         _require_positive(task)
-        return _Transform(_fitted(_of_the_kernel(clone(map_), task), task))
+        return _Transform(_fitted(_of_the_kernel(clone(self._map()), task), task))
 
     def _map(self) -> Any:
         if self.map is not None:

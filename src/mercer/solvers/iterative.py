@@ -92,6 +92,18 @@ class ConjugateGradient(RidgeSolver):
     search_rows: int = 3000
     random_state: Any = None
 
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are."""
+        check_limits(owner, self.tol, self.max_iter)
+        _require_count(owner, "search_rows", self.search_rows)
+        if self.rank is not None:
+            _require_count(owner, "rank", self.rank)
+        if self.preconditioner not in (*_METHODS, "nystrom", None):
+            raise ParameterError(
+                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
+                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
+            )
+
     def compare(self, tasks: Sequence[RidgeTask]) -> Array:
         """The criterion at each alpha of tasks that differ in the kernel, without solving them.
 
@@ -122,7 +134,6 @@ class ConjugateGradient(RidgeSolver):
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
-        check_limits(task.owner, self.tol, self.max_iter)
         alphas = task.alphas
         stopped = self._stopped(replace(task, state=None))
         system = _System(task, alphas[0], self._factor(task, stopped.seed), stopped)
@@ -158,16 +169,8 @@ class ConjugateGradient(RidgeSolver):
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
     def _factor(self, task: RidgeTask, seed: int) -> LowRank | Sketch | None:
-        _require_count(task.owner, "search_rows", self.search_rows)
-        if self.rank is not None:
-            _require_count(task.owner, "rank", self.rank)
         if self.preconditioner is None:
             return None
-        if self.preconditioner not in (*_METHODS, "nystrom"):
-            raise ParameterError(
-                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
-                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
-            )
         part = task.part(type(self).__name__)
         access = KernelColumns(task.kernel, part.points, part.weights)
         if self.preconditioner == "nystrom":
@@ -263,7 +266,6 @@ def iterate(
     RidgeAnswer
         With iterations and residuals.
     """
-    check_limits(task.owner, tol, max_iter)
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)

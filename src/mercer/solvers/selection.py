@@ -32,6 +32,7 @@ from mercer.solvers.summands import WeightedDraw
 __all__ = [
     "KernelColumns",
     "Landmarks",
+    "check_choice",
     "contains_noise",
     "require_no_noise",
     "select",
@@ -216,6 +217,26 @@ def select_rows(
     # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
     error = found.trace_error if len(numbers) == len(rows) else None
     return Landmarks(found.points, numbers[found.indices], error)
+
+
+def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a name that is unknown, or a number of landmarks that is none, before there are rows.
+
+    Parameters
+    ----------
+    how : object
+        As in `select`; landmarks that are given are looked at together with the rows.
+    n_landmarks : int
+        How many.
+    owner : str
+        On whose behalf.
+    also : tuple of str
+        What else its landmarks may be.
+    """
+    if isinstance(how, str):
+        if how not in (*_METHODS, *also):
+            _unknown(how, owner, also)
+        _require_number(n_landmarks, owner)
 
 
 def _require_ridge(alpha: Any, owner: str) -> None:
@@ -506,13 +527,17 @@ def _row_numbers(given: Any, n: int, owner: str) -> RowNumbers:
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 
 
-def _size(n_landmarks: int, available: int, owner: str) -> int | None:
-    """How many landmarks to choose; None for all rows of positive weight."""
+def _require_number(n_landmarks: Any, owner: str) -> None:
     if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
         raise ParameterError(
             f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
             "100."
         )
+
+
+def _size(n_landmarks: int, available: int, owner: str) -> int | None:
+    """How many landmarks to choose; None for all rows of positive weight."""
+    _require_number(n_landmarks, owner)
     if n_landmarks > available:
         warn(
             f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "
