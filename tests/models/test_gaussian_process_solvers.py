@@ -443,6 +443,7 @@ def test_iterations_that_stop_short_warn_and_keep_what_they_have() -> None:
     with pytest.warns(NumericalWarning, match="stopped after 2 with a relative residual") as said:
         model = GP(RBF, solver=solver).fit(X, Y)
     assert len(said) == 1
+    assert "raise max_iter, noise or the rank" in str(said[0].message)
     assert model.converged_ is False
     assert len(model.residual_history_) == 3
     assert model.predict(Z).shape == (9,)

@@ -158,7 +158,7 @@ class ConjugateGradient(RidgeSolver):
             unknown,
             unknown,
             unknown,
-            doubt=conjugate.complaint(progress, system.levers),
+            doubt=conjugate.complaint(progress, system.levers, task.ridge),
         )
 
     def _stopped(self, task: RidgeTask) -> Stopped:
@@ -277,7 +277,8 @@ def iterate(
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        return replace(found, quality=quality, doubt=conjugate.complaint(progress, system.levers))
+        doubt = conjugate.complaint(progress, system.levers, task.ridge)
+        return replace(found, quality=quality, doubt=doubt)
 
     def tell(progress: conjugate.Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
@@ -365,7 +366,6 @@ class _System:
     direction is the share alpha over its eigenvalue, which single precision would drown.
     """
 
-    levers = "max_iter, alpha or the rank of the preconditioner"
     keeps_apart = False
     floor = 0.0
 
@@ -374,6 +374,7 @@ class _System:
     ) -> None:
         part = task.part("ConjugateGradient")
         self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
+        self.levers = f"max_iter, {task.ridge} or the rank of the preconditioner"
         self.access = KernelColumns(task.kernel, part.points, part.weights)
         self.root = np.sqrt(part.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error
