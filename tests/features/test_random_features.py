@@ -554,7 +554,7 @@ def test_kernels_without_random_features_say_what_to_do() -> None:
     sentence = r"ArcCosine\(\) \* ArcCosine\(order=0\) is a product"
     with pytest.raises(NoFeatureMapError, match=sentence):
         mc.ArcCosineFeatures(product).fit(np.eye(3))
-    with pytest.raises(NoFeatureMapError, match=r"RBF\(\) is no arc-cosine kernel"):
+    with pytest.raises(NoFeatureMapError, match=r"RBF\(\) is not an arc-cosine kernel"):
         mc.ArcCosineFeatures(mc.RBF()).fit(np.eye(3))
     with pytest.raises(NoFeatureMapError, match=r"normalized\(\) has no spectral measure"):
         mc.RandomFourier((mc.RBF() + mc.Linear()).normalized()).fit(np.eye(3))

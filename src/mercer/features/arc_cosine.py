@@ -130,9 +130,9 @@ class ArcCosineFeatures(DrawnFeatures):
         factor, *others = term.factors
         if others or not isinstance(factor.kernel, ArcCosine):
             names = " * ".join(repr(part.kernel) for part in term.factors)
-            what = "a product, and no" if others else "no"
+            what = "a product, and not" if others else "not"
             raise NoFeatureMapError(
-                f"ArcCosineFeatures: {names:.80} is {what} arc-cosine kernel; pass "
+                f"ArcCosineFeatures: {names:.80} is {what} an arc-cosine kernel; pass "
                 "mercer.ArcCosine(order), times a number, or sums of these."
             )
         columns = points.columns(factor.view).width
