@@ -526,3 +526,35 @@ def test_thresholds_agree_with_the_kernel_at_zero(method: str) -> None:
     assert_mean(values, exact)
     if method == "iid":
         assert_variance(values, (2 * exact - exact**2) / 9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        (3 * mc.RBF(1.5)).normalized(),
+        (3 * mc.RBF(2.0) + 2 * mc.Matern() * mc.RBF().on(0)).normalized(),
+        4 * (mc.RBF() + mc.Constant(2.0)).normalized(),
+        (2 * mc.Periodic() + mc.Cosine()).on(0).normalized(),
+        mc.SpectralMixture([1.0, 2.0], [[0.1], [0.3]], [[1.0], [2.0]]).on(0).normalized(),
+    ],
+    ids=str,
+)
+def test_stationary_kernels_that_are_normalised(kernel: Any) -> None:
+    # The mean over m independent cosines of differences has a standard deviation below
+    # k(x, x) / sqrt(m): six of them, over all 400 pairs, are exceeded once in a million times.
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    phi = mc.RandomFourier(kernel, 4000, method="iid", random_state=0).fit_transform(rows)
+    assert_allclose(phi @ phi.T, kernel(rows), atol=6 * kernel.diag(rows).max() / np.sqrt(2000))
+
+
+def test_kernels_without_random_features_say_what_to_do() -> None:
+    with pytest.raises(NoFeatureMapError, match=r"kernel\.feature_map.*mercer\.Nystrom"):
+        mc.RandomFourier(mc.Spectrum(2)).fit(["abc", "bcd"])
+    product = mc.ArcCosine() * mc.ArcCosine(order=0)
+    sentence = r"ArcCosine\(\) \* ArcCosine\(order=0\) is a product"
+    with pytest.raises(NoFeatureMapError, match=sentence):
+        mc.ArcCosineFeatures(product).fit(np.eye(3))
+    with pytest.raises(NoFeatureMapError, match=r"RBF\(\) is not an arc-cosine kernel"):
+        mc.ArcCosineFeatures(mc.RBF()).fit(np.eye(3))
+    with pytest.raises(NoFeatureMapError, match=r"normalized\(\) has no spectral measure"):
+        mc.RandomFourier((mc.RBF() + mc.Linear()).normalized()).fit(np.eye(3))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -154,6 +154,27 @@ def test_weights_are_repeated_rows() -> None:
         strict=True,
     ):
         assert_allclose(a, b, rtol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("as_mask", [False, True], ids=["numbers", "mask"])
+def test_numbers_of_landmarks_count_rows_of_weight_zero(as_mask: bool, dtype: Any) -> None:
+    rows = X.astype(dtype)
+    chosen = np.unique([2, 5, 9, *np.flatnonzero(W == 0)[:2]])
+    assert W[:9].min() == 0  # rows that are left out come before and among the landmarks
+    how = np.isin(np.arange(N), chosen) if as_mask else chosen
+    model = GP(RBF, noise=0.3, solver=S.Nystrom(landmarks=how), **HELD).fit(rows, Y, W)
+    copies = np.repeat(np.arange(N), W.astype(int))
+    exact = rows.astype(np.float64)
+    noise = np.full(len(copies), 0.3)
+    lower, _, mean, cov = naive(RBF, exact[copies], Y[copies], exact[chosen], noise, Z)
+    assert_allclose(model.points_.data, exact[chosen])
+    assert_array_equal(model.rows_, chosen)
+    assert model.lower_bound_ == pytest.approx(lower, rel=1e-9)
+    assert_allclose(model.predict(Z), mean, rtol=1e-8)
+    assert_allclose(model.predict(Z, return_cov=True)[1], cov, rtol=1e-7, atol=1e-10)
+    learned = GP(RBF, noise=0.3, solver=S.Nystrom(landmarks=how)).fit(rows, Y, W)
+    assert_array_equal(learned.rows_, chosen)
 
 
 def test_units_of_the_targets_do_not_matter() -> None:
@@ -422,6 +443,7 @@ def test_iterations_that_stop_short_warn_and_keep_what_they_have() -> None:
     with pytest.warns(NumericalWarning, match="stopped after 2 with a relative residual") as said:
         model = GP(RBF, solver=solver).fit(X, Y)
     assert len(said) == 1
+    assert "raise max_iter, noise or the rank" in str(said[0].message)
     assert model.converged_ is False
     assert len(model.residual_history_) == 3
     assert model.predict(Z).shape == (9,)

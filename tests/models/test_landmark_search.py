@@ -98,7 +98,7 @@ def test_restarts_and_callbacks_reach_the_whole_matrix() -> None:
 
 
 def evidence_of(X: Array, y: Array, kernel: mc.Kernel, noise: float) -> GaussianEvidence:
-    evidence, _ = GP(kernel, noise=noise, normalize_y=False)._prepare(X, y, None)
+    evidence, _, _ = GP(kernel, noise=noise, normalize_y=False)._prepare(X, y, None)
     return evidence
 
 

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.kernel_approximation import RBFSampler
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 import mercer as mc
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
+from mercer.exceptions import DataError, NoFeatureMapError, NumericalWarning, ParameterError
+from mercer.solvers.explicit import _KernelError
+from mercer.solvers.rows import Part
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
+PART = Part(mc.Points(X), Y[:, None])
 
 
 def model(kernel: Any, map_kernel: Any, **settings: Any) -> mc.KernelRidge:
@@ -77,10 +80,37 @@ def test_the_error_falls_as_the_features_grow_in_number() -> None:
 
 def test_a_map_of_another_library_is_judged_by_its_error() -> None:
     right, wrong = (RBFSampler(gamma=g, n_components=2000, random_state=0) for g in (0.5, 50.0))
-    fits = [
-        mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(m)).fit(X, Y) for m in (right, wrong)
+    fits = [mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(m)) for m in (right, wrong)]
+    assert fits[0].fit(X, Y).kernel_error_ < 0.1
+    with pytest.warns(NumericalWarning, match="those of another kernel: kernel_error_ = 0.9"):
+        assert fits[1].fit(X, Y).kernel_error_ > 0.5
+
+
+@pytest.mark.parametrize("n_components", [30, 100, 300])
+def test_what_chance_leaves_is_not_warned_of(n_components: int) -> None:
+    # The spread of independent draws of the features is what the model says that chance leaves.
+    def sampler(seed: int) -> RBFSampler:
+        return RBFSampler(gamma=0.5, n_components=n_components, random_state=seed)
+
+    drawn = np.stack([sampler(s).fit_transform(X) for s in range(40)])
+    spread = np.sqrt((drawn @ drawn.transpose(0, 2, 1)).var(axis=0).sum())
+    by_chance = spread / np.linalg.norm(mc.RBF(1.0)(X))
+    wrong = RBFSampler(gamma=50.0, n_components=n_components, random_state=0)
+    with pytest.warns(NumericalWarning, match="would leave about") as said:
+        mc.KernelRidge(mc.RBF(10.0), solver=S.RandomFeatures(wrong)).fit(X, Y)
+    assert len(said) == 1
+    found = [
+        _KernelError(mc.RBF(1.0), lambda points, phi=phi: phi)(PART)  # type: ignore[misc]
+        for phi in drawn
     ]
-    assert fits[0].kernel_error_ < 0.1 < 0.5 < fits[1].kernel_error_
+    assert np.mean([spread for _, spread in found]) == pytest.approx(by_chance, rel=0.2)
+    assert max(error / spread for error, spread in found) < 3
+    mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(sampler(0))).fit(X, Y)  # without a warning
+
+
+def test_maps_that_are_not_random_are_not_warned_of() -> None:
+    few = Nystroem(gamma=0.5, n_components=40, random_state=0)
+    assert mc.KernelRidge(mc.RBF(1.0), solver=S.RandomFeatures(few)).fit(X, Y).kernel_error_ < 0.1
 
 
 @pytest.mark.parametrize("alpha", [0.1, "loo"])

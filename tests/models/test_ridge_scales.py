@@ -121,3 +121,29 @@ def test_constant_targets_and_none() -> None:
         assert_allclose(fitted(which, np.zeros(150)).predict(X), 0.0)
     assert Units.of(np.array([0.0, 1.0, 3.0])).exponents.tolist() == [0, 1, 2]
     assert Units.of(np.array([0.0, 1.0, 3.0]), shared=True).exponents.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("unit", [2.0**-664, 2.0**664])
+def test_the_unit_of_weights_and_alpha_changes_nothing(unit: float) -> None:
+    solver, weights = S.Nystrom(landmarks=np.arange(0, 150, 5)), np.linspace(0.5, 2.0, len(X))
+    plain = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y, weights)
+    scaled = mc.KernelRidge(KERNEL, 0.1 * unit, solver=solver).fit(X, Y, weights * unit)
+    assert_allclose(scaled.predict(X), plain.predict(X), atol=1e-8)
+    # The gradient, written out: C'W (y - f) = alpha M c.
+    C, M = KERNEL(X, scaled.points_.data), KERNEL(scaled.points_.data)
+    right = C.T @ (weights * (Y - scaled.intercept_))
+    left = right - (C.T @ (weights[:, None] * C) + 0.1 * M) @ scaled.dual_coef_
+    assert np.linalg.norm(left) <= 1e-9 * np.linalg.norm(right)
+    assert 0 < scaled.residual_ < 1e-9
+
+
+@pytest.mark.parametrize("constant", [0.1, 3e299, 1e300])
+@pytest.mark.parametrize("kernel", [mc.Linear(), mc.RBF()], ids=repr)
+def test_constant_targets_leave_no_residual_but_rounding(
+    constant: float, kernel: mc.Kernel
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+    model = mc.KernelRidge(kernel, solver=S.Nystrom(50, random_state=0))
+    model.fit(rows, np.full(400, constant))  # and no warning, which would be an error here
+    assert_allclose(model.predict(rows), constant)
+    assert model.residual_ < 1e-9

@@ -351,6 +351,83 @@ def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.fit(X, Y).solver_ == table.chosen == S.ConjugateGradient()
 
 
+def _unknown(A: Array, B: Array) -> Array:
+    return np.asarray(np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2)))
+
+
+@pytest.mark.parametrize("fits", [True, False], ids=["fits", "too large"])
+@pytest.mark.parametrize(
+    "kernel",
+    [KERNEL, KERNEL + 0.1 * mc.White(), mc.Sigmoid(), mc.FunctionKernel(_unknown)],
+    ids=["valid", "white", "invalid", "unknown"],
+)
+@pytest.mark.parametrize("many", ["dense", "iterated", "landmarks"])
+def test_fit_takes_what_is_starred_and_refuses_what_is_not(
+    kernel: mc.Kernel, many: str, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for border in {"dense": (), "iterated": ("_DENSE",), "landmarks": ("_DENSE", "WHOLE")}[many]:
+        monkeypatch.setattr(auto, border, 100)
+    monkeypatch.setattr(auto, "landmark_count", lambda n: 20)
+    monkeypatch.setattr(memory, "available", lambda: 10**9 if fits else 8 * len(X) ** 2)
+    monkeypatch.setattr(auto, "rank_of", lambda solver, n: 20)
+    model = mc.KernelRidge(kernel, 0.1, psd="clip")
+    table = mc.forecast(model, X)
+    stars = [line.split()[1] for line in str(table).splitlines() if line.startswith("*")]
+    if not table.is_possible:
+        assert not stars
+        assert "a kernel whose is_psd is True" in table.reason
+        with pytest.raises(MercerError):
+            model.fit(X, Y)
+        return
+    assert stars[0] == name(table.chosen) == name(model.fit(X, Y).solver_)
+    for cost in table.costs:  # what is refused has a hard obstacle, and nothing else has
+        asked = mc.KernelRidge(kernel, 0.1, psd="clip", solver=cost.solver)
+        if mc.forecast(asked, X).is_possible:
+            asked.fit(X, Y)
+        else:
+            with pytest.raises(MercerError):
+                asked.fit(X, Y)
+
+
+def test_auto_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows(n: int) -> Any:
+        return np.zeros((n, 2), dtype=np.float32)
+
+    monkeypatch.setattr(memory, "available", lambda: 2**40)
+    few, many = rows(20_000), rows(120_000)
+    gp = mc.GaussianProcessRegressor
+    noisy = mc.RBF() + mc.White()
+    assert "is not valid" in mc.forecast(mc.KernelRidge(mc.Sigmoid()), few).reason
+    unknown = mc.FunctionKernel(_unknown)
+    assert "not known to be valid" in mc.forecast(mc.KernelRidge(unknown), few).reason
+    assert "contains White" in mc.forecast(gp(noisy), few).reason
+    assert "is not valid" in mc.forecast(gp(mc.Sigmoid(), 1.0, learn=False), few).reason
+    assert "10000 rows are no more than 15000" in (
+        mc.forecast(gp(mc.RBF(), 1.0, learn=False), rows(10_000)).reason
+    )
+    found = mc.forecast(mc.KernelRidge(noisy), many)
+    assert found.chosen == S.ConjugateGradient()
+    assert "contains White" in found.reason
+    assert "Falkon" in str(found)
+    assert str(found).count("the kernel contains White") == 3  # Nystrom, Falkon and why
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [S.ConjugateGradient(random_state=0), S.Nystrom(20, random_state=0), S.Falkon(20)],
+    ids=name,
+)
+def test_a_given_matrix_may_be_asked_to_be_taken_as_valid(solver: Any) -> None:
+    table = mc.forecast(mc.KernelRidge(mc.Precomputed()), KERNEL(X))
+    (cost,) = [cost for cost in table.costs if name(cost.solver) == name(solver)]
+    assert cost.obstacle == "if asked for: the kernel is not known to be valid"
+    model = mc.KernelRidge(mc.Precomputed(), 0.1, solver=solver)
+    asked = mc.forecast(model, KERNEL(X))
+    assert asked.is_possible
+    assert asked.chosen == solver
+    assert model.fit(KERNEL(X), Y).solver_ == solver
+
+
 def _expected(estimator: Any) -> dict[str, str]:
     if not isinstance(estimator.solver, S.Nystrom):
         return {}
@@ -415,6 +492,9 @@ def test_all_rows_as_landmarks_have_the_degrees_of_freedom_of_the_whole(
     ("solver", "match"),
     [
         (mc.solvers.ConjugateGradient(tol=-1), "tol = -1"),
+        (mc.solvers.ConjugateGradient(tol=1.0), r"tol = 1.0 .* not between 0 and 1"),
+        (mc.solvers.Falkon(10, tol=1.0), r"tol = 1.0 .* not between 0 and 1"),
+        (mc.solvers.Falkon(10, tol=7), r"tol = 7 .* not between 0 and 1"),
         (mc.solvers.ConjugateGradient(max_iter=0), "max_iter = 0"),
         (mc.solvers.ConjugateGradient(rank=0), "rank = 0"),
         (mc.solvers.ConjugateGradient(search_rows=0), "search_rows = 0"),

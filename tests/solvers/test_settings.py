@@ -49,6 +49,88 @@ def test_a_bad_name_or_nothing_to_set_changes_nothing() -> None:
         S.Nystrom(10).set_params(n_landmarks=3)
 
 
+def test_parameters_of_a_map_that_is_not_there() -> None:
+    model = mc.KernelRidge(solver=S.RandomFeatures())
+    sentence = r"map = None has no parameters.*pass an object as map first"
+    with pytest.raises(ParameterError, match=sentence):
+        model.set_params(solver__map__n_components=3)
+    with pytest.raises(ParameterError, match=sentence):
+        GridSearchCV(model, {"solver__map__n_components": [3]}).fit(X, Y)
+    given = model.set_params(solver__map=mc.RandomFourier(), solver__map__n_components=3)
+    assert given.solver.map.n_components == 3
+
+
+def test_a_class_is_no_map() -> None:
+    model = mc.KernelRidge(solver=S.RandomFeatures(mc.RandomFourier))
+    assert "solver__map__n_components" not in model.get_params()
+    with pytest.raises(ParameterError, match=r"map = <class .* is a class.*pass for example"):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("solver", "sentence"),
+    [
+        (S.Nystrom(landmarks="bogus"), "landmarks = 'bogus' is unknown"),
+        (S.Falkon(landmarks="bogus"), "landmarks = 'bogus' is unknown"),
+        (S.Nystrom(0), "n_landmarks = 0"),
+        (S.Nystrom(2.5), "n_landmarks = 2.5"),  # type: ignore[arg-type]
+        (S.Falkon(tol=1.0), "tol = 1.0"),
+        (S.ConjugateGradient(max_iter=0), "max_iter = 0"),
+        (S.ConjugateGradient("best"), "preconditioner = 'best'"),
+        (S.RandomFeatures(3), "map = 3"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.KernelRidge(mc.RBF()),
+        mc.KernelMachineRegressor(mc.RBF(), "huber"),
+        mc.GaussianProcessRegressor(mc.RBF()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_wrong_parameters_are_found_by_a_forecast_too(
+    model: Any, solver: Any, sentence: str
+) -> None:
+    kinds = {
+        mc.KernelRidge: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
+        mc.KernelMachineRegressor: (S.Nystrom, S.Falkon),
+        mc.GaussianProcessRegressor: (S.Nystrom, S.ConjugateGradient),
+    }[type(model)]
+    if not isinstance(solver, kinds):
+        sentence = "solver ="
+    asked = clone(model).set_params(solver=solver)
+    with pytest.raises(ParameterError, match=sentence):
+        mc.forecast(asked, X)
+    with pytest.raises(ParameterError, match=sentence):
+        asked.fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize(
+    "given",
+    [np.arange(5), X[:5].copy(), sp.csr_array(X[:5]), pd.DataFrame(X[:5]), ["ab", "cd"]],
+    ids=["rows", "points", "sparse", "frame", "strings"],
+)
+def test_a_solver_keeps_its_landmarks(solver: Any, given: Any) -> None:
+    given = given.copy()
+    made = solver(landmarks=given)
+    before = clone(made)
+    assert before == made
+    if isinstance(given, pd.DataFrame):
+        given.iloc[0, 0] = 99.0
+    elif sp.issparse(given):
+        given.data[0] = 99.0
+    else:
+        given[0] = 99
+    assert before == made
+    assert solver(landmarks=given) != made
+    if isinstance(given, np.ndarray):
+        with pytest.raises(ValueError, match="read-only"):
+            made.landmarks[0] = 99
+
+
 def test_parameters_of_a_map_are_nested_too() -> None:
     solver = S.RandomFeatures(mc.RandomFourier(n_components=10, random_state=0))
     model = mc.KernelRidge(mc.RBF(1.0), solver=solver)

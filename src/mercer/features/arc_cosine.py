@@ -129,10 +129,11 @@ class ArcCosineFeatures(DrawnFeatures):
             return ConstantFeature(math.sqrt(term.weight))
         factor, *others = term.factors
         if others or not isinstance(factor.kernel, ArcCosine):
-            wrong = (others or [factor])[-1].kernel
+            names = " * ".join(repr(part.kernel) for part in term.factors)
+            what = "a product, and not" if others else "not"
             raise NoFeatureMapError(
-                f"ArcCosineFeatures: {wrong!r:.80} is not an arc-cosine kernel by itself; "
-                "pass mercer.ArcCosine(order), times a number, or sums of these."
+                f"ArcCosineFeatures: {names:.80} is {what} an arc-cosine kernel; pass "
+                "mercer.ArcCosine(order), times a number, or sums of these."
             )
         columns = points.columns(factor.view).width
         self._require_memory(8 * 4 * width * columns, "random vectors")

@@ -35,7 +35,7 @@ from mercer.kernels.stationary import (
     RationalQuadratic,
     SpectralMixture,
 )
-from mercer.kernels.vector import DotProduct
+from mercer.kernels.vector import DotProduct, Stationary
 
 __all__ = [
     "EitherSign",
@@ -328,9 +328,14 @@ def _instead(kernel: Kernel) -> str:
             "use its exact features (kernel.feature_map), mercer.TensorSketch for polynomials, or "
             "mercer.PositiveFeatures for exponentials"
         )
+    if not isinstance(kernel, Stationary):
+        return (
+            "use its own features (kernel.feature_map) if it has some, mercer.Nystrom, which takes "
+            "any kernel, or the kernel itself, which needs no features"
+        )
     return (
-        "use the kernel itself, which needs no features, or register its measure with "
-        "mercer.features.spectral.spectral_measure"
+        "use the kernel itself, which needs no features, mercer.Nystrom, which takes any kernel, "
+        "or register its measure with mercer.features.spectral.spectral_measure"
     )
 
 

@@ -20,14 +20,17 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.combinations import Product, Sum
 from mercer.kernels.special import Constant
-from mercer.kernels.stationary import SpectralMixture
+from mercer.kernels.stationary import Cosine, Periodic, SpectralMixture
+from mercer.kernels.vector import Stationary
 from mercer.kernels.views import View
-from mercer.kernels.wrappers import OnColumns, PolynomialOf, Power, Scaled, Warped
+from mercer.kernels.wrappers import Normalized, OnColumns, PolynomialOf, Power, Scaled, Warped
 
 __all__ = ["Factor", "Term", "expand", "shares"]
 
 # More terms than anyone gives components to; an innocent power of a sum has that many.
 _MOST_TERMS = 10_000
+# Leaves that are functions of x - z.
+_OF_DIFFERENCES = (Stationary, Periodic, Cosine, SpectralMixture)
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,21 @@ def _(kernel: Scaled, scope: Scope) -> list[Term]:
 @_terms.register(Warped)
 def _(kernel: Any, scope: Scope) -> list[Term]:
     return _inner(kernel, scope)
+
+
+@_terms.register
+def _(kernel: Normalized, scope: Scope) -> list[Term]:
+    terms = _inner(kernel, scope)
+    total = math.fsum(term.weight for term in terms)
+    if not total > 0 or not all(map(_is_one_at_zero, terms)):
+        return [Term(1.0, (Factor(kernel, scope),))]
+    # k(x, x) is the same everywhere: the sum of the weights.
+    return [Term(1 / total) * term for term in terms]
+
+
+def _is_one_at_zero(term: Term) -> bool:
+    """Whether the leaves depend on differences alone; those that have features are 1 at zero."""
+    return all(isinstance(factor.kernel, _OF_DIFFERENCES) for factor in term.factors)
 
 
 @_terms.register

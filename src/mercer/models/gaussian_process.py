@@ -21,6 +21,7 @@ from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess,
 from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
+from mercer.models.landmark_evidence import given_landmarks
 from mercer.models.landmark_fit import LandmarkFit
 from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterior
 from mercer.models.likelihood import GaussianEvidence
@@ -32,6 +33,7 @@ from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
 from mercer.solvers.evidence import Optimum, Report
 from mercer.solvers.gaussian import NOISE
+from mercer.solvers.selection import Landmarks
 
 Array = NDArray[np.floating[Any]]
 
@@ -272,8 +274,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         """
         with self._fitting():
             self._check_parameters()
-            evidence, scaling = self._prepare(X, y, sample_weight)
-            plan = self._plan(evidence)
+            evidence, scaling, given = self._prepare(X, y, sample_weight)
+            plan = self._plan(evidence, given)
             self.solver_, self.search_solver_ = plan.solver, plan.search
             fitted = self._fit_exactly if plan.is_exact else self._fit_on_landmarks
             with self._computing(len(evidence.points)):
@@ -468,11 +470,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     def _prepare(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[GaussianEvidence, Scaling]:
-        """Validate the data, resolve the kernel, standardise the targets."""
+    ) -> tuple[GaussianEvidence, Scaling, Landmarks | None]:
+        """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
         kernel = self._kernel_or_default(self.kernel)
         X = self._in_one_piece(X, y)
-        points = self._validate_points(kernel, X, reset=True)
+        points = everything = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
         weights = self._validate_copies(sample_weight, targets)
         require_range(self, targets)
@@ -486,9 +488,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = noise.of_subset(self.rows_, weights[self.rows_])
         kernel = kernel.resolve(points, noise.weights)
-        return GaussianEvidence(kernel, points, scaling.standardised(targets), noise), scaling
+        given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
+        evidence = GaussianEvidence(kernel, points, scaling.standardised(targets), noise)
+        return evidence, scaling, given
 
-    def _plan(self, evidence: GaussianEvidence) -> Plan:
+    def _plan(self, evidence: GaussianEvidence, given: Landmarks | None) -> Plan:
         return planned(
             type(self).__name__,
             evidence,
@@ -496,6 +500,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             learns=self._learns(evidence),
             criterion=self.criterion,
             seed=self.random_state,
+            landmarks=given,
         )
 
     def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
@@ -504,7 +509,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if y is None:
             kernel = self._kernel_or_default(self.kernel)
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
-        evidence, _ = self._prepare(X, y, None)
+        evidence, _, _ = self._prepare(X, y, None)
         learns = self.learn and len(evidence.theta) > 0
         given = None if isinstance(self.solver, str) else self.solver
         return forecast(evidence, learns=learns, criterion=self.criterion, given=given)

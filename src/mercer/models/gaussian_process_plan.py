@@ -24,22 +24,24 @@ import numpy as np
 
 from mercer import memory
 from mercer.exceptions import ParameterError
-from mercer.kernels.special import White
 from mercer.models.base import shown
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers.auto import (
     MANY_ROWS,
     TOO_LARGE,
+    UNKNOWN,
     Cost,
     Forecast,
+    as_reason,
     landmark_count,
     landmarks_of,
+    no_landmarks,
     rank_of,
 )
 from mercer.solvers.exact import Cholesky
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Nystrom
-from mercer.solvers.selection import require_no_noise
+from mercer.solvers.selection import Landmarks, require_no_noise
 
 # Rows up to which every evaluation may factorise the whole matrix, and one may.
 _EXACT = 4_000
@@ -61,8 +63,6 @@ _LEARNING_MATRICES = 3.2
 _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
-
-_UNKNOWN = "the kernel is not known to be valid"
 
 SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
 
@@ -100,12 +100,15 @@ class Plan:
         Of the variances, if the posterior has landmarks.
     reserve : Reserve or None
         What the search may turn to; None for one with the landmarks that the user asks for.
+    given : Landmarks or None
+        The landmarks themselves, if the user gives them.
     """
 
     solver: Any
     search: Any
     landmarks: Any = None
     reserve: Reserve | None = None
+    given: Landmarks | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -123,7 +126,10 @@ def require_solver(owner: str, solver: object) -> None:
     solver : object
         The parameter.
     """
-    if isinstance(solver, SOLVERS) or (isinstance(solver, str) and solver == "auto"):
+    if isinstance(solver, SOLVERS):
+        solver.check(owner, also=("learn",))
+        return
+    if isinstance(solver, str) and solver == "auto":
         return
     raise ParameterError(
         f'{owner}: solver = {solver!r} is unknown here; pass "auto", or one of mercer.solvers.'
@@ -132,7 +138,14 @@ def require_solver(owner: str, solver: object) -> None:
 
 
 def planned(
-    owner: str, data: GaussianEvidence, given: Any, *, learns: bool, criterion: str, seed: Any
+    owner: str,
+    data: GaussianEvidence,
+    given: Any,
+    *,
+    learns: bool,
+    criterion: str,
+    seed: Any,
+    landmarks: Landmarks | None = None,
 ) -> Plan:
     """Decide how to fit.
 
@@ -150,6 +163,8 @@ def planned(
         What they maximise.
     seed : int, RandomState or None
         Where landmarks of "auto" come from.
+    landmarks : Landmarks, optional
+        Those that the user gives with the solver.
 
     Returns
     -------
@@ -168,12 +183,12 @@ def planned(
         whole = together or bool(_obstacle(data, learns, criterion))
         return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
     if isinstance(given, Nystrom):
-        return Plan(given, given, given)
-    landmarks = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
+        return Plan(given, given, given, given=landmarks)
+    many = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
     if isinstance(solver, Nystrom):
-        return Plan(landmarks, quick, landmarks, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
+        return Plan(many, quick, many, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
     iterative = solver if given is solver else replace(solver, random_state=seed)
-    return Plan(iterative, quick, landmarks, _reserve(n, exact=False))
+    return Plan(iterative, quick, many, _reserve(n, exact=False))
 
 
 def _reserve(n: int, *, exact: bool) -> Reserve:
@@ -216,17 +231,27 @@ def forecast(
         rule.of_landmarks(Nystrom(min(landmark_count(n), n))),
     )
     reasons = (
-        f"{n} rows are no more than {_EXACT if throughout or not learns else _DENSE}, and their "
-        "matrix fits" + ("" if throughout or not learns else "; learned on the bound"),
+        _why_the_matrix(n, obstacle, learns),
         f"{n} rows are no more than {_WHOLE}: the mean by products with their matrix",
         f"{n} rows are too many for the whole matrix",
     )
-    found = Forecast(costs, Cholesky(), "nothing else is possible")
-    for cost, reason in zip(costs, reasons, strict=True):
-        if not cost.obstacle:
-            found = Forecast(costs, cost.solver, reason)
-            break
+    possible = (pair for pair in zip(costs, reasons, strict=True) if not pair[0].obstacle)
+    cost, reason = next(possible, (None, ""))
+    found = (
+        Forecast.impossible(costs, costs[0], costs[-1])
+        if cost is None
+        else Forecast(costs, cost.solver, reason)
+    )
     return found if given is None else found.asked_for(rule.of_given(given))
+
+
+def _why_the_matrix(n: int, obstacle: str, learns: bool) -> str:
+    """Why the whole matrix is taken, where it is."""
+    most = _EXACT if learns and n <= _EXACT else _DENSE
+    if obstacle and n > (_EXACT if learns else _DENSE):
+        return f"{as_reason(obstacle)}, and the matrix of {n} rows fits"
+    bound = "; learned on the bound" if learns and n > _EXACT else ""
+    return f"{n} rows are no more than {most}, and their matrix fits{bound}"
 
 
 @dataclass(frozen=True)
@@ -310,19 +335,15 @@ def _no_products(n: int, rank: int) -> str:
 
 def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
     """Why landmarks are out of the question; empty if they are not."""
-    if any(isinstance(leaf, White) for leaf, _ in data.kernel._readings):
-        return "the kernel contains White"
-    if data.kernel.is_psd is None and not data.kernel.input_tags()["pairwise"]:
-        return _UNKNOWN
-    if data.kernel.is_psd is False:
-        return "the kernel is not valid"
+    if (of_kernel := no_landmarks(data.kernel)) not in ("", UNKNOWN):
+        return of_kernel
     if data.kernel.input_tags()["pairwise"]:
         return "X is a matrix, whose rows are no landmarks (those of Precomputed(K) are)"
     if data.noise.is_none:
         return "there is no noise"
     if learns and criterion != "marginal_likelihood":
         return "the criterion needs the whole matrix"
-    return ""
+    return of_kernel
 
 
 def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
@@ -330,7 +351,7 @@ def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle:
     if isinstance(solver, Cholesky):
         return
     require_no_noise(data.kernel, owner)
-    if obstacle and obstacle != _UNKNOWN:
+    if obstacle and obstacle != UNKNOWN:
         raise ParameterError(
             f"{owner}: solver = {shown(solver)} is not possible, because {obstacle}; pass "
             'solver=mercer.solvers.Cholesky(), or leave it to "auto".'

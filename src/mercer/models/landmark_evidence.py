@@ -18,6 +18,8 @@ from mercer.models.hyperparameters import SearchSpace
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers import selection
 from mercer.solvers.bound import Bound, BoundSlopes, BoundSums, LandmarkRoot
+from mercer.solvers.landmark import Nystrom
+from mercer.solvers.selection import Landmarks
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,7 +82,7 @@ class LandmarkEvidence:
     landmarks : Points
         The landmarks.
     rows : ndarray of int or None
-        The rows that they are, if they are rows.
+        The rows of the data that they are, if they were chosen among them.
     """
 
     data: GaussianEvidence
@@ -89,9 +91,14 @@ class LandmarkEvidence:
 
     @classmethod
     def selected(
-        cls, data: GaussianEvidence, kernel: Kernel, solver: Any, owner: str
+        cls,
+        data: GaussianEvidence,
+        kernel: Kernel,
+        solver: Any,
+        owner: str,
+        given: Landmarks | None = None,
     ) -> LandmarkEvidence:
-        """Choose landmarks for a kernel as the solver says.
+        """Choose landmarks for a kernel as the solver says, or take those that are given.
 
         Parameters
         ----------
@@ -103,12 +110,17 @@ class LandmarkEvidence:
             How many and how; "learn" starts with those of "rpcholesky".
         owner : str
             The name of the model, for messages.
+        given : Landmarks, optional
+            Those that the user gives; they need not be among the rows that count.
 
         Returns
         -------
         LandmarkEvidence
             With landmarks.
         """
+        if given is not None:
+            _require_memory(len(given), owner)
+            return cls(data, given.points)
         how = solver.landmarks
         found = selection.select(
             kernel,
@@ -120,8 +132,7 @@ class LandmarkEvidence:
             owner=owner,
             also=("learn",),
         )
-        m = len(found.points)
-        memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
+        _require_memory(len(found), owner)
         return cls(data, found.points, found.indices)
 
     # What it shares with the evidence of all rows -----------------------------------------------
@@ -275,6 +286,34 @@ def blocks(n: int, m: int) -> Iterator[slice]:
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
+def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> Landmarks | None:
+    """The landmarks that a user gives, as points or by the numbers of any rows.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the model, for messages.
+    kernel : Kernel
+        The kernel, resolved.
+    points : Points
+        All rows, those of weight 0 among them: a landmark is a place, which need not count.
+    solver : object
+        The model's solver.
+
+    Returns
+    -------
+    Landmarks or None
+        In double precision; None where landmarks are to be chosen, or there are none.
+    """
+    if not isinstance(solver, Nystrom) or isinstance(solver.landmarks, str):
+        return None
+    return selection.select(kernel, _doubled(kernel, points), solver.landmarks, owner=owner)
+
+
+def _require_memory(m: int, owner: str) -> None:
+    memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
+
+
 def in_double_precision(data: GaussianEvidence) -> GaussianEvidence:
     """The same with rows of float64: what landmarks leave out is a matter of the last digits.
 
@@ -288,7 +327,11 @@ def in_double_precision(data: GaussianEvidence) -> GaussianEvidence:
     GaussianEvidence
         Itself unless its rows are an array of float32.
     """
-    rows = data.points.data
+    return replace(data, points=_doubled(data.kernel, data.points))
+
+
+def _doubled(kernel: Kernel, points: Points) -> Points:
+    rows = points.data
     if not (isinstance(rows, np.ndarray) and rows.dtype == np.float32):
-        return data
-    return replace(data, points=data.kernel.prepare(rows.astype(np.float64)))
+        return points
+    return kernel.prepare(rows.astype(np.float64))

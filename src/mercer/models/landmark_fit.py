@@ -54,7 +54,10 @@ class LandmarkFit:
         """The search of hyper-parameters; on some rows where all of them are too many."""
         is_given = self.plan.search is self.plan.solver
         rows = None if is_given else search_rows(len(self.data.points))
-        return LandmarkSearch(self.owner, self.data, self.plan.search, rows, self.plan.reserve)
+        plan = self.plan
+        return LandmarkSearch(
+            self.owner, self.data, plan.search, rows, plan.reserve, given=plan.given
+        )
 
     def on_the_way(self, theta: Array) -> dict[str, Any]:
         """The attributes of a model with the landmarks of the search."""
@@ -88,9 +91,16 @@ class LandmarkFit:
         if self.plan.landmarks is self.plan.search and "search" in self.__dict__:
             return self.search.evidence
         kernel, _ = self.data.at(theta)
-        return LandmarkEvidence.selected(self.data, kernel, self.plan.landmarks, self.owner)
+        plan = self.plan
+        return LandmarkEvidence.selected(
+            self.data, kernel, plan.landmarks, self.owner, given=plan.given
+        )
 
     def _attributes(self, posterior: LandmarkPosterior) -> dict[str, Any]:
-        rows = posterior.rows
-        numbers = {"rows_": None if rows is None else self.numbers[rows]}
-        return posterior.attributes(self.scaling) | numbers
+        return posterior.attributes(self.scaling) | {"rows_": self._numbers(posterior)}
+
+    def _numbers(self, posterior: LandmarkPosterior) -> NDArray[np.intp] | None:
+        """The rows of X that carry the mean, if they are rows."""
+        if self.plan.given is not None:
+            return self.plan.given.indices
+        return None if posterior.rows is None else self.numbers[posterior.rows]

@@ -278,6 +278,7 @@ class IteratedPosterior(LandmarkPosterior):
             InMemory(Part(data.points, data.targets, _precisions(data))),
             False,
             np.array([data.noise.variance]),
+            ridge="noise",
         )
         return cls(posterior.evidence, posterior.bound, solver.ridge(task))
 

@@ -34,6 +34,7 @@ from mercer.solvers.evidence import (
     maximise,
 )
 from mercer.solvers.exact import Cholesky
+from mercer.solvers.selection import Landmarks
 
 Array = NDArray[np.floating[Any]]
 
@@ -80,6 +81,8 @@ class LandmarkSearch:
         The rows to learn from; all when left out.
     reserve : Reserve, optional
         What to turn to where these landmarks leave too much out; nothing when left out.
+    given : Landmarks, optional
+        The landmarks themselves, if they are not to be chosen.
 
     Attributes
     ----------
@@ -94,8 +97,10 @@ class LandmarkSearch:
         solver: Any,
         numbers: NDArray[np.intp] | None = None,
         reserve: Reserve | None = None,
+        given: Landmarks | None = None,
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
+        self.given = given
         self.data = whole if numbers is None else whole.of_rows(numbers)
         self.reserve = Reserve(0) if reserve is None else reserve
         self.loose = False
@@ -105,7 +110,7 @@ class LandmarkSearch:
 
     def _select(self, theta: Array) -> LandmarkEvidence:
         kernel, _ = self.data.at(theta)
-        return LandmarkEvidence.selected(self.data, kernel, self.solver, self.owner)
+        return LandmarkEvidence.selected(self.data, kernel, self.solver, self.owner, self.given)
 
     @property
     def evidence(self) -> LandmarkEvidence:

@@ -373,8 +373,10 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     def _check_solver(self) -> None:
         solver = self.solver
-        known = isinstance(solver, str) and solver == "auto"
-        if known or is_exact(solver) or isinstance(solver, Nystrom | Falkon):
+        if isinstance(solver, Nystrom | Falkon):
+            solver.check(type(self).__name__)
+            return
+        if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
             return
         what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
         raise ParameterError(

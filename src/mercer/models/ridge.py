@@ -32,6 +32,7 @@ from mercer.solvers import (
 )
 from mercer.solvers.feature_problem import InnerProducts
 from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.settings import Settings
 from mercer.solvers.summands import Trace
 from mercer.solvers.units import Units
 from mercer.streams.labels import NoTargets, Numbers
@@ -491,6 +492,8 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
                 f"{owner}: solver = {self.solver!r} is unknown; pass "
                 '"auto" or an object such as mercer.solvers.Nystrom(n_landmarks=1000).'
             )
+        if isinstance(self.solver, Settings):
+            self.solver.check(owner)
         if self.psd not in _REPAIRS:
             raise ParameterError(
                 f"{owner}: psd = {self.psd!r} is unknown; "

@@ -8,8 +8,10 @@ The rule, in the order in which it is applied:
 4. landmarks (`Nystrom`).
 
 Rows that come in blocks leave the first and the last; up to 100,000 rows in no more than one chunk
-are gathered before they come here. `Spectral`, `Falkon` and `RandomFeatures` are weighed too, but
-not taken unless they are asked for.
+are gathered before they come here. A kernel that is not known to be valid has its matrix looked at
+as a whole, if it fits; where nothing else is left, conjugate gradients are taken beyond 100,000
+rows too. `Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked
+for.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ import scipy.sparse as sp
 
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, NoFeatureMapError
+from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.solvers.rows import InMemory
+from mercer.solvers.selection import contains_noise
 from mercer.solvers.task import RidgeTask
 
 # Rows up to which a dense factor is a matter of seconds to minutes.
@@ -43,10 +47,27 @@ _UNASKED = "if asked for"
 IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
+# What landmarks cannot do with.
+_WHITE = "the kernel contains White"
+_INVALID = "the kernel is not valid"
+_UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
+UNKNOWN = f"{_UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
 _MANY_FEATURES = "as many features as rows"
-_PREFERENCES = (_UNASKED, MANY_ROWS, _MANY_FEATURES)
+_PREFERENCES = (_UNASKED, UNKNOWN, MANY_ROWS, _MANY_FEATURES)
+# Why the whole matrix is not taken.
+_NO_MATRIX = {
+    IN_BLOCKS: IN_BLOCKS,
+    TOO_LARGE: "the whole matrix does not fit in memory",
+    MANY_ROWS: "rows are too many for the whole matrix",
+}
+# What can be done where neither landmarks nor the whole matrix are possible.
+_WAYS_OUT = {
+    _WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
+    _INVALID: "take fewer rows, or a kernel whose is_psd is True",
+    UNKNOWN: "ask for mercer.solvers.Nystrom() if you know that it is",
+}
 
 
 @dataclass(frozen=True)
@@ -69,6 +90,11 @@ class Cost:
     size: float | None
     operations: float | None
     obstacle: str = ""
+
+    @property
+    def overlooked(self) -> Cost:
+        """The same of a solver that is taken all the same: without what speaks against auto's."""
+        return replace(self, obstacle="") if self.obstacle in _PREFERENCES else self
 
     @property
     def line(self) -> str:
@@ -109,7 +135,7 @@ class Forecast:
         lines = [f"{'solver':<24} {'memory':>10} {'operations':>11}"]
         for cost in self.costs:
             taken = type(cost.solver) is type(self.chosen) and self.is_possible
-            lines.append(f"{'*' if taken else ' '} {cost.line}")
+            lines.append(f"* {cost.overlooked.line}" if taken else f"  {cost.line}")
         return "\n".join([*lines, f"{'*' if self.is_possible else 'none:'} {self.reason}"])
 
     def asked_for(self, cost: Cost) -> Forecast:
@@ -125,22 +151,44 @@ class Forecast:
         Forecast
             With that solver as the one that is taken.
         """
-        own = replace(cost, obstacle="" if cost.obstacle in _PREFERENCES else cost.obstacle)
+        own = cost.overlooked
         others = [other for other in self.costs if type(other.solver) is not type(own.solver)]
         place = next(
             (i for i, other in enumerate(self.costs) if type(other.solver) is type(own.solver)),
             len(others),
         )
-        reason = f'asked for; "auto" would take {type(self.chosen).__name__}: {self.reason}'
+        taken = type(self.chosen).__name__
+        auto = f"would take {taken}" if self.is_possible else "finds no solver"
+        reason = f'asked for; "auto" {auto}: {self.reason}'
         return Forecast((*others[:place], own, *others[place:]), own.solver, reason)
 
     @property
     def is_possible(self) -> bool:
-        """Whether what is chosen fits in memory."""
+        """Whether what is chosen would be fitted, and not refused."""
         return not any(
-            type(cost.solver) is type(self.chosen) and cost.obstacle == TOO_LARGE
+            type(cost.solver) is type(self.chosen) and cost.overlooked.obstacle
             for cost in self.costs
         )
+
+    @classmethod
+    def impossible(cls, costs: tuple[Cost, ...], whole: Cost, few: Cost) -> Forecast:
+        """Neither the whole matrix nor landmarks.
+
+        Parameters
+        ----------
+        costs : tuple of Cost
+            One for each solver.
+        whole, few : Cost
+            Those of the whole matrix and of landmarks.
+
+        Returns
+        -------
+        Forecast
+            With what stands in the way, and the way out.
+        """
+        way = _WAYS_OUT.get(few.obstacle, "take fewer rows")
+        reason = f"{as_reason(few.obstacle)}, and {_NO_MATRIX[whole.obstacle]}; {way}"
+        return cls(costs, few.solver if whole.obstacle == IN_BLOCKS else whole.solver, reason)
 
 
 def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
@@ -167,12 +215,24 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
     ]
     others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), _waves(m))]
     costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or _UNASKED) for cost in others))
-    found = Forecast(costs, candidates[-1].solver, "nothing else is possible")
+    found = _chosen(task, costs)
+    return found if given is None else found.asked_for(_cost(task, given, searches))
+
+
+def _chosen(task: RidgeTask, costs: tuple[Cost, ...]) -> Forecast:
+    """What "auto" takes, of costs the first four of which are those of its candidates."""
+    candidates = costs[:4]
     for cost, reason in zip(candidates, _reasons(task), strict=True):
         if not cost.obstacle:
-            found = Forecast(costs, cost.solver, reason)
-            break
-    return found if given is None else found.asked_for(_cost(task, given, searches))
+            return Forecast(costs, cost.solver, reason)
+    _, whole, products, few = candidates
+    reason = f"{as_reason(few.obstacle)}, and {_NO_MATRIX[whole.obstacle]}"
+    for cost in (products, few):
+        if cost.obstacle == UNKNOWN:
+            return Forecast(costs, cost.solver, reason)
+    if products.obstacle == MANY_ROWS:
+        return Forecast(costs, products.solver, reason)
+    return Forecast.impossible(costs, whole, few)
 
 
 def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
@@ -198,7 +258,9 @@ def _reasons(task: RidgeTask) -> tuple[str, ...]:
     n = task.n
     return (
         f"the kernel has fewer features than would pay for {n} rows",
-        f"{n} rows are no more than {_DENSE}, and their matrix fits",
+        f"{n} rows are no more than {_DENSE}, and their matrix fits"
+        if n <= _DENSE
+        else f"{as_reason(not_positive(task.kernel))}, and the matrix of {n} rows fits",
         f"{n} rows are more than {_DENSE}, and no more than {WHOLE}",
         f"{n} rows are too many for the whole matrix"
         if task.held
@@ -249,10 +311,10 @@ def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
     if isinstance(solver, Cholesky | Spectral):
         return _no_dense(task, size or 0.0, memory.available())
     if isinstance(solver, ConjugateGradient):
-        return _no_iterations(task)
+        return _no_iterations(task, size or 0.0, memory.available())
     if isinstance(solver, RandomFeatures):
-        return _not_positive(task) or _no_features(task, solver)
-    return _not_positive(task)
+        return _no_features(task, solver) or not_positive(task.kernel)
+    return no_landmarks(task.kernel)
 
 
 def _waves(n_components: int) -> RandomFeatures:
@@ -348,9 +410,9 @@ def _no_primal(task: RidgeTask, width: int | None) -> str:
         return "no finite features"
     if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
         return "which features there are depends on the rows"
-    if 3 * width**2 >= task.n**2:
-        return _MANY_FEATURES
-    return _not_positive(task) or _no_alpha(task)
+    if zero := _no_alpha(task):
+        return zero
+    return _MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
@@ -362,12 +424,16 @@ def _no_dense(task: RidgeTask, size: float, free: int) -> str:
     return "" if task.n <= _DENSE or task.kernel.is_psd is not True else MANY_ROWS
 
 
-def _no_iterations(task: RidgeTask) -> str:
+def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
     if not task.held:
         return IN_BLOCKS
-    if task.n > WHOLE:
-        return MANY_ROWS
-    return _not_positive(task) or _no_alpha(task)
+    if task.kernel.is_psd is False:
+        return _INVALID
+    if zero := _no_alpha(task):
+        return zero
+    if task.n > WHOLE:  # where the factor takes gigabytes
+        return TOO_LARGE if size > free else MANY_ROWS
+    return not_positive(task.kernel)
 
 
 def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
@@ -394,5 +460,58 @@ def _no_alpha(task: RidgeTask) -> str:
     return "" if task.alphas.min() > 0 else "alpha is 0"
 
 
-def _not_positive(task: RidgeTask) -> str:
-    return "" if task.kernel.is_psd is True else "the kernel is not known to be valid"
+def not_positive(kernel: Kernel) -> str:
+    """Why solvers that do not look at the whole matrix are not for a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    str
+        An obstacle; of a kernel that may be valid one that a user can overlook, since he may know.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers.auto import not_positive
+    >>> not_positive(mc.RBF()), not_positive(mc.Sigmoid())
+    ('', 'the kernel is not valid')
+    """
+    if kernel.is_psd is None:
+        return UNKNOWN
+    return "" if kernel.is_psd else _INVALID
+
+
+def no_landmarks(kernel: Kernel) -> str:
+    """Why landmarks cannot stand for the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    str
+        An obstacle, as of `not_positive`.
+    """
+    return _WHITE if contains_noise(kernel) else not_positive(kernel)
+
+
+def as_reason(obstacle: str) -> str:
+    """What an obstacle says of the data, and not of who may overlook it.
+
+    Parameters
+    ----------
+    obstacle : str
+        The obstacle.
+
+    Returns
+    -------
+    str
+        A clause.
+    """
+    return _UNSURE if obstacle == UNKNOWN else obstacle

@@ -156,7 +156,7 @@ def solve(
     return replace(found, stopped=stopped, stalled=stalled)
 
 
-def complaint(progress: Progress, levers: str) -> str:
+def complaint(progress: Progress, levers: str, ridge: str = "alpha") -> str:
     """Why the iterations stopped short, and what to do, as a clause; empty if they did not.
 
     Parameters
@@ -165,6 +165,8 @@ def complaint(progress: Progress, levers: str) -> str:
         Where they stopped.
     levers : str
         What to raise.
+    ridge : str
+        What the user calls the number on the diagonal.
 
     Returns
     -------
@@ -177,7 +179,7 @@ def complaint(progress: Progress, levers: str) -> str:
     if progress.stalled:
         return (
             f"the iterations stalled after {progress.n_iter} {left}, below which rounding does not "
-            "let them go; raise alpha, take a direct solver, or accept this by a larger tol"
+            f"let them go; raise {ridge}, take a direct solver, or accept this by a larger tol"
         )
     return (
         f"the iterations stopped after {progress.n_iter} {left}; raise {levers}, or accept this by "

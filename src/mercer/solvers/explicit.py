@@ -45,6 +45,11 @@ _FEATURES = 1000
 # Rows on the pairs of which features are compared with the kernel, and two kernels with each other.
 _SAMPLE = 256
 _COMPARED = 32
+# Features of another library are those of another kernel if the error is so many times what chance
+# leaves; with fewer than so many features, chance is not known from their spread. Of 100 samplers
+# of the right kernel with 100 features or more none exceeds three times.
+_BY_CHANCE = 4.0
+_SPREAD_FROM = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +134,10 @@ class RandomFeatures(RidgeSolver):
     -----
     The model's function is that of the map's own kernel phi(x)' phi(z). The model gets
     ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
-    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_`` if the
-    equations were solved by iterations. What the model tells of itself (leave-one-out residuals,
+    of k, on the pairs of up to 256 rows (a map of another library of 30 features or more is warned
+    of where this is four times what chance would leave); ``feature_map_``, the fitted map; and
+    ``residual_`` if the equations were solved by iterations. What the model tells of itself
+    (leave-one-out residuals,
     degrees of freedom, contributions of rows, coefficients of features) is that of the map's kernel
     too, and takes n p^2 operations for p features where they are fewer than the n rows.
 
@@ -147,6 +154,17 @@ class RandomFeatures(RidgeSolver):
 
     map: Any = None
 
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse a map that is none."""
+        map_ = self._map()
+        fits = hasattr(map_, "fit") and hasattr(map_, "transform")
+        if not fits or isinstance(map_, type):
+            what = "a class, and not an object of it" if fits else "not a transformer"
+            raise ParameterError(
+                f"RandomFeatures: map = {map_!r} is {what}; pass for example "
+                "mc.RandomFourier(n_components=1000)."
+            )
+
     @property
     def n_features(self) -> int | None:
         """The number of features, as far as the map says."""
@@ -162,23 +180,20 @@ class RandomFeatures(RidgeSolver):
         else:
             answer = _solve(task, transform, first.shape[1])
         some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
-        error = task.rows.made_of(some, _KernelError(task.kernel, transform))
+        error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
         found = {"feature_map_": transform.fitted, "kernel_error_": error}
-        return replace(answer, quality=answer.quality | found)
+        doubt = answer.doubt
+        if not _is_of_a_kernel(transform.fitted) and first.shape[1] >= _SPREAD_FROM:
+            doubt = doubt or _other_kernel(error, by_chance)
+        return replace(answer, quality=answer.quality | found, doubt=doubt)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         transform = self._fitted(task)
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
     def _fitted(self, task: RidgeTask) -> _Transform:
-        map_ = self._map()
-        if not (hasattr(map_, "fit") and hasattr(map_, "transform")):
-            raise ParameterError(
-                f"RandomFeatures: map = {map_!r} is not a transformer; pass for example "
-                "mc.RandomFourier(n_components=1000)."
-            )
         _require_positive(task)
-        return _Transform(_fitted(_of_the_kernel(clone(map_), task), task))
+        return _Transform(_fitted(_of_the_kernel(clone(self._map()), task), task))
 
     def _map(self) -> Any:
         if self.map is not None:
@@ -193,10 +208,9 @@ def _of_the_kernel(map_: Any, task: RidgeTask) -> Any:
     """The map of the model's kernel; one of another kernel is refused.
 
     What is not known to be made from a kernel, such as a transformer of another library, is taken
-    at its word: ``kernel_error_`` tells.
+    at its word: ``kernel_error_`` tells, and a warning where that is no matter of chance.
     """
-    known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
-    own = known.get("kernel", "")
+    own = _kernel_of(map_)
     if own is None:
         return map_.set_params(kernel=task.kernel)
     if isinstance(own, Kernel) and not _are_same(task.rows.resolve(own), task):
@@ -205,6 +219,28 @@ def _of_the_kernel(map_: Any, task: RidgeTask) -> Any:
             f"{task.kernel!r:.80}; leave the kernel of the map out, or pass the same."
         )
     return map_
+
+
+def _kernel_of(map_: Any) -> Any:
+    """The parameter `kernel` of a map; a string if it has none, or one of another library."""
+    known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
+    return known.get("kernel", "")
+
+
+def _is_of_a_kernel(map_: Any) -> bool:
+    return isinstance(_kernel_of(map_), Kernel)
+
+
+def _other_kernel(error: float, by_chance: float) -> str:
+    """Whether features seem to be those of another kernel, as a clause."""
+    if error <= _BY_CHANCE * by_chance:
+        return ""
+    return (
+        f"the features of the map seem to be those of another kernel: kernel_error_ = {error:.2g}, "
+        f"where so many random features of this one would leave about {by_chance:.2g}; give the "
+        "map the parameters of the model's kernel, or leave it to mc.RandomFourier(), which gets "
+        "them"
+    )
 
 
 def _are_same(kernel: Kernel, task: RidgeTask) -> bool:
@@ -260,12 +296,21 @@ class _Transform:
 
 @dataclass(frozen=True, eq=False)
 class _KernelError:
-    """How far inner products of features are from the kernel, relative to it, on some pairs."""
+    r"""How far inner products of features are from the kernel, relative to it, on some pairs.
+
+    Of random features it is known how far chance takes them: a product is a sum of m terms
+    t_j = phi_j(x) phi_j(z), which if they are independent has about the variance
+
+    .. math:: \frac{m}{m - 1} \Bigl( \sum_j t_j^2 - \tfrac1m \bigl(\sum_j t_j\bigr)^2 \Bigr) ;
+
+    a sine beside its cosine makes it less.
+    """
 
     kernel: Kernel
     features: Features
 
-    def __call__(self, part: Part) -> float:
+    def __call__(self, part: Part) -> tuple[float, float]:
+        """The error, and what chance leaves of it, both relative."""
         some = part.points
         phi = self.features(some)
         products = phi @ phi.T
@@ -274,7 +319,16 @@ class _KernelError:
         # In units of the largest value, since squares of large ones are no numbers.
         unit = float(np.abs(wanted).max(initial=0.0)) or 1.0
         length = float(np.linalg.norm(wanted / unit)) or 1.0
-        return float(np.linalg.norm(found / unit - wanted / unit)) / length
+        error = float(np.linalg.norm(found / unit - wanted / unit)) / length
+        return error, self._spread(phi, found, unit) / length
+
+    @staticmethod
+    def _spread(phi: Any, products: Array, unit: float) -> float:
+        m, scaled = phi.shape[1], phi.astype(np.float64) / np.sqrt(unit)
+        squares = scaled.multiply(scaled) if sp.issparse(scaled) else np.square(scaled)
+        columns = np.asarray(squares.sum(axis=0)).ravel()
+        total = float(columns @ columns) - float(np.sum(np.square(products / unit))) / m
+        return float(np.sqrt(max(total, 0.0) * m / max(m - 1, 1)))
 
 
 def _solve(task: RidgeTask, features: Features, width: int) -> RidgeAnswer:

@@ -25,7 +25,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.solvers import conjugate
-from mercer.solvers.iterative import Stopped, check_limits, least_tolerance
+from mercer.solvers.iterative import Stopped, least_tolerance
 from mercer.solvers.paths import PathAnswer
 from mercer.solvers.ranges import require_range
 from mercer.solvers.summands import CentredProduct, CrossProducts, FeatureMoments
@@ -281,7 +281,6 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
     PathAnswer
         Coefficients over the landmarks, without errors and degrees of freedom.
     """
-    check_limits(task.owner, tol, max_iter)
     sample, alphas = Sample.of(task, points), task.alphas
     values, vectors = eigh(sample.covariance)
     expected, basis = np.maximum(values, 0.0)[:, None], solve_triangular(sample.root, vectors)

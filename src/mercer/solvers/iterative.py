@@ -54,8 +54,8 @@ class ConjugateGradient(RidgeSolver):
         Its rank; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", whose product takes n^2 rank
         operations, but which comes nearest to the best factor of its rank.
     tol : float
-        Relative residual at which to stop; no less than 64 units of rounding of the kernel, which
-        is 1.4e-14 in double precision and 7.6e-6 in single precision.
+        Relative residual, below 1, at which to stop; no less than 64 units of rounding of the
+        kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
         Products with K at most, for each call of `fit`.
     search_rows : int
@@ -91,6 +91,18 @@ class ConjugateGradient(RidgeSolver):
     max_iter: int = 1000
     search_rows: int = 3000
     random_state: Any = None
+
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are."""
+        check_limits(owner, self.tol, self.max_iter)
+        _require_count(owner, "search_rows", self.search_rows)
+        if self.rank is not None:
+            _require_count(owner, "rank", self.rank)
+        if self.preconditioner not in (*_METHODS, "nystrom", None):
+            raise ParameterError(
+                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
+                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
+            )
 
     def compare(self, tasks: Sequence[RidgeTask]) -> Array:
         """The criterion at each alpha of tasks that differ in the kernel, without solving them.
@@ -146,7 +158,7 @@ class ConjugateGradient(RidgeSolver):
             unknown,
             unknown,
             unknown,
-            doubt=conjugate.complaint(progress, system.levers),
+            doubt=conjugate.complaint(progress, system.levers, task.ridge),
         )
 
     def _stopped(self, task: RidgeTask) -> Stopped:
@@ -157,16 +169,8 @@ class ConjugateGradient(RidgeSolver):
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
     def _factor(self, task: RidgeTask, seed: int) -> LowRank | Sketch | None:
-        _require_count(task.owner, "search_rows", self.search_rows)
-        if self.rank is not None:
-            _require_count(task.owner, "rank", self.rank)
         if self.preconditioner is None:
             return None
-        if self.preconditioner not in (*_METHODS, "nystrom"):
-            raise ParameterError(
-                f"ConjugateGradient: preconditioner = {self.preconditioner!r} is unknown; pass one "
-                f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
-            )
         part = task.part(type(self).__name__)
         access = KernelColumns(task.kernel, part.points, part.weights)
         if self.preconditioner == "nystrom":
@@ -262,7 +266,6 @@ def iterate(
     RidgeAnswer
         With iterations and residuals.
     """
-    check_limits(task.owner, tol, max_iter)
 
     def answer(progress: conjugate.Progress) -> RidgeAnswer:
         found = system.answer(progress)
@@ -274,7 +277,8 @@ def iterate(
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        return replace(found, quality=quality, doubt=conjugate.complaint(progress, system.levers))
+        doubt = conjugate.complaint(progress, system.levers, task.ridge)
+        return replace(found, quality=quality, doubt=doubt)
 
     def tell(progress: conjugate.Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
@@ -338,9 +342,11 @@ def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
     max_iter : int
         The most iterations.
     """
-    if not (isinstance(tol, Real) and 0 < float(tol) < np.inf):
+    if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ParameterError(
-            f"{owner}: tol = {tol!r} of the solver is not a positive number; pass for example 1e-6."
+            f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "
+            "right-hand side, all of which is left before the first iteration; pass for example "
+            "1e-6."
         )
     _require_count(owner, "max_iter", max_iter)
 
@@ -360,7 +366,6 @@ class _System:
     direction is the share alpha over its eigenvalue, which single precision would drown.
     """
 
-    levers = "max_iter, alpha or the rank of the preconditioner"
     keeps_apart = False
     floor = 0.0
 
@@ -369,6 +374,7 @@ class _System:
     ) -> None:
         part = task.part("ConjugateGradient")
         self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
+        self.levers = f"max_iter, {task.ridge} or the rank of the preconditioner"
         self.access = KernelColumns(task.kernel, part.points, part.weights)
         self.root = np.sqrt(part.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error

@@ -18,6 +18,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
@@ -83,6 +84,13 @@ class Nystrom(RidgeSolver):
     landmarks: Any = "uniform"
     random_state: Any = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "landmarks", _kept(self.landmarks))
+
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are."""
+        selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
+
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         return in_range(task, self._solved)
 
@@ -99,6 +107,16 @@ class Nystrom(RidgeSolver):
     def direct(self) -> Exactly:
         """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
         return Exactly()
+
+
+def _kept(landmarks: Any) -> Any:
+    """Given landmarks in a container that later writes of the user do not reach."""
+    if isinstance(landmarks, np.ndarray):
+        own = landmarks.copy() if landmarks.flags.writeable else landmarks
+        own.flags.writeable = False
+        return own
+    writable = isinstance(landmarks, list) or sp.issparse(landmarks) or hasattr(landmarks, "iloc")
+    return landmarks.copy() if writable else landmarks
 
 
 def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
@@ -152,7 +170,7 @@ def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     inner, intercept = problem.solve(alpha)
     sums = problem.moments
     gradient = sums.products - sums.squares @ inner - alpha * inner
-    residual = float(np.linalg.norm(gradient)) / (float(np.linalg.norm(sums.products)) or 1.0)
+    residual = float(sums.relative(gradient))
     left_out = _left_out(problem, trace, sums.plain_features)
     quality = _quality(problem, left_out, residual, alpha)
     dual, doubt = equations.basis @ inner, equations.doubt(problem, trace, residual)
@@ -218,8 +236,9 @@ class Falkon(RidgeSolver):
     landmarks : str, array of int, or points
         How they are chosen, as in `mercer.Nystrom`; by default at random.
     tol : float
-        Relative residual of the preconditioned equations at which to stop; no less than 64 units of
-        rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
+        Relative residual, below 1, of the preconditioned equations at which to stop; no less than
+        64 units of rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in
+        single precision.
     max_iter : int
         Passes over the data at most.
     random_state : int, RandomState, Generator or None
@@ -256,9 +275,16 @@ class Falkon(RidgeSolver):
     max_iter: int = 100
     random_state: Any = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "landmarks", _kept(self.landmarks))
+
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are."""
+        selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
+        check_limits(owner, self.tol, self.max_iter)
+
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")
-        check_limits(task.owner, self.tol, self.max_iter)
         return in_range(task, self._solved)
 
     def _path(self, task: RidgeTask) -> PathAnswer:

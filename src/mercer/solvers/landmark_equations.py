@@ -187,7 +187,6 @@ class LandmarkEquations:
         """
         sums, dtype = problem.moments, self.task.type_with(self.points)
         shape = (len(alphas), *sums.products.shape)
-        scale = float(np.linalg.norm(sums.products)) or 1.0
         found, best = np.zeros(shape), np.zeros(shape)
         residuals, least = np.full(len(alphas), np.inf), np.full(len(alphas), np.inf)
         left = np.broadcast_to(sums.products, shape)
@@ -195,7 +194,7 @@ class LandmarkEquations:
         for _ in range(_PASSES):
             found = found + steps
             left = sums.products - self._image(sums, found, alphas)
-            sizes = np.linalg.norm(left, axis=(1, 2)) / scale
+            sizes = sums.relative(left)
             steps = _applied(problem, left, alphas)
             lengths = self._lengths(found)
             changes = self._lengths(steps) / np.where(lengths > 0, lengths, 1.0)

@@ -11,15 +11,16 @@ from typing import Any
 
 from mercer import memory
 from mercer.kernels.base import Kernel
-from mercer.kernels.special import White
 from mercer.solvers.auto import (
     IN_BLOCKS,
     MANY_ROWS,
     TOO_LARGE,
     Cost,
     Forecast,
+    as_reason,
     landmark_count,
     landmarks_of,
+    no_landmarks,
 )
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.landmark import Falkon, Nystrom
@@ -105,10 +106,9 @@ def _chosen(costs: tuple[Cost, Cost, Cost], n: int, obstacle: str) -> Forecast:
     whole, few, _ = costs
     if not whole.obstacle:
         reason = f"{n} rows are no more than {DENSE}, and their matrix fits"
-        return Forecast(costs, whole.solver, obstacle or reason)
+        return Forecast(costs, whole.solver, as_reason(obstacle) or reason)
     if few.obstacle:
-        reason = f"{few.obstacle}, and the whole matrix {whole.obstacle}"
-        return Forecast(costs, whole.solver, reason)
+        return Forecast.impossible(costs, whole, few)
     why = "come in blocks" if whole.obstacle == IN_BLOCKS else "are too many for the whole matrix"
     return Forecast(costs, few.solver, f"{n} rows {why}")
 
@@ -122,9 +122,7 @@ def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
 def _no_landmarks(kernel: Kernel, smooth: bool) -> str:
     if not smooth:
         return "the loss has kinks"
-    if any(isinstance(leaf, White) for leaf, _ in kernel._readings):
-        return "the kernel contains White"
-    return "" if kernel.is_psd is True else "the kernel is not known to be valid"
+    return no_landmarks(kernel)
 
 
 def is_exact(solver: Any) -> bool:

@@ -201,6 +201,30 @@ class Moments:
         found: Array = self.origin + left / self.weight
         return found
 
+    def relative(self, left: Array) -> Array:
+        """What is left of the products, relative to them, or to their rounding if that is all.
+
+        Targets are rounded in the last digit of what they are measured from, so that by Cauchy and
+        Schwarz products are in that of its size times the root of the weight and of the squares.
+
+        Parameters
+        ----------
+        left : ndarray of shape (..., m, t)
+            The products minus their images, for one or more solutions.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Ratios of norms.
+        """
+        eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
+        noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))
+        # In units in which squares are numbers: weights may be of any size.
+        exponent = np.frexp(max(np.abs(self.products).max(initial=0.0), noise.max(initial=0.0)))[1]
+        sizes = (np.linalg.norm(np.ldexp(part, -exponent)) for part in (self.products, noise))
+        rest: Array = np.linalg.norm(np.ldexp(left, -exponent), axis=(-2, -1))
+        return rest / (max(sizes) or 1.0)
+
     def plain(self) -> Moments:
         """The same about zero, as far as the features are concerned."""
         return self.about(np.zeros_like(self.shift))

@@ -29,7 +29,15 @@ from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.seeding import far_seeds
 from mercer.solvers.summands import WeightedDraw
 
-__all__ = ["KernelColumns", "Landmarks", "require_no_noise", "select", "select_rows"]
+__all__ = [
+    "KernelColumns",
+    "Landmarks",
+    "check_choice",
+    "contains_noise",
+    "require_no_noise",
+    "select",
+    "select_rows",
+]
 
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
@@ -211,6 +219,26 @@ def select_rows(
     return Landmarks(found.points, numbers[found.indices], error)
 
 
+def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a name that is unknown, or a number of landmarks that is none, before there are rows.
+
+    Parameters
+    ----------
+    how : object
+        As in `select`; landmarks that are given are looked at together with the rows.
+    n_landmarks : int
+        How many.
+    owner : str
+        On whose behalf.
+    also : tuple of str
+        What else its landmarks may be.
+    """
+    if isinstance(how, str):
+        if how not in (*_METHODS, *also):
+            _unknown(how, owner, also)
+        _require_number(n_landmarks, owner)
+
+
 def _require_ridge(alpha: Any, owner: str) -> None:
     number = isinstance(alpha, Real) and not isinstance(alpha, bool)
     if alpha is not None and not (number and 0 < float(alpha) < np.inf):
@@ -262,6 +290,22 @@ class _Choice:
         return _Chosen(found, self.rng.get_state(legacy=False))
 
 
+def contains_noise(kernel: Kernel) -> bool:
+    """Whether `White` is in a kernel, somewhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    return any(isinstance(leaf, White) for leaf, _ in kernel._readings)
+
+
 def require_no_noise(kernel: Kernel, owner: str) -> None:
     """Refuse a kernel that contains `White`: landmarks cannot carry noise.
 
@@ -272,7 +316,7 @@ def require_no_noise(kernel: Kernel, owner: str) -> None:
     owner : str
         On whose behalf.
     """
-    if any(isinstance(leaf, White) for leaf, _ in kernel._readings):
+    if contains_noise(kernel):
         raise ParameterError(
             f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "
             "and so cannot be approximated; leave it out, and give its variance to the model, as "
@@ -483,13 +527,17 @@ def _row_numbers(given: Any, n: int, owner: str) -> RowNumbers:
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 
 
-def _size(n_landmarks: int, available: int, owner: str) -> int | None:
-    """How many landmarks to choose; None for all rows of positive weight."""
+def _require_number(n_landmarks: Any, owner: str) -> None:
     if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
         raise ParameterError(
             f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
             "100."
         )
+
+
+def _size(n_landmarks: int, available: int, owner: str) -> int | None:
+    """How many landmarks to choose; None for all rows of positive weight."""
+    _require_number(n_landmarks, owner)
     if n_landmarks > available:
         warn(
             f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "

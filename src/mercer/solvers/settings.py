@@ -39,6 +39,17 @@ class Settings:
     50
     """
 
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are.
+
+        Parameters
+        ----------
+        owner : str
+            The name of the model, for messages.
+        also : tuple of str
+            What else its landmarks may be, beside what every model takes.
+        """
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, and those of a transformer among them.
 
@@ -53,7 +64,7 @@ class Settings:
             Values by name.
         """
         own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        inner = [(name, value) for name, value in own.items() if hasattr(value, "get_params")]
+        inner = [(name, value) for name, value in own.items() if _has_parameters(value)]
         for name, value in inner if deep else []:
             own |= {f"{name}__{path}": part for path, part in value.get_params().items()}
         return own
@@ -73,7 +84,10 @@ class Settings:
         """
         known = self.get_params()
         for name in params:
-            if name not in known:
+            outer = name.partition("__")[0]
+            if name not in known and outer != name and outer in known:
+                self._require_parameters(outer, params.get(outer, known[outer]), name)
+            elif name not in known:
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean {close[0]}? " if close else ""
                 raise ParameterError(
@@ -88,6 +102,14 @@ class Settings:
         for name, values in inner.items():
             own[name] = clone(own.get(name, getattr(self, name))).set_params(**values)
         return replace(self, **own)  # type: ignore[type-var]
+
+    def _require_parameters(self, name: str, value: Any, path: str) -> None:
+        if not _has_parameters(value):
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {value!r:.80} has no parameters, so that {path} "
+                f"cannot be set; pass an object as {name} first, such as "
+                f"{type(self).__name__}({name}=...)."
+            )
 
     def set_params(self, **params: Any) -> NoReturn:
         """Refuse: the object is immutable. Use `replace`, which returns a new one.
@@ -115,6 +137,10 @@ class Settings:
     def __sklearn_clone__(self) -> Self:
         own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
         return replace(self, **own)  # type: ignore[type-var]
+
+
+def _has_parameters(value: Any) -> bool:
+    return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -156,6 +182,7 @@ class RidgeSolver(Settings, ABC):
         RidgeAnswer
             Coefficients over rows or landmarks, those of features too if there are some.
         """
+        self.check(task.owner)
         with _in_range(task.owner):
             return self._ridge(task)
 
@@ -172,6 +199,7 @@ class RidgeSolver(Settings, ABC):
         PathAnswer
             The same at each alpha.
         """
+        self.check(task.owner)
         with _in_range(task.owner):
             return self._path(task)
 

@@ -48,6 +48,8 @@ class RidgeTask:
         Whether the answer is to hold what a solver can go on from.
     state : object, optional
         What an earlier answer held.
+    ridge : str
+        What the user calls alpha.
     """
 
     owner: str
@@ -60,6 +62,7 @@ class RidgeTask:
     report: Report | None = None
     resumes: bool = False
     state: Any = None
+    ridge: str = "alpha"
 
     @property
     def n(self) -> int:

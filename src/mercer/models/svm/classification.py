@@ -329,6 +329,7 @@ class SVC(SupportVectorClassifier):
                 f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
                 '"auto", or mercer.solvers.Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
             )
+        self.solver.check(type(self).__name__)
         if self.max_iter == 0:
             raise ParameterError(
                 f"{type(self).__name__}: max_iter = 0 leaves nothing learned over the landmarks of "
