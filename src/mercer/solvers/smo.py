@@ -374,9 +374,8 @@ class _Ascent:
         _, _, extremes = self._extremes(ascents)
         # Of values that are not numbers none is small.
         violation = float(np.max([0.0, *(high - low for high, low in extremes)]))
-        levels = tuple(
-            self._level(ascents[g], self._up[g], self._down[g]) for g in self._programme.groups
-        )
+        up, down = self._rooms()
+        levels = tuple(self._level(ascents[g], up[g], down[g]) for g in self._programme.groups)
         slopes = np.concatenate(
             [ascents[g] - level for g, level in zip(self._programme.groups, levels, strict=True)]
         )
@@ -391,6 +390,16 @@ class _Ascent:
             converged=violation <= self._tol,
         )
 
+    def _rooms(self) -> tuple[Array, Array]:
+        """How far variables may rise and fall, none where it is no more than rounding.
+
+        Bounds of two sides that have the same sum have it up to rounding, and so have exchanges: of
+        variables that would all be at bounds one is left beside its own, and would fix the level.
+        """
+        least = _EPS * float(np.abs(self._coefficients).sum())
+        up, down = self._up, self._down
+        return np.where(up > least, up, 0.0), np.where(down > least, down, 0.0)
+
     def _least_gap(self, slopes: Array) -> float:
         """The least that the function, or a multiple of it, shows of the distance to the minimum.
 
@@ -401,7 +410,8 @@ class _Ascent:
         """
         linear, sizes = self._programme.linear, np.abs(self._programme.linear)
         plain, size = _gap(slopes, self._up, self._down), float(sizes.max())
-        rising, falling = slopes[self._up > 0], slopes[self._down > 0]
+        up, down = self._rooms()
+        rising, falling = slopes[up > 0], slopes[down > 0]
         worst = max(rising.max(initial=0.0), -falling.min(initial=0.0))
         if not 0 < size == sizes.min() or worst > size / 4:
             return plain

@@ -55,6 +55,24 @@ def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
     assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_the_intercept_is_the_middle_where_all_rows_are_at_bounds(seed: int) -> None:
+    # Costs of two classes with the same sum, so small that every row has the largest coefficient.
+    rng = np.random.default_rng(100 + seed)
+    sizes = rng.integers(3, 40, size=2)
+    y = np.repeat([0, 1], sizes)
+    data = rng.normal(size=(len(y), 2)) + 4.0 * y[:, None] - 2.0
+    C = 10.0 ** rng.uniform(-4, -3)
+    model = mc.SVC(RBF, C=C, class_weight="balanced").fit(data, y)
+    signs, costs = 2.0 * y - 1.0, C * len(y) / (2.0 * sizes[y])
+    np.testing.assert_allclose(np.ravel(model.dual_coef_), signs * costs, rtol=1e-12)
+    # Every row of the first class asks for at most, every one of the second for at least so much.
+    least = signs - matrix(rbf, data, length_scale=0.5) @ (signs * costs)
+    middle = (least[y == 0].max() + least[y == 1].min()) / 2
+    np.testing.assert_allclose(model.intercept_, middle, rtol=0, atol=1e-10)
+    assert 0 <= model.dual_gap_ < 1e-12
+
+
 @pytest.mark.parametrize("weight", [1e6, 1e14, 1e18, 1e100])
 def test_one_weight_far_above_the_others(weight: float) -> None:
     signs, weights = np.where(Y == 1, 1.0, -1.0), np.r_[weight, np.ones(len(X) - 1)]
