@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
+from mercer import _core
 from mercer.exceptions import DataError
 from mercer.models.svm import solving
 from mercer.solvers import smo
@@ -203,6 +207,7 @@ def test_an_interrupt_before_the_first_pair_is_solved(
         raise KeyboardInterrupt
 
     data, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(solving, "_FEW", 0)
     monkeypatch.setattr(solving, "solve", interrupted)
     model = mc.SVC(multi_class=scheme)
     with mc.threads(threads), pytest.raises(KeyboardInterrupt):
@@ -213,6 +218,76 @@ def test_an_interrupt_before_the_first_pair_is_solved(
     assert np.isposinf(model.dual_gap_).all()
     # Functions that are not begun say nothing: all rows are alike.
     assert len(set(model.predict(data))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_keeps_how_far_small_pairs_came(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    engine = _core.smo_batch
+
+    def interrupted(*arguments: Any) -> None:
+        *others, limit, threads = arguments
+        engine(*others, min(limit, 5), threads)
+        if limit:
+            raise KeyboardInterrupt
+
+    data, y = load_iris(return_X_y=True)
+    whole = mc.SVC(RBF).fit(data, y)
+    monkeypatch.setattr(_core, "smo_batch", interrupted)
+    model = mc.SVC(RBF)
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    assert model.n_iter_.tolist() == [5, 5, 5]
+    assert (model.objective_ > whole.objective_).all()
+    assert (model.objective_ - model.dual_gap_ <= whole.objective_).all()
+    assert len(model.support_) <= 3 * 10
+
+
+@pytest.mark.parametrize("kernel", [RBF, mc.Linear()])
+def test_small_pairs_are_solved_like_large_ones(
+    monkeypatch: pytest.MonkeyPatch, kernel: mc.Kernel
+) -> None:
+    rng = np.random.default_rng(5)
+    y = rng.permutation(np.repeat(np.arange(12), rng.integers(4, 30, size=12)))
+    data = 6 * rng.normal(size=(12, 3))[y] + rng.normal(size=(len(y), 3))
+    monkeypatch.setattr(solving, "_STRETCH", 32)  # pairs are of several parts of the matrix
+    monkeypatch.setattr(solving, "_WORK", 1000)
+    few = [mc.SVC(kernel, tol=1e-8).fit(data, y), mc.NuSVC(kernel, nu=0.1, tol=1e-8).fit(data, y)]
+    monkeypatch.setattr(solving, "_FEW", 0)
+    for model in few:
+        large = clone(model).fit(data, y)
+        assert model.converged_
+        np.testing.assert_allclose(model.objective_, large.objective_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, large.intercept_, atol=1e-5)
+        for one, other in [(model, large), (large, model)]:
+            assert (one.objective_ - one.dual_gap_ <= other.objective_ + 1e-12).all()
+
+
+@pytest.mark.parametrize("psd", [None, "clip"])
+def test_values_of_pairs_are_those_of_their_coefficients(psd: Any) -> None:
+    rng = np.random.default_rng(6)
+    y = np.repeat(np.arange(9), 12)
+    data = rng.normal(size=(9, 3))[y] + rng.normal(size=(len(y), 3))
+    model = mc.SVC(RBF, decision_function_shape="ovo", psd=psd).fit(data, y)
+    wide = matrix(rbf, data, length_scale=0.5)
+    want = []
+    for i, j in combinations(range(9), 2):
+        b = np.zeros(len(y))
+        mine, other = (y[model.support_] == code for code in (i, j))
+        b[model.support_[mine]] = model.dual_coef_[j - 1, mine]
+        b[model.support_[other]] = model.dual_coef_[i, other]
+        want.append(wide @ b + model.intercept_[len(want)])
+    np.testing.assert_allclose(model.decision_function(data), np.stack(want, axis=1), atol=1e-9)
+
+
+def test_many_classes_take_memory_for_classes_not_for_pairs() -> None:
+    y = np.repeat(np.arange(60), 3)
+    data = np.random.default_rng(7).normal(size=(60, 3))[y] + 0.1 * RNG.normal(size=(len(y), 3))
+    model = mc.SVC(RBF).fit(data, y)
+    # Twice the coefficients with their positions, and not one for each of 1770 pairs.
+    assert len(pickle.dumps(model)) < 5 * model.dual_coef_.nbytes
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -228,6 +303,7 @@ def test_an_interrupt_keeps_the_pairs_that_are_solved(
             raise KeyboardInterrupt
         return solve(*arguments, **options)
 
+    monkeypatch.setattr(solving, "_FEW", 0)
     whole = mc.SVC().fit(data, y)
     monkeypatch.setattr(solving, "solve", interrupted)
     model = mc.SVC()
@@ -239,3 +315,13 @@ def test_an_interrupt_keeps_the_pairs_that_are_solved(
     same = np.abs(difference).max(axis=0) < 1e-9
     assert same.tolist() == [True, True, False]
     assert set(model.predict(data)) <= set(y)
+
+
+@pytest.mark.parametrize("machine", [mc.SVC(), mc.SVC(multi_class="ovr"), mc.NuSVC(nu=0.8)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_shape_of_the_data_counts_rows_without_weight(machine: Any, n_classes: int) -> None:
+    data = RNG.normal(size=(200, 2))
+    weights = np.repeat([0.0, 1.0], [50, 150])
+    model = clone(machine).fit(data, np.arange(200) % n_classes, weights)
+    assert model.shape_fit_ == (200, 2)
+    assert model.support_.min() >= 50

@@ -24,7 +24,7 @@ from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
-from mercer.models.svm.duals import Dual, Machine, Rows
+from mercer.models.svm.duals import Dual, Machine, Rows, stacked_coefficients
 from mercer.models.svm.solving import Options, solved
 from mercer.models.svm.training import (
     Training,
@@ -201,15 +201,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> dict[str, Any]:
         """The fitted attributes."""
         n = len(data.points)
-        coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
-        support = np.flatnonzero(np.any(coefficients != 0, axis=1))
+        coefficients = stacked_coefficients(machines, n)
+        support = np.flatnonzero(np.diff(coefficients.indptr))
         support = support[self._order_of_support(data, support)]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion = coefficients[carriers]
+        expansion = self._expanded(coefficients[carriers])
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
-            expansion = repair.transform(coefficients.T).T.astype(np.float64)
+            expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
             carriers = np.arange(n)
         if not bounded:
             # What is found may be far from the minimum.
@@ -221,9 +221,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "rows_": data.numbers[carriers],
             "converged_": all(machine.converged for machine in machines),
             "fit_status_": int(not all(machine.converged for machine in machines)),
-            "shape_fit_": data.points.shape,
+            "shape_fit_": data.shape,
             "_expansion": expansion,
-        } | self._as_given(data, self._meaning(data, support, coefficients[support], machines))
+        } | self._as_given(
+            data, self._meaning(data, support, self._expanded(coefficients[support]), machines)
+        )
+
+    def _expanded(self, coefficients: csr_array) -> Any:
+        """Coefficients of points for all functions, as they are kept."""
+        return coefficients.toarray()
 
     @staticmethod
     def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +240,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     @abstractmethod
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Any, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         """Coefficients of support vectors, intercepts and quality, as the model calls them."""
 
@@ -303,11 +309,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     # The function ---------------------------------------------------------------------------------
 
-    _expansion: Array
+    #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse where
+    #: a function has few of the points.
+    _expansion: Any
 
     @property
     def _coefficients(self) -> Array:
-        return self._expansion
+        found = self._expansion
+        return np.asarray(found.toarray() if issparse(found) else found)
 
     def _machine_values(self, X: Any) -> Array:
         """The values of the machines, of shape (m, n_machines)."""
@@ -344,7 +353,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
         if issparse(rows):
             return sparse_rows((rows.T @ csr_array(self._expansion)).T)
-        return np.asarray((rows.T @ self._expansion).T)
+        return np.asarray((rows.T @ self._coefficients).T)
 
     # Parameters -----------------------------------------------------------------------------------
 

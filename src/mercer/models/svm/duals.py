@@ -13,12 +13,14 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
-from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -78,6 +80,31 @@ class Machine:
         return self.product[rows] + self.intercept
 
 
+def stacked_coefficients(machines: Sequence[Machine], n: int) -> csr_array:
+    """The b_i of all rows, for each machine.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+        The machines.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    csr_array of shape (n, n_machines)
+        Without zeros.
+    """
+    rows = np.concatenate([machine.rows for machine in machines])
+    values = np.concatenate([machine.dual for machine in machines])
+    sizes = [len(machine.rows) for machine in machines]
+    numbers = np.repeat(np.arange(len(machines)), sizes)
+    kept = values != 0
+    found = coo_array((values[kept], (rows[kept], numbers[kept])), (n, len(machines))).tocsr()
+    found.eliminate_zeros()
+    return found
+
+
 class Dual(ABC):
     """A dual problem over some rows."""
 
@@ -85,10 +112,10 @@ class Dual(ABC):
     def programme(self) -> BoxProgramme:
         """The problem, with a place to start."""
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The unit in which the decision function is measured: the margin, if it is 1 there.
 
-        The largest value of the kernel is given beside the solution.
+        Beside the solution there is a function that finds the largest value of the kernel.
         """
         return 1.0
 
@@ -96,7 +123,6 @@ class Dual(ABC):
         self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
     ) -> Machine:
         """The function that a solution stands for; the product is that with the whole matrix."""
-        linear = inner(programme.linear, found.coefficients)
         return Machine(
             programme.rows,
             found.coefficients,
@@ -106,7 +132,7 @@ class Dual(ABC):
             found.dual_gap,
             found.n_iter,
             found.converged,
-            2 * (found.objective - linear),
+            found.squared_norm,
         )
 
 
@@ -185,9 +211,9 @@ class NuClasses(Dual):
             n_first,
         )
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The margin that was found; less as long as the gap leaves open whether there is one."""
-        margin, terms = self._margin(found), _terms(found, largest)
+        margin, terms = self._margin(found), _terms(found, largest())
         if margin:
             return max(margin, _OF_TERMS * terms)
         above, below = found.levels
@@ -324,9 +350,9 @@ class Half(Dual):
         start = filled(self.weights, self.nu * self.weights.sum())
         return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The distance of the plane, if that is less than 1 and the rows are not on both sides."""
-        distance = max(abs(found.levels[0]), _least_unit(found, largest))
+        distance = max(abs(found.levels[0]), _least_unit(found, largest()))
         return min(1.0, distance) or 1.0
 
 
@@ -361,10 +387,9 @@ class Ball(Dual):
             self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The squared radius, if that is less than 1."""
-        linear = -inner(self.diagonal, found.coefficients) / 2
-        squared = 2 * (found.objective - linear) + 2 * found.levels[0]
+        squared = found.squared_norm + 2 * found.levels[0]
         return min(1.0, squared) if squared > 0 else 1.0
 
 
