@@ -325,3 +325,30 @@ def test_the_shape_of_the_data_counts_rows_without_weight(machine: Any, n_classe
     model = clone(machine).fit(data, np.arange(200) % n_classes, weights)
     assert model.shape_fit_ == (200, 2)
     assert model.support_.min() >= 50
+
+
+@pytest.mark.parametrize("offset", [1e7, 1e8])
+def test_rounding_of_kernel_values_is_told(offset: float) -> None:
+    rng = np.random.default_rng(11)
+    data = rng.normal(size=(300, 3))
+    targets = data[:, 1] + 0.1 * rng.normal(size=300)
+    near = mc.SVR("linear").fit(data, targets)
+    far = mc.SVR("linear")
+    with pytest.warns(ConvergenceWarning, match=r"rounding of kernel values.*StandardScaler"):
+        far.fit(data + offset, targets)
+    assert not far.converged_
+    # With an intercept the minimum is that of the data where they are.
+    assert far.dual_gap_ >= far.objective_ - near.objective_
+    with pytest.warns(ConvergenceWarning, match="rounding of kernel values"):
+        separated = mc.SVC("linear").fit(data + offset, targets > 0)
+    assert (separated.dual_gap_ > 0).all()
+
+
+def test_weights_of_one_class_may_have_any_unit() -> None:
+    plain = mc.OneClassSVM(RBF, nu=0.2).fit(X)
+    for unit in (1e-12, 1e12):
+        model = mc.OneClassSVM(RBF, nu=0.2).fit(X, sample_weight=np.full(len(X), unit))
+        assert model.converged_
+        np.testing.assert_allclose(model.dual_coef_ / unit, plain.dual_coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.offset_ / unit, plain.offset_, rtol=1e-10)
+        np.testing.assert_allclose(model.objective_ / unit**2, plain.objective_, rtol=1e-10)

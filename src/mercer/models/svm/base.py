@@ -25,7 +25,7 @@ from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
 from mercer.models.svm.duals import Dual, Machine, Rows, stacked_coefficients
-from mercer.models.svm.solving import Options, solved
+from mercer.models.svm.solving import Options, solved, with_rounding
 from mercer.models.svm.training import (
     Training,
     as_attribute,
@@ -149,9 +149,21 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 return report(lambda: self._kept(data, machines(), repair, bounded))
 
             machines = solved(matrix, duals, self._options, report=told)
-            self.__dict__.update(self._kept(data, machines, repair, bounded))
-        self._warn_of_lacks(machines)
+            honest = with_rounding(matrix, machines, self._options)
+            self.__dict__.update(self._kept(data, honest, repair, bounded))
+        lost = sum(machine.is_rounded for machine in honest)
+        if lost and not self._has_other_lacks(machines):
+            self._warn_of_rounding(lost, len(machines))
+        else:
+            self._warn_of_lacks(machines)
         return matrix, machines
+
+    def _has_other_lacks(self, machines: Sequence[Machine]) -> bool:
+        """Whether there is a reason to stop short that is not rounding."""
+        if all(machine.converged for machine in machines):
+            return False
+        has_margins = all(machine.has_margin for machine in machines)
+        return self.max_iter != -1 or self._allows_no_errors or not has_margins
 
     def _matrix(
         self, points: Points, *, reused: bool = False
@@ -259,6 +271,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         elif np.any(self.dual_gap_ > np.abs(self.objective_)):
             self._warn_of_wide_gap()
 
+    def _warn_of_rounding(self, lost: int, n_machines: int) -> None:
+        which = "" if n_machines == 1 else f" of {lost} of {n_machines} functions"
+        warn(
+            f"{type(self).__name__}: rounding of kernel values may move values{which} by more than "
+            f"tol = {self.tol:g}, so that the solution is not known as exactly; subtract the means "
+            "of the columns and scale them, as scikit-learn's StandardScaler does, lower C, or "
+            "raise tol.",
+            ShortFitWarning,
+        )
+
     def _warn_of_wide_gap(self) -> None:
         gaps, objectives = np.ravel(self.dual_gap_), np.ravel(self.objective_)
         worst = int(np.argmax(gaps - np.abs(objectives)))
@@ -272,6 +294,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
         which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
+        if np.isnan(self.dual_gap_).any():
+            warn(
+                f"{type(self).__name__}: the matrix of {self.kernel_!r} is not positive "
+                f"semi-definite, and the solution found{which} has no positive squared length, "
+                "from which a margin would follow: values of the function have no unit, and other "
+                'programs may find another function; repair the matrix with psd="clip", "flip" or '
+                '"shift", or use a kernel whose is_psd is True.',
+                ShortFitWarning,
+            )
+            return
         warn(
             f"{type(self).__name__} found no margin between the classes at nu = "
             f"{self.get_params()['nu']:g}{which}, so that values of the function have no unit: "

@@ -28,6 +28,9 @@ Rows = NDArray[np.intp]
 # Distances less than this share of what the function varies by, and margins and distances less than
 # this share of the sum of its terms if none cancelled, are hardly there; and what rounding leaves.
 _OF_SPREAD, _OF_TERMS, _OF_ROUNDING = 0.01, 1e-6, 1e-11
+_EPS = float(np.finfo(np.float64).eps)
+# Rounding that shows in values of functions, in their unit: the tolerance that is usual.
+_SHOWN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,10 @@ class Machine:
         The half-width of the tube that was found, for machines that find one.
     has_margin : bool
         False if the rows of two classes are not known to be apart at the given share.
+    scale : float
+        What values of the function are measured in by the tolerance.
+    is_rounded : bool
+        Whether rounding of kernel values shows in those of the function.
     """
 
     rows: Rows
@@ -69,6 +76,24 @@ class Machine:
     squared_norm: float
     epsilon: float = 0.0
     has_margin: bool = True
+    scale: float = 1.0
+    is_rounded: bool = False
+
+    def rounding(self, largest: float) -> float:
+        """What rounding of kernel values, of which one is as large, may be in values of f."""
+        return _EPS * largest * float(np.abs(self.dual).sum())
+
+    def rounded(self, largest: float, tol: float) -> Machine:
+        """The same with a gap that knows of rounding, if that is more than the tolerance.
+
+        Where it shows in values of the function, the machine is not converged.
+        """
+        rounding = self.rounding(largest)
+        if not rounding > tol * self.scale:
+            return self
+        gap = max(self.gap, 0.0) + rounding * float(np.abs(self.dual).sum())
+        shown = rounding > max(tol, _SHOWN) * self.scale
+        return replace(self, gap=gap, converged=self.converged and not shown, is_rounded=shown)
 
     def coefficients(self, n: int) -> Array:
         """The b_i of all n rows."""
@@ -346,9 +371,17 @@ class Half(Dual):
 
     def programme(self) -> BoxProgramme:
         """The first rows, up to the sum that they must have."""
-        zeros = np.zeros(len(self.rows))
-        start = filled(self.weights, self.nu * self.weights.sum())
-        return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
+        zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
+        start = filled(weights, self.nu * weights.sum())
+        return BoxProgramme(self.rows, zeros, zeros, weights, start)
+
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """In the unit of the weights, of which the tolerance knows nothing."""
+        unit = float(self.weights.max())
+        whole = None if product is None else product * unit
+        return replace(super().machine(programme, found.scaled(unit), whole), scale=unit)
 
     def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The distance of the plane, if that is less than 1 and the rows are not on both sides."""

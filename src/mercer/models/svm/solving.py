@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import ShortFitWarning, warn
 from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
+from mercer.sampling import spread
 from mercer.solvers.batches import Batch
 from mercer.solvers.boxes import (
     BoxProgramme,
@@ -117,6 +118,30 @@ def solved(
         if report is not None:
             report(jobs.machines)
     return jobs.machines()
+
+
+def with_rounding(
+    matrix: SymmetricMatrix, machines: Sequence[Machine], options: Options
+) -> list[Machine]:
+    """Machines that do not claim more digits than kernel values of float64 give them.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        The kernel values of all rows.
+    machines : sequence of Machine
+        Solutions.
+    options : Options
+        Of the solver.
+
+    Returns
+    -------
+    list of Machine
+        Gaps contain what rounding may hide where that is more than the tolerance, and machines in
+        whose values it shows are not converged.
+    """
+    largest = _largest(matrix, spread(matrix.size, _SAMPLE))
+    return [machine.rounded(largest, options.tol) for machine in machines]
 
 
 def _tiles(programmes: Sequence[BoxProgramme], numbers: Sequence[int]) -> list[list[int]]:
