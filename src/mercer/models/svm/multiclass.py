@@ -29,6 +29,7 @@ from mercer.models.svm.probability import Calibration, with_largest
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
+from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
 from mercer.solvers.boxes import SymmetricMatrix
 
@@ -250,10 +251,12 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         points = self._validate_points(self.kernel_, X, reset=False)
         pairs = PairValues(self.dual_coef_, self.n_support_, self.intercept_)
         step, kernel_values = max(1, _HELD // len(self.points_)), self._similarities()
-        blocks = (kernel_values(points[k : k + step]) for k in range(0, len(points), step))
-        return np.concatenate(
-            [reading(values) for block in blocks for values in pairs.parts(block)]
-        )
+        found: list[NDArray[Any]] = []
+        for start in range(0, len(points), step):
+            block = kernel_values(points[start : start + step])
+            with one_thread():  # products with the points of one class are small
+                found += [reading(values) for values in pairs.parts(block)]
+        return np.concatenate(found)
 
     n_support_: NDArray[np.integer]
 
