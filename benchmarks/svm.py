@@ -6,7 +6,7 @@ LIBSVM's own package, scikit-learn-intelex and ThunderSVM take part where they a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import combinations
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import sklearn.svm
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_friedman1
 from sklearn.model_selection import GridSearchCV
 
@@ -36,6 +37,7 @@ Array = NDArray[Any]
 N, D = 10_000, 30
 N_REGRESSION, D_REGRESSION = 5_000, 20
 N_THREADS = 20_000
+N_CLASSES, OF_CLASS = 100, 30
 NEW_ROWS = 2_000
 N_GRID, COSTS, MULTIPLES = 2_000, (0.1, 1.0, 10.0, 100.0, 1000.0), (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -68,6 +70,7 @@ def races(settings: Settings) -> Iterator[Outcome]:
     yield _fit("OneClassSVM.fit", _novelty(settings), settings, at_least(3.0), "nu=0.1")
     yield _fit("SVC.fit, precomputed", _given(settings), settings, at_least(1.5), "C=1")
     yield _digits(settings)
+    yield from _many_classes(settings)
     yield _grid(settings)
     yield _threads(settings)
 
@@ -89,6 +92,8 @@ def _classification(settings: Settings, C: float, target: Target) -> Iterator[Ou
         lambda model: _hinge_dual(model, X),
     )
     yield _fit("SVC.fit", machine, settings, target, f"C={C:g}")
+    if C == 100.0:
+        yield _with_room(settings, machine, C)
     with one_core():
         yield from _others(settings, machine, C, gamma)
     new = _classes(settings.size(N) + settings.size(NEW_ROWS), D)[0][-settings.size(NEW_ROWS) :]
@@ -100,6 +105,12 @@ def _classification(settings: Settings, C: float, target: Target) -> Iterator[Ou
     times = race(contestants, settings)
     parameters = f"RBF n={len(X)} d={D} C={C:g}, {len(new)} rows"
     yield speedup("SVC.predict", parameters, times, "SVC", at_least(10.0))
+
+
+def _with_room(settings: Settings, machine: Machine, C: float) -> Outcome:
+    """LIBSVM with a cache for the whole matrix."""
+    roomy = replace(machine, peer=clone(machine.peer).set_params(cache_size=1000))
+    return _fit("SVC.fit, cache_size=1000", roomy, settings, None, f"C={C:g}")
 
 
 def _others(settings: Settings, machine: Machine, C: float, gamma: float) -> Iterator[Outcome]:
@@ -185,6 +196,30 @@ def _digits(settings: Settings) -> Outcome:
     return speedup(name, parameters, times, "SVC", at_least(1.0), note=note)
 
 
+def _many_classes(settings: Settings) -> Iterator[Outcome]:
+    """Machines for thousands of pairs of classes, one thread each."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(N_CLASSES), OF_CLASS)
+    X = 2 * rng.normal(size=(N_CLASSES, 10))[y] + rng.normal(size=(len(y), 10))
+    gamma = _gamma(X)
+    mine, peer = mc.SVC(gamma=gamma), sklearn.svm.SVC(gamma=gamma)
+    parameters = f"{N_CLASSES} classes, n={len(X)} d=10 C=1"
+    fits = [
+        Contestant("mercer", lambda: _nothing(mine.fit(X, y))),
+        Contestant("SVC", lambda: _nothing(peer.fit(X, y))),
+    ]
+    times, name = race(fits, settings), "SVC.fit, many classes"
+    note = _agreement(name, lambda model: _pairs_dual(model, X), mine, peer, "LIBSVM")
+    yield speedup(name, parameters, times, "SVC", note=note)
+    predictions = [
+        Contestant("mercer", lambda: _nothing(mine.predict(X))),
+        Contestant("SVC", lambda: _nothing(peer.predict(X))),
+    ]
+    same = float(np.mean(mine.predict(X) == peer.predict(X)))
+    times, note = race(predictions, settings), f"{same:.2%} of the rows have the same class"
+    yield speedup("SVC.predict, many classes", parameters, times, "SVC", note=note)
+
+
 def _grid(settings: Settings) -> Outcome:
     """All candidates on all folds, one thread each, without a machine of the best."""
     X, y = _classes(settings.size(N_GRID), D)
@@ -219,17 +254,20 @@ def _table(search: Any, width: str) -> Array:
 
 def _threads(settings: Settings) -> Outcome:
     X, y = _classes(settings.size(N_THREADS), D)
+    gamma = _gamma(X)
+    both, one = mc.SVC(gamma=gamma), mc.SVC(gamma=gamma)
     contestants = [
-        Contestant("mercer", lambda: _nothing(mc.SVC().fit(X, y)), threads=2),
-        Contestant("one thread", lambda: _nothing(mc.SVC().fit(X, y)), threads=1),
+        Contestant("mercer", lambda: _nothing(both.fit(X, y)), threads=2),
+        Contestant("one thread", lambda: _nothing(one.fit(X, y)), threads=1),
     ]
     times = race(contestants, settings)
     parameters = f"RBF n={len(X)} d={D} C=1"
-    return speedup("SVC.fit", parameters, times, "one thread", at_least(1.6), threads=2)
+    note = _agreement("SVC.fit", lambda model: _hinge_dual(model, X), both, one, "one thread")
+    return speedup("SVC.fit", parameters, times, "one thread", at_least(1.6), threads=2, note=note)
 
 
 def _fit(
-    name: str, machine: Machine, settings: Settings, target: Target, parameters: str
+    name: str, machine: Machine, settings: Settings, target: Target | None, parameters: str
 ) -> Outcome:
     contestants = [
         Contestant("mercer", lambda: _nothing(machine.mine.fit(*machine.arguments))),

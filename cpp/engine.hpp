@@ -146,6 +146,28 @@ struct SmoJob {
   double gap = 0.0;
 };
 
+// Many problems of one matrix, each with all of its variables: those from begins[p] to begins[p +
+// 1], of which the first splits[p] keep a sum of their own. Each is solved until no exchange gains
+// more than its tolerance for a unit, by ascents that are computed anew from the coefficients; if
+// it has not come so far after a few times, or has had `limit` exchanges, it is left as it is.
+template <class T>
+struct SmoBatchJob {
+  const T* values = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t problems = 0;
+  const std::int64_t *begins = nullptr, *splits = nullptr, *rows = nullptr;
+  const double *linear = nullptr, *lower = nullptr, *upper = nullptr;
+  double *up = nullptr, *down = nullptr;  // as in SmoJob
+  bool narrow = false;                    // whether the first exchanges are of float32
+  const double* tolerances = nullptr;     // one for each problem
+  std::int64_t limit = 0;
+  int threads = 1;
+  Interrupt interrupt;
+  double* coefficients = nullptr;  // results, one for each variable
+  double* products = nullptr;      // the matrix times the coefficients
+  std::int64_t* steps = nullptr;   // exchanges of each problem, on top of those it has had
+};
+
 // out += sum_k factors[k] values[rows[k]], in float64.
 template <class T>
 struct RowSumJob {
@@ -178,6 +200,7 @@ struct EngineTable {
   void (*waves)(const WavesJob<T>&);
   bool (*inverse)(const InverseJob<T>&);
   void (*smo)(SmoJob<T>&);
+  void (*smo_batch)(const SmoBatchJob<T>&);
   void (*row_sum)(const RowSumJob<T>&);
 };
 

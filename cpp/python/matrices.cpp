@@ -148,6 +148,51 @@ std::tuple<std::int64_t, double> smo(const Matrix<T>& values, Vector<std::int64_
 }
 
 template <class T>
+void smo_batch(const Matrix<T>& values, Vector<std::int64_t> begins, Vector<std::int64_t> splits,
+               Vector<std::int64_t> rows, const std::vector<Vector<double>>& fixed,
+               const std::vector<WritableVector<double>>& written,
+               WritableVector<std::int64_t> steps, bool narrow, Vector<double> tolerances,
+               std::int64_t limit, int threads) {
+  SmoBatchJob<T> job;
+  std::tie(job.values, job.stride) = readable_rows<T>(values, "smo_batch");
+  job.problems = static_cast<std::int64_t>(splits.shape(0));
+  const auto size = static_cast<std::int64_t>(rows.shape(0));
+  require(begins.shape(0) == splits.shape(0) + 1 && steps.shape(0) == splits.shape(0) &&
+              tolerances.shape(0) == splits.shape(0),
+          "smo_batch: begins, splits, steps and tolerances must have one value per problem.");
+  const std::int64_t* edges = begins.data();
+  require(edges[0] == 0 && edges[job.problems] == size,
+          "smo_batch: the problems must have all variables.");
+  for (std::int64_t p = 0; p < job.problems; ++p)
+    require(edges[p] <= edges[p + 1] && splits.data()[p] >= 0 &&
+                splits.data()[p] <= edges[p + 1] - edges[p],
+            "smo_batch: begins must rise, and splits lie within the problems.");
+  for (const auto& vector : fixed)
+    require(vector.shape(0) == rows.shape(0), "smo_batch: one value per variable is needed.");
+  for (const auto& vector : written)
+    require(vector.shape(0) == rows.shape(0), "smo_batch: one value per variable is needed.");
+  check_rows(rows.data(), size,
+             static_cast<std::int64_t>(std::min(values.shape(0), values.shape(1))));
+  job.begins = edges;
+  job.splits = splits.data();
+  job.rows = rows.data();
+  job.linear = fixed[0].data();
+  job.lower = fixed[1].data();
+  job.upper = fixed[2].data();
+  job.up = written[0].data();
+  job.down = written[1].data();
+  job.coefficients = written[2].data();
+  job.products = written[3].data();
+  job.steps = steps.data();
+  job.narrow = narrow;
+  job.tolerances = tolerances.data();
+  job.limit = limit;
+  job.threads = threads;
+  job.interrupt = {signal_arrived, nullptr};
+  run_released([&] { engine().table<T>().smo_batch(job); });
+}
+
+template <class T>
 void row_sum(const Matrix<T>& values, Vector<std::int64_t> rows, Vector<double> factors,
              WritableVector<double> out, int threads) {
   RowSumJob<T> job;
@@ -237,6 +282,43 @@ void bind_matrices(nb::module_& m) {
       "times "
       "in a second: what it raises ends the work, as a signal does. Returns the number of "
       "exchanges and the largest gain that is left.");
+  m.def(
+      "smo_batch",
+      [](nb::handle values, Vector<std::int64_t> begins, Vector<std::int64_t> splits,
+         Vector<std::int64_t> rows, Vector<double> linear, Vector<double> lower,
+         Vector<double> upper, WritableVector<double> up, WritableVector<double> down,
+         WritableVector<double> coefficients, WritableVector<double> products,
+         WritableVector<std::int64_t> steps, bool narrow, Vector<double> tolerances,
+         std::int64_t limit, int threads) {
+        with_floats<Matrix>(values, "smo_batch: the matrix must be one of float32 or float64.",
+                            [&](const auto& matrix) {
+                              smo_batch(matrix, begins, splits, rows, {linear, lower, upper},
+                                        {up, down, coefficients, products}, steps, narrow,
+                                        tolerances, limit, threads);
+                            });
+      },
+      "values"_a, "begins"_a, "splits"_a, "rows"_a, "linear"_a, "lower"_a, "upper"_a, "up"_a,
+      "down"_a, "coefficients"_a, "products"_a, "steps"_a, "narrow"_a, "tolerances"_a, "limit"_a,
+      "threads"_a,
+      nb::sig("def smo_batch(values: numpy.typing.NDArray[typing.Any], "
+              "begins: numpy.typing.NDArray[numpy.int64], "
+              "splits: numpy.typing.NDArray[numpy.int64], "
+              "rows: numpy.typing.NDArray[numpy.int64], "
+              "linear: numpy.typing.NDArray[numpy.float64], "
+              "lower: numpy.typing.NDArray[numpy.float64], "
+              "upper: numpy.typing.NDArray[numpy.float64], "
+              "up: numpy.typing.NDArray[numpy.float64], "
+              "down: numpy.typing.NDArray[numpy.float64], "
+              "coefficients: numpy.typing.NDArray[numpy.float64], "
+              "products: numpy.typing.NDArray[numpy.float64], "
+              "steps: numpy.typing.NDArray[numpy.int64], narrow: bool, "
+              "tolerances: numpy.typing.NDArray[numpy.float64], limit: int, threads: int) -> None"),
+      "Solves many problems of one matrix by exchanges, each with all of its variables, those from "
+      "begins[p] to begins[p + 1]: `up` and `down` change in place until no exchange gains more "
+      "than its tolerance, as far as `limit` exchanges for each allow, those that `steps` counts "
+      "already among them. Writes the coefficients, their products with the matrix, and the steps. "
+      "A signal ends the work: with limit=0 the coefficients and products as they are then are "
+      "written.");
   m.def(
       "row_sum",
       [](nb::handle values, Vector<std::int64_t> rows, Vector<double> factors,

@@ -116,6 +116,64 @@ void test_optimum(const Engine& engine, const Problem<T>& p, std::int64_t limit,
   if (job.steps < limit) CHECK(violation(p, ascent, up, down) <= 1e-6);
 }
 
+// Two problems of one matrix, from zero: the second goes on from a few exchanges. What is written
+// are the coefficients and their products by definition, and the violations are small.
+template <class T>
+void test_batch(const Engine& engine, const Problem<T>& p, bool narrow, int threads) {
+  const std::int64_t total = 2 * p.size;
+  std::vector<std::int64_t> rows = p.rows, begins = {0, p.size, total}, splits = {p.split, p.split};
+  std::vector<double> linear, lower, upper, up = p.up, down = p.down;
+  rows.insert(rows.end(), p.rows.begin(), p.rows.end());
+  up.insert(up.end(), p.up.begin(), p.up.end());
+  down.insert(down.end(), p.down.begin(), p.down.end());
+  for (std::int64_t k = 0; k < total; ++k) {
+    linear.push_back(-p.linear[at(k % p.size)]);
+    lower.push_back(-down[at(k)]);
+    upper.push_back(up[at(k)]);
+  }
+  std::vector<double> coefficients(at(total), -77), products(at(total), -77);
+  std::vector<std::int64_t> steps = {0, 0};
+  const double tolerances[] = {1e-6, 1e-3};
+  SmoBatchJob<T> job;
+  job.values = p.values.data();
+  job.stride = p.stride;
+  job.problems = 2;
+  job.begins = begins.data();
+  job.splits = splits.data();
+  job.rows = rows.data();
+  job.linear = linear.data();
+  job.lower = lower.data();
+  job.upper = upper.data();
+  job.up = up.data();
+  job.down = down.data();
+  job.narrow = narrow;
+  job.tolerances = tolerances;
+  job.threads = threads;
+  job.coefficients = coefficients.data();
+  job.products = products.data();
+  job.steps = steps.data();
+  for (const std::int64_t limit : {std::int64_t{3}, std::int64_t{1'000'000}}) {
+    job.limit = limit;
+    engine.table<T>().smo_batch(job);
+    for (int number = 0; number < 2; ++number) {
+      CHECK(steps[at(number)] <= limit);
+      const std::int64_t begin = begins[at(number)];
+      std::vector<double> b, some_up, some_down;
+      for (std::int64_t k = 0; k < p.size; ++k) {
+        b.push_back(coefficients[at(begin + k)]);
+        some_up.push_back(up[at(begin + k)]);
+        some_down.push_back(down[at(begin + k)]);
+        CHECK(std::fabs(b.back() - (some_down.back() + lower[at(begin + k)])) <= 1e-12);
+      }
+      const std::vector<double> ascent = ascents(p, b);
+      for (std::int64_t k = 0; k < p.size; ++k)
+        CHECK(std::fabs(p.linear[at(k)] - ascent[at(k)] - products[at(begin + k)]) <= 1e-10);
+      if (steps[at(number)] < limit)
+        CHECK(violation(p, ascent, some_up, some_down) <= tolerances[number] + 1e-10);
+    }
+  }
+}
+
 template <class T>
 void test_row_sum(const Engine& engine, std::int64_t columns, std::int64_t count) {
   const std::int64_t n = 7, stride = columns + 1;
@@ -151,6 +209,7 @@ void test_all(const Engine& engine) {
           const Problem<T> p(size, split, kind);
           test_optimum(engine, p, 1'000'000, narrow);
           test_optimum(engine, p, 2, narrow);
+          test_batch(engine, p, narrow, size > 30 ? 2 : 1);
         }
   for (const std::int64_t columns : {1, 3, 8, 9, 1024, 2100})
     for (const std::int64_t count : {0, 1, 4, 7}) test_row_sum<T>(engine, columns, count);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 import mercer as mc
 from mercer import _core
 from mercer.models.kernel_matrix import LazyMatrix, kernel_matrix
-from mercer.solvers import smo
+from mercer.solvers import certificates, smo
+from mercer.solvers.batches import Batch
 from mercer.solvers.boxes import BoxProgramme, BoxSolution, StoredMatrix
 from mercer.solvers.smo import solve
 
@@ -386,7 +388,7 @@ def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxProgram
 @pytest.mark.parametrize("C", [0.1, 1.0, 300.0])
 def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smo, "_AT_ONCE", 0)
-    monkeypatch.setattr(smo, "_OF_WORST", ())  # the gap of the function itself
+    monkeypatch.setattr(certificates, "_OF_WORST", ())  # the gap of the function itself
     matrix, problem, K = rounded_problem(31, 700, C)
     asked: list[int] = []
     times = matrix.times
@@ -519,3 +521,86 @@ def test_values_of_wide_rows_are_stored_where_there_is_room(
     products = stored.times(rows, np.array([1.0, 2.0, -3.0, 0.5]), precise=True)
     expected = gaussian(dense, 1 / 50)[rows].T @ [1.0, 2.0, -3.0, 0.5]
     np.testing.assert_allclose(products, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("sums", [1, 2])
+def test_a_batch_of_problems_is_solved_like_each(sums: int, C: float, narrow: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, _ = points(17, 120)
+    K = gaussian(x, 0.4)
+    matrix = StoredMatrix(K if narrow else K.astype(np.float32))
+    exact = matrix.values.astype(np.float64)
+    problems = []
+    for size in (2, 3, 16, 17, 60, 111):
+        rows = rng.permutation(120)[:size]
+        side = np.where(np.arange(size) < (size + 1) // 2, 1.0, -1.0)
+        problem = replace(classification(side, C * rng.uniform(0.5, 1.5, size)), rows=rows)
+        if sums == 2:
+            first = int((side > 0).sum())
+            start = (problem.lower + problem.upper) / 3
+            problem = replace(problem, linear=np.zeros(size), start=start, n_first=first)
+        problems.append(problem)
+    batch = Batch(problems, matrix)
+    batch.solve(tol=TIGHT)
+    for problem, found in zip(problems, batch.solutions(), strict=True):
+        part = exact[np.ix_(problem.rows, problem.rows)]
+        alone = solve(replace(problem, rows=np.arange(len(part))), StoredMatrix(part), tol=TIGHT)
+        assert found.converged
+        check_conditions(replace(problem, rows=np.arange(len(part))), part, found, 2 * TIGHT)
+        assert found.product == pytest.approx(part @ found.coefficients, abs=1e-12 * C)
+        assert found.objective == pytest.approx(alone.objective, rel=1e-7, abs=1e-12)
+        assert found.levels == pytest.approx(alone.levels, abs=1e-5 * max(1.0, C))
+        assert 0 <= found.dual_gap <= 1e-6 * len(part) * max(C, 1.0)
+
+
+def test_a_batch_has_a_limit_and_goes_on_from_where_it_is() -> None:
+    x, signs = points(18, 90)
+    K = gaussian(x, 0.4)
+    problem = classification(signs, 10.0)
+    batch = Batch([problem, problem], StoredMatrix(K))
+    batch.solve(tol=TIGHT, max_iter=7)
+    first = batch.solutions()[0]
+    assert first.n_iter == 7
+    assert not first.converged
+    assert first.objective == pytest.approx(
+        quadratic(K, first.coefficients) - np.abs(first.coefficients).sum()
+    )
+    batch.solve(tol=np.array([1e-2, TIGHT]))
+    rough, exact = batch.solutions()
+    assert 7 < rough.n_iter < exact.n_iter
+    assert exact.violation <= TIGHT < rough.violation <= 1e-2
+    assert rough.objective - exact.objective <= rough.dual_gap
+
+
+def test_a_batch_starts_near_a_point() -> None:
+    x, signs = points(19, 80)
+    matrix, problem = StoredMatrix(gaussian(x, 0.4)), classification(signs, 2.0)
+    far = Batch([problem], matrix)
+    far.solve(tol=TIGHT)
+    near = Batch([problem], matrix, near=[far.solutions()[0].coefficients])
+    near.solve(tol=10 * TIGHT)
+    assert near.solutions()[0].n_iter < far.solutions()[0].n_iter / 4
+    assert near.solutions()[0].objective == pytest.approx(far.solutions()[0].objective, rel=1e-7)
+
+
+def test_arrays_of_a_batch_have_to_fit() -> None:
+    ones, count = np.ones(3), np.zeros(1, np.int64)
+    rows = np.arange(3)
+
+    def run(begins: Any, splits: Any, rows: Any, linear: Any = ones) -> None:
+        fixed = (linear, ones, ones, ones.copy(), ones.copy(), ones.copy(), ones.copy())
+        _core.smo_batch(np.eye(3), begins, splits, rows, *fixed, count, False, np.ones(1), 10, 1)
+
+    run(np.array([0, 3]), np.array([3]), rows)
+    for begins, splits, at, linear in [
+        ([0, 2], [3], rows, ones),
+        ([1, 3], [2], rows, ones),
+        ([0, 3], [4], rows, ones),
+        ([0, 3], [3], rows + 1, ones),
+        ([0, 3], [3], rows, ones[:2]),
+        ([0, 1, 3], [1], rows, ones),
+    ]:
+        with pytest.raises((ValueError, IndexError)):
+            run(np.array(begins), np.array(splits), at, linear)

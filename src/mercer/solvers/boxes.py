@@ -319,6 +319,8 @@ class BoxSolution:
         or where rounding could matter for what follows; elsewhere it may be rounded to float32.
     levels : tuple of float
         For every group the multiplier of its sum: an intercept.
+    squared_norm : float
+        The coefficients times their product with the matrix.
     objective : float
         What is minimised.
     dual_gap : float
@@ -335,6 +337,7 @@ class BoxSolution:
     coefficients: Array
     product: Array
     levels: tuple[float, ...]
+    squared_norm: float
     objective: float
     dual_gap: float
     violation: float
@@ -359,6 +362,7 @@ class BoxSolution:
             coefficients=self.coefficients * factor,
             product=self.product * factor,
             levels=tuple(level * factor for level in self.levels),
+            squared_norm=self.squared_norm * factor * factor,
             objective=self.objective * factor * factor,
             dual_gap=self.dual_gap * factor * factor,
             violation=self.violation * factor,

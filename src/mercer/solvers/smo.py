@@ -38,6 +38,7 @@ from mercer.solvers.boxes import (
     SymmetricMatrix,
     inner,
 )
+from mercer.solvers.certificates import Certificates
 
 # Variables of a working set: those of the first round and new ones of later rounds (at least, and
 # relative to the rows of the matrix: a product with a changed row costs more, the more there are;
@@ -64,9 +65,6 @@ _REFRESHES = 3
 _NEARLY = 0.9
 # Violations that rounding to float32 may cause, relative to the gradient.
 _NOISE = 1e-6
-# Functions are made larger by these shares of the worst violation: a half for rows on both sides of
-# a margin, and a little more than all of it, however it is rounded.
-_OF_WORST = (0.5, 1.01)
 # The largest error that was seen counts as this many of itself.
 _WARY = 16.0
 # What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
@@ -135,7 +133,7 @@ def solve(
             poll=poll,
         )
         return found.scaled(unit)
-    limit = max(10_000_000, 100 * len(programme.rows)) if max_iter is None else max_iter
+    limit = exchanges_allowed(max_iter, len(programme.rows))
     ascent = _Ascent(programme, matrix, tol, limit, near, poll)
     precise = not matrix.has_single
     ascent.climb(precise=precise, report=report)
@@ -146,6 +144,24 @@ def solve(
             break
         ascent.climb(precise=True, report=report)
     return ascent.solution()
+
+
+def exchanges_allowed(max_iter: int | None, count: int) -> int:
+    """The largest number of exchanges for so many variables.
+
+    Parameters
+    ----------
+    max_iter : int or None
+        The number, if it is given.
+    count : int
+        The number of variables.
+
+    Returns
+    -------
+    int
+        By default ten million, or a hundred for each variable.
+    """
+    return max(10_000_000, 100 * count) if max_iter is None else max_iter
 
 
 class _Ascent:
@@ -370,60 +386,27 @@ class _Ascent:
 
     def solution(self) -> BoxSolution:
         """The solution as it is now."""
-        ascents = self._ascents()
-        _, _, extremes = self._extremes(ascents)
-        # Of values that are not numbers none is small.
-        violation = float(np.max([0.0, *(high - low for high, low in extremes)]))
-        levels = tuple(
-            self._level(ascents[g], self._up[g], self._down[g]) for g in self._programme.groups
+        programme = self._programme
+        found = Certificates(
+            programme.linear,
+            self._coefficients,
+            self._product[programme.rows],
+            self._up,
+            self._down,
+            np.array([[group.start for group in programme.groups]]),
         )
-        slopes = np.concatenate(
-            [ascents[g] - level for g, level in zip(self._programme.groups, levels, strict=True)]
-        )
+        violation = float(found.violations[0])
         return BoxSolution(
             coefficients=self._coefficients.copy(),
             product=self._product,
-            levels=levels,
-            objective=self._objective(),
-            dual_gap=self._least_gap(slopes),
+            levels=tuple(found.levels[0].tolist()),
+            squared_norm=float(found.squared_norms[0]),
+            objective=float(found.objectives[0]),
+            dual_gap=float(found.gaps[0]),
             violation=violation,
             n_iter=self._limit - max(self._left, 0),
             converged=violation <= self._tol,
         )
-
-    def _least_gap(self, slopes: Array) -> float:
-        """The least that the function, or a multiple of it, shows of the distance to the minimum.
-
-        The minimum is at least the value for t b of the objective's tangent: so the function t f
-        gives the gap (1 - t)^2 b'Kb / 2 and what every variable could gain at its slopes. Where the
-        linear term is a margin, the same for all, a function a little larger is beyond it in every
-        row between its bounds; large bounds multiply no violations then.
-        """
-        linear, sizes = self._programme.linear, np.abs(self._programme.linear)
-        plain, size = _gap(slopes, self._up, self._down), float(sizes.max())
-        rising, falling = slopes[self._up > 0], slopes[self._down > 0]
-        worst = max(rising.max(initial=0.0), -falling.min(initial=0.0))
-        if not 0 < size == sizes.min() or worst > size / 4:
-            return plain
-        squared = inner(self._coefficients, self._product[self._programme.rows])
-        gaps = [plain]
-        for share in _OF_WORST:
-            more = 1 / (1 - share * worst / size) - 1
-            gained = _gap(slopes + more * (slopes + linear), self._up, self._down)
-            gaps.append(more**2 * squared / 2 + gained)
-        return min(gaps)
-
-    @staticmethod
-    def _level(ascents: Array, up: Array, down: Array) -> float:
-        """The ascent of the variables between bounds, else the middle of what is possible."""
-        free = (up > 0) & (down > 0)
-        if free.any():
-            return float(ascents[free].mean())
-        high = float(ascents[up > 0].max(initial=-np.inf))
-        low = float(ascents[down > 0].min(initial=np.inf))
-        if np.isfinite(high) and np.isfinite(low):
-            return (high + low) / 2
-        return next((end for end in (high, low) if np.isfinite(end)), 0.0)
 
 
 def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
@@ -434,11 +417,6 @@ def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     """
     found = np.where(upper == 0, -up, lower + down)
     return np.where(up == 0, upper, np.where(down == 0, lower, found))
-
-
-def _gap(slopes: Array, up: Array, down: Array) -> float:
-    """What every variable could gain on its own at this multiplier: the duality gap."""
-    return inner(np.maximum(slopes, 0.0), up) - inner(np.minimum(slopes, 0.0), down)
 
 
 def _smallest(values: Array, count: int) -> Positions:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer as mc
+from mercer import _core
 from mercer.exceptions import DataError
 from mercer.models.svm import solving
 from mercer.solvers import smo
@@ -53,6 +57,24 @@ def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
     weights = np.ones(len(y))
     weights[5:] = 0 if len(y) > 12 and len(set(y[:5])) == 2 else 1
     assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_intercept_is_the_middle_where_all_rows_are_at_bounds(seed: int) -> None:
+    # Costs of two classes with the same sum, so small that every row has the largest coefficient.
+    rng = np.random.default_rng(100 + seed)
+    sizes = rng.integers(3, 40, size=2)
+    y = np.repeat([0, 1], sizes)
+    data = rng.normal(size=(len(y), 2)) + 4.0 * y[:, None] - 2.0
+    C = 10.0 ** rng.uniform(-4, -3)
+    model = mc.SVC(RBF, C=C, class_weight="balanced").fit(data, y)
+    signs, costs = 2.0 * y - 1.0, C * len(y) / (2.0 * sizes[y])
+    np.testing.assert_allclose(np.ravel(model.dual_coef_), signs * costs, rtol=1e-12)
+    # Every row of the first class asks for at most, every one of the second for at least so much.
+    least = signs - matrix(rbf, data, length_scale=0.5) @ (signs * costs)
+    middle = (least[y == 0].max() + least[y == 1].min()) / 2
+    np.testing.assert_allclose(model.intercept_, middle, rtol=0, atol=1e-10)
+    assert 0 <= model.dual_gap_ < 1e-12
 
 
 @pytest.mark.parametrize("weight", [1e6, 1e14, 1e18, 1e100])
@@ -185,6 +207,7 @@ def test_an_interrupt_before_the_first_pair_is_solved(
         raise KeyboardInterrupt
 
     data, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(solving, "_FEW", 0)
     monkeypatch.setattr(solving, "solve", interrupted)
     model = mc.SVC(multi_class=scheme)
     with mc.threads(threads), pytest.raises(KeyboardInterrupt):
@@ -195,6 +218,76 @@ def test_an_interrupt_before_the_first_pair_is_solved(
     assert np.isposinf(model.dual_gap_).all()
     # Functions that are not begun say nothing: all rows are alike.
     assert len(set(model.predict(data))) == 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_keeps_how_far_small_pairs_came(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    engine = _core.smo_batch
+
+    def interrupted(*arguments: Any) -> None:
+        *others, limit, threads = arguments
+        engine(*others, min(limit, 5), threads)
+        if limit:
+            raise KeyboardInterrupt
+
+    data, y = load_iris(return_X_y=True)
+    whole = mc.SVC(RBF).fit(data, y)
+    monkeypatch.setattr(_core, "smo_batch", interrupted)
+    model = mc.SVC(RBF)
+    with mc.threads(threads), pytest.raises(KeyboardInterrupt):
+        model.fit(data, y)
+    assert not model.converged_
+    assert model.n_iter_.tolist() == [5, 5, 5]
+    assert (model.objective_ > whole.objective_).all()
+    assert (model.objective_ - model.dual_gap_ <= whole.objective_).all()
+    assert len(model.support_) <= 3 * 10
+
+
+@pytest.mark.parametrize("kernel", [RBF, mc.Linear()])
+def test_small_pairs_are_solved_like_large_ones(
+    monkeypatch: pytest.MonkeyPatch, kernel: mc.Kernel
+) -> None:
+    rng = np.random.default_rng(5)
+    y = rng.permutation(np.repeat(np.arange(12), rng.integers(4, 30, size=12)))
+    data = 6 * rng.normal(size=(12, 3))[y] + rng.normal(size=(len(y), 3))
+    monkeypatch.setattr(solving, "_STRETCH", 32)  # pairs are of several parts of the matrix
+    monkeypatch.setattr(solving, "_WORK", 1000)
+    few = [mc.SVC(kernel, tol=1e-8).fit(data, y), mc.NuSVC(kernel, nu=0.1, tol=1e-8).fit(data, y)]
+    monkeypatch.setattr(solving, "_FEW", 0)
+    for model in few:
+        large = clone(model).fit(data, y)
+        assert model.converged_
+        np.testing.assert_allclose(model.objective_, large.objective_, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(model.intercept_, large.intercept_, atol=1e-5)
+        for one, other in [(model, large), (large, model)]:
+            assert (one.objective_ - one.dual_gap_ <= other.objective_ + 1e-12).all()
+
+
+@pytest.mark.parametrize("psd", [None, "clip"])
+def test_values_of_pairs_are_those_of_their_coefficients(psd: Any) -> None:
+    rng = np.random.default_rng(6)
+    y = np.repeat(np.arange(9), 12)
+    data = rng.normal(size=(9, 3))[y] + rng.normal(size=(len(y), 3))
+    model = mc.SVC(RBF, decision_function_shape="ovo", psd=psd).fit(data, y)
+    wide = matrix(rbf, data, length_scale=0.5)
+    want = []
+    for i, j in combinations(range(9), 2):
+        b = np.zeros(len(y))
+        mine, other = (y[model.support_] == code for code in (i, j))
+        b[model.support_[mine]] = model.dual_coef_[j - 1, mine]
+        b[model.support_[other]] = model.dual_coef_[i, other]
+        want.append(wide @ b + model.intercept_[len(want)])
+    np.testing.assert_allclose(model.decision_function(data), np.stack(want, axis=1), atol=1e-9)
+
+
+def test_many_classes_take_memory_for_classes_not_for_pairs() -> None:
+    y = np.repeat(np.arange(60), 3)
+    data = np.random.default_rng(7).normal(size=(60, 3))[y] + 0.1 * RNG.normal(size=(len(y), 3))
+    model = mc.SVC(RBF).fit(data, y)
+    # Twice the coefficients with their positions, and not one for each of 1770 pairs.
+    assert len(pickle.dumps(model)) < 5 * model.dual_coef_.nbytes
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -210,6 +303,7 @@ def test_an_interrupt_keeps_the_pairs_that_are_solved(
             raise KeyboardInterrupt
         return solve(*arguments, **options)
 
+    monkeypatch.setattr(solving, "_FEW", 0)
     whole = mc.SVC().fit(data, y)
     monkeypatch.setattr(solving, "solve", interrupted)
     model = mc.SVC()
@@ -221,3 +315,40 @@ def test_an_interrupt_keeps_the_pairs_that_are_solved(
     same = np.abs(difference).max(axis=0) < 1e-9
     assert same.tolist() == [True, True, False]
     assert set(model.predict(data)) <= set(y)
+
+
+@pytest.mark.parametrize("machine", [mc.SVC(), mc.SVC(multi_class="ovr"), mc.NuSVC(nu=0.8)])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_shape_of_the_data_counts_rows_without_weight(machine: Any, n_classes: int) -> None:
+    data = RNG.normal(size=(200, 2))
+    weights = np.repeat([0.0, 1.0], [50, 150])
+    model = clone(machine).fit(data, np.arange(200) % n_classes, weights)
+    assert model.shape_fit_ == (200, 2)
+    assert model.support_.min() >= 50
+
+
+@pytest.mark.parametrize("offset", [1e7, 1e8])
+def test_rounding_of_kernel_values_is_told(offset: float) -> None:
+    rng = np.random.default_rng(11)
+    data = rng.normal(size=(300, 3))
+    targets = data[:, 1] + 0.1 * rng.normal(size=300)
+    near = mc.SVR("linear").fit(data, targets)
+    far = mc.SVR("linear")
+    with pytest.warns(ConvergenceWarning, match=r"rounding of kernel values.*StandardScaler"):
+        far.fit(data + offset, targets)
+    assert not far.converged_
+    # With an intercept the minimum is that of the data where they are.
+    assert far.dual_gap_ >= far.objective_ - near.objective_
+    with pytest.warns(ConvergenceWarning, match="rounding of kernel values"):
+        separated = mc.SVC("linear").fit(data + offset, targets > 0)
+    assert (separated.dual_gap_ > 0).all()
+
+
+def test_weights_of_one_class_may_have_any_unit() -> None:
+    plain = mc.OneClassSVM(RBF, nu=0.2).fit(X)
+    for unit in (1e-12, 1e12):
+        model = mc.OneClassSVM(RBF, nu=0.2).fit(X, sample_weight=np.full(len(X), unit))
+        assert model.converged_
+        np.testing.assert_allclose(model.dual_coef_ / unit, plain.dual_coef_, rtol=1e-10)
+        np.testing.assert_allclose(model.offset_ / unit, plain.offset_, rtol=1e-10)
+        np.testing.assert_allclose(model.objective_ / unit**2, plain.objective_, rtol=1e-10)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.svm import SVC
 
@@ -109,3 +110,16 @@ def test_a_matrix_without_room_can_be_taken_as_it_is(monkeypatch: pytest.MonkeyP
             mc.SVC(kernel, psd=psd).fit(X, Y)
         assert "float32" not in str(caught.value)
     assert mc.SVC(kernel, psd="ignore").fit(X, Y).converged_
+
+
+def test_a_margin_that_an_indefinite_matrix_hides_is_told_as_such() -> None:
+    rng = np.random.default_rng(0)
+    data = 2 * rng.normal(size=(120, 4))
+    y = (data[:, 0] + data[:, 1] ** 2 > 1).astype(int)
+    with pytest.warns(ConvergenceWarning, match="is not positive semi-definite.*psd="):
+        model = mc.NuSVC(kernel="sigmoid", nu=0.3).fit(data, y)
+    # The squared length of the function, by definition, is negative.
+    gram = np.tanh(data @ data.T / (4 * data.var()))[np.ix_(model.support_, model.support_)]
+    dual = model.dual_coef_[0]
+    assert dual @ gram @ dual < 0
+    assert np.isnan(model.dual_gap_).all()

@@ -24,8 +24,8 @@ from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
-from mercer.models.svm.duals import Dual, Machine, Rows
-from mercer.models.svm.solving import Options, solved
+from mercer.models.svm.duals import Dual, Machine, Rows, stacked_coefficients
+from mercer.models.svm.solving import Options, solved, with_rounding
 from mercer.models.svm.training import (
     Training,
     as_attribute,
@@ -149,9 +149,21 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 return report(lambda: self._kept(data, machines(), repair, bounded))
 
             machines = solved(matrix, duals, self._options, report=told)
-            self.__dict__.update(self._kept(data, machines, repair, bounded))
-        self._warn_of_lacks(machines)
+            honest = with_rounding(matrix, machines, self._options)
+            self.__dict__.update(self._kept(data, honest, repair, bounded))
+        lost = sum(machine.is_rounded for machine in honest)
+        if lost and not self._has_other_lacks(machines):
+            self._warn_of_rounding(lost, len(machines))
+        else:
+            self._warn_of_lacks(machines)
         return matrix, machines
+
+    def _has_other_lacks(self, machines: Sequence[Machine]) -> bool:
+        """Whether there is a reason to stop short that is not rounding."""
+        if all(machine.converged for machine in machines):
+            return False
+        has_margins = all(machine.has_margin for machine in machines)
+        return self.max_iter != -1 or self._allows_no_errors or not has_margins
 
     def _matrix(
         self, points: Points, *, reused: bool = False
@@ -201,15 +213,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     ) -> dict[str, Any]:
         """The fitted attributes."""
         n = len(data.points)
-        coefficients = np.stack([machine.coefficients(n) for machine in machines], axis=1)
-        support = np.flatnonzero(np.any(coefficients != 0, axis=1))
+        coefficients = stacked_coefficients(machines, n)
+        support = np.flatnonzero(np.diff(coefficients.indptr))
         support = support[self._order_of_support(data, support)]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion = coefficients[carriers]
+        expansion = self._expanded(coefficients[carriers])
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
-            expansion = repair.transform(coefficients.T).T.astype(np.float64)
+            expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
             carriers = np.arange(n)
         if not bounded:
             # What is found may be far from the minimum.
@@ -221,9 +233,15 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
             "rows_": data.numbers[carriers],
             "converged_": all(machine.converged for machine in machines),
             "fit_status_": int(not all(machine.converged for machine in machines)),
-            "shape_fit_": data.points.shape,
+            "shape_fit_": data.shape,
             "_expansion": expansion,
-        } | self._as_given(data, self._meaning(data, support, coefficients[support], machines))
+        } | self._as_given(
+            data, self._meaning(data, support, self._expanded(coefficients[support]), machines)
+        )
+
+    def _expanded(self, coefficients: csr_array) -> Any:
+        """Coefficients of points for all functions, as they are kept."""
+        return coefficients.toarray()
 
     @staticmethod
     def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
@@ -234,7 +252,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     @abstractmethod
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Any, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         """Coefficients of support vectors, intercepts and quality, as the model calls them."""
 
@@ -253,6 +271,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         elif np.any(self.dual_gap_ > np.abs(self.objective_)):
             self._warn_of_wide_gap()
 
+    def _warn_of_rounding(self, lost: int, n_machines: int) -> None:
+        which = "" if n_machines == 1 else f" of {lost} of {n_machines} functions"
+        warn(
+            f"{type(self).__name__}: rounding of kernel values may move values{which} by more than "
+            f"tol = {self.tol:g}, so that the solution is not known as exactly; subtract the means "
+            "of the columns and scale them, as scikit-learn's StandardScaler does, lower C, or "
+            "raise tol.",
+            ShortFitWarning,
+        )
+
     def _warn_of_wide_gap(self) -> None:
         gaps, objectives = np.ravel(self.dual_gap_), np.ravel(self.objective_)
         worst = int(np.argmax(gaps - np.abs(objectives)))
@@ -266,6 +294,16 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
         which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
+        if np.isnan(self.dual_gap_).any():
+            warn(
+                f"{type(self).__name__}: the matrix of {self.kernel_!r} is not positive "
+                f"semi-definite, and the solution found{which} has no positive squared length, "
+                "from which a margin would follow: values of the function have no unit, and other "
+                'programs may find another function; repair the matrix with psd="clip", "flip" or '
+                '"shift", or use a kernel whose is_psd is True.',
+                ShortFitWarning,
+            )
+            return
         warn(
             f"{type(self).__name__} found no margin between the classes at nu = "
             f"{self.get_params()['nu']:g}{which}, so that values of the function have no unit: "
@@ -303,11 +341,14 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     # The function ---------------------------------------------------------------------------------
 
-    _expansion: Array
+    #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse where
+    #: a function has few of the points.
+    _expansion: Any
 
     @property
     def _coefficients(self) -> Array:
-        return self._expansion
+        found = self._expansion
+        return np.asarray(found.toarray() if issparse(found) else found)
 
     def _machine_values(self, X: Any) -> Array:
         """The values of the machines, of shape (m, n_machines)."""
@@ -344,7 +385,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
         if issparse(rows):
             return sparse_rows((rows.T @ csr_array(self._expansion)).T)
-        return np.asarray((rows.T @ self._expansion).T)
+        return np.asarray((rows.T @ self._coefficients).T)
 
     # Parameters -----------------------------------------------------------------------------------
 

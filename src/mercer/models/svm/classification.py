@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.base import shown
 from mercer.models.svm.base import Similarity
-from mercer.models.svm.duals import Classes, Dual, NuClasses
+from mercer.models.svm.duals import Classes, Dual, NuClasses, Rows
 from mercer.models.svm.landmarks import learned, over_landmarks
 from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.schemes import scheme_of
@@ -291,8 +291,8 @@ class SVC(SupportVectorClassifier):
         if machine.stopped_short:
             self._warn_of_short_fit()
 
-    def _dual(self, data: Training, signs: Array) -> Dual:
-        return Classes(data.rows, signs, data.weights * self._costs()[data.codes])
+    def _dual(self, rows: Rows, signs: Array, weights: Array) -> Dual:
+        return Classes(rows, signs, weights)
 
     def _costs(self) -> Array:
         """The C of each class, with its weight."""
@@ -453,15 +453,15 @@ class NuSVC(SupportVectorClassifier):
         self.nu = nu
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
-        for chosen, signs in self._scheme.sides(data.codes):
-            self._require_feasible(self._dual(data.part(chosen), signs))
+        for dual in self._duals(data):
+            self._require_feasible(dual)
         super()._learn(X, y, data)
 
-    def _dual(self, data: Training, signs: Array) -> NuClasses:
-        weights = data.weights * self._costs()[data.codes]
-        return NuClasses(data.rows, signs, weights, float(self.nu))
+    def _dual(self, rows: Rows, signs: Array, weights: Array) -> NuClasses:
+        return NuClasses(rows, signs, weights, float(self.nu))
 
-    def _require_feasible(self, dual: NuClasses) -> None:
+    def _require_feasible(self, dual: Dual) -> None:
+        assert isinstance(dual, NuClasses)
         if dual.nu > dual.largest * (1 + 1e-12):
             raise ParameterError(
                 f"{type(self).__name__}: nu = {self.nu!r} is more than {dual.largest:.3g}, twice "

@@ -13,12 +13,14 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
-from mercer.solvers.boxes import BoxProgramme, BoxSolution, inner
+from mercer.solvers.boxes import BoxProgramme, BoxSolution
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -26,6 +28,9 @@ Rows = NDArray[np.intp]
 # Distances less than this share of what the function varies by, and margins and distances less than
 # this share of the sum of its terms if none cancelled, are hardly there; and what rounding leaves.
 _OF_SPREAD, _OF_TERMS, _OF_ROUNDING = 0.01, 1e-6, 1e-11
+_EPS = float(np.finfo(np.float64).eps)
+# Rounding that shows in values of functions, in their unit: the tolerance that is usual.
+_SHOWN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +59,10 @@ class Machine:
         The half-width of the tube that was found, for machines that find one.
     has_margin : bool
         False if the rows of two classes are not known to be apart at the given share.
+    scale : float
+        What values of the function are measured in by the tolerance.
+    is_rounded : bool
+        Whether rounding of kernel values shows in those of the function.
     """
 
     rows: Rows
@@ -67,6 +76,24 @@ class Machine:
     squared_norm: float
     epsilon: float = 0.0
     has_margin: bool = True
+    scale: float = 1.0
+    is_rounded: bool = False
+
+    def rounding(self, largest: float) -> float:
+        """What rounding of kernel values, of which one is as large, may be in values of f."""
+        return _EPS * largest * float(np.abs(self.dual).sum())
+
+    def rounded(self, largest: float, tol: float) -> Machine:
+        """The same with a gap that knows of rounding, if that is more than the tolerance.
+
+        Where it shows in values of the function, the machine is not converged.
+        """
+        rounding = self.rounding(largest)
+        if not rounding > tol * self.scale:
+            return self
+        gap = max(self.gap, 0.0) + rounding * float(np.abs(self.dual).sum())
+        shown = rounding > max(tol, _SHOWN) * self.scale
+        return replace(self, gap=gap, converged=self.converged and not shown, is_rounded=shown)
 
     def coefficients(self, n: int) -> Array:
         """The b_i of all n rows."""
@@ -78,6 +105,31 @@ class Machine:
         return self.product[rows] + self.intercept
 
 
+def stacked_coefficients(machines: Sequence[Machine], n: int) -> csr_array:
+    """The b_i of all rows, for each machine.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+        The machines.
+    n : int
+        The number of rows.
+
+    Returns
+    -------
+    csr_array of shape (n, n_machines)
+        Without zeros.
+    """
+    rows = np.concatenate([machine.rows for machine in machines])
+    values = np.concatenate([machine.dual for machine in machines])
+    sizes = [len(machine.rows) for machine in machines]
+    numbers = np.repeat(np.arange(len(machines)), sizes)
+    kept = values != 0
+    found = coo_array((values[kept], (rows[kept], numbers[kept])), (n, len(machines))).tocsr()
+    found.eliminate_zeros()
+    return found
+
+
 class Dual(ABC):
     """A dual problem over some rows."""
 
@@ -85,10 +137,10 @@ class Dual(ABC):
     def programme(self) -> BoxProgramme:
         """The problem, with a place to start."""
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The unit in which the decision function is measured: the margin, if it is 1 there.
 
-        The largest value of the kernel is given beside the solution.
+        Beside the solution there is a function that finds the largest value of the kernel.
         """
         return 1.0
 
@@ -96,7 +148,6 @@ class Dual(ABC):
         self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
     ) -> Machine:
         """The function that a solution stands for; the product is that with the whole matrix."""
-        linear = inner(programme.linear, found.coefficients)
         return Machine(
             programme.rows,
             found.coefficients,
@@ -106,7 +157,7 @@ class Dual(ABC):
             found.dual_gap,
             found.n_iter,
             found.converged,
-            2 * (found.objective - linear),
+            found.squared_norm,
         )
 
 
@@ -185,9 +236,9 @@ class NuClasses(Dual):
             n_first,
         )
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The margin that was found; less as long as the gap leaves open whether there is one."""
-        margin, terms = self._margin(found), _terms(found, largest)
+        margin, terms = self._margin(found), _terms(found, largest())
         if margin:
             return max(margin, _OF_TERMS * terms)
         above, below = found.levels
@@ -320,13 +371,21 @@ class Half(Dual):
 
     def programme(self) -> BoxProgramme:
         """The first rows, up to the sum that they must have."""
-        zeros = np.zeros(len(self.rows))
-        start = filled(self.weights, self.nu * self.weights.sum())
-        return BoxProgramme(self.rows, zeros, zeros, self.weights, start)
+        zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
+        start = filled(weights, self.nu * weights.sum())
+        return BoxProgramme(self.rows, zeros, zeros, weights, start)
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def machine(
+        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
+    ) -> Machine:
+        """In the unit of the weights, of which the tolerance knows nothing."""
+        unit = float(self.weights.max())
+        whole = None if product is None else product * unit
+        return replace(super().machine(programme, found.scaled(unit), whole), scale=unit)
+
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The distance of the plane, if that is less than 1 and the rows are not on both sides."""
-        distance = max(abs(found.levels[0]), _least_unit(found, largest))
+        distance = max(abs(found.levels[0]), _least_unit(found, largest()))
         return min(1.0, distance) or 1.0
 
 
@@ -361,10 +420,9 @@ class Ball(Dual):
             self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
 
-    def unit(self, found: BoxSolution, largest: float) -> float:
+    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
         """The squared radius, if that is less than 1."""
-        linear = -inner(self.diagonal, found.coefficients) / 2
-        squared = 2 * (found.objective - linear) + 2 * found.levels[0]
+        squared = found.squared_norm + 2 * found.levels[0]
         return min(1.0, squared) if squared > 0 else 1.0
 
 

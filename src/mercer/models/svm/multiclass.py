@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.points import Points
@@ -22,10 +24,12 @@ from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
+from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
 from mercer.solvers.boxes import SymmetricMatrix
 
@@ -33,6 +37,8 @@ Array = NDArray[np.float64]
 
 _SHAPES = ("ovr", "ovo")
 _FOLDS = 5
+# Kernel values that are held at a time, where pairs of classes are read from them.
+_HELD = 2**20
 
 
 class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -146,11 +152,11 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _duals(self, data: Training) -> list[Dual]:
         """The problems of all functions."""
-        sides = self._scheme.sides(data.codes)
-        return [self._dual(data.part(chosen), signs) for chosen, signs in sides]
+        sides, weights = self._scheme.sides(data.codes), data.weights * self._costs()[data.codes]
+        return [self._dual(data.rows[some], signs, weights[some]) for some, signs in sides]
 
     @abstractmethod
-    def _dual(self, data: Training, signs: Array) -> Dual:
+    def _dual(self, rows: Codes, signs: Array, weights: Array) -> Dual:
         """The problem of one function, with the side that it puts each row on."""
 
     def _class_weights(self, labels: NDArray[Any]) -> Array:
@@ -182,8 +188,13 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """By class, as scikit-learn has it."""
         return np.argsort(data.codes_of(support), kind="stable")
 
+    def _expanded(self, coefficients: csr_array) -> Any:
+        """The function of a pair has points of two classes alone."""
+        paired = isinstance(self._scheme, Pairs)
+        return coefficients if paired else super()._expanded(coefficients)
+
     def _meaning(
-        self, data: Training, support: Codes, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Codes, coefficients: Any, machines: Sequence[Machine]
     ) -> dict[str, Any]:
         codes = data.codes_of(support)
         return {
@@ -220,8 +231,30 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _class_scores(self, X: Any) -> Array:
         """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
-        values = self._machine_values(X)
-        return self._scheme.scores(values)
+        return self._read(X, lambda values: self._scheme.scores(values))
+
+    def _machine_values(self, X: Any) -> Array:
+        return self._read(X, np.asarray)
+
+    def _read(self, X: Any, reading: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+        """What is read from the values of the functions, row by row.
+
+        There are many more pairs than classes: values of all pairs are held for a few rows.
+        """
+        check_is_fitted(self)
+        if not issparse(self._expansion):
+            return reading(super()._machine_values(X))
+        points = self._validate_points(self.kernel_, X, reset=False)
+        pairs = PairValues(self.dual_coef_, self.n_support_, self.intercept_)
+        step, kernel_values = max(1, _HELD // len(self.points_)), self._similarities()
+        found: list[NDArray[Any]] = []
+        for start in range(0, len(points), step):
+            block = kernel_values(points[start : start + step])
+            with one_thread():  # products with the points of one class are small
+                found += [reading(values) for values in pairs.parts(block)]
+        return np.concatenate(found)
+
+    n_support_: NDArray[np.integer]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes.
@@ -237,7 +270,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             The classes: those of the largest `decision_function`, or of the largest
             `predict_proba` where probabilities were learned.
         """
-        winners = self._winners(self._machine_values(X))
+        winners = self._read(X, self._winners)
         return np.asarray(self.classes_[winners])
 
     def _winners(self, values: Array) -> Codes:
@@ -330,35 +363,39 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         ndarray of shape (m, n_classes)
             0 or less.
         """
-        values = self._machine_values(X)
+        check_is_fitted(self)
         if not hasattr(self, "_calibration"):
             raise NotFittedError(
                 f"{type(self).__name__}: probabilities were not learned; call fit with "
                 "probability=True, and let it end."
             )
+        return self._read(X, self._log_probabilities)
+
+    def _log_probabilities(self, values: Array) -> Array:
         return np.asarray(self._calibration.log_probabilities(values), dtype=np.float64)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 
     def _function_values(self, X: Any) -> Array:
-        values = self._machine_values(X)
-        if len(self.classes_) == 2:
-            return values[:, 0]
-        return np.asarray(values @ self._scheme.directions)
+        return self._read(X, self._summed)
+
+    def _summed(self, values: Array) -> Array:
+        return values[:, 0] if len(self.classes_) == 2 else values @ self._scheme.directions
 
     @property
     def _n_functions(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
     def _predicted_places(self, points: Points) -> Codes:
-        return self._winners(self._machine_values(points))
+        return self._read(points, self._winners)
 
     @property
     def _explained(self) -> tuple[Array, Array]:
         if len(self.classes_) == 2:
             return self._expansion, self.intercept_
         directions = self._scheme.directions
-        return self._expansion @ directions, self.intercept_ @ directions
+        found = self._expansion @ directions
+        return found.toarray() if issparse(found) else found, self.intercept_ @ directions
 
     # Parameters -----------------------------------------------------------------------------------
 

@@ -14,9 +14,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
 Array = NDArray[np.float64]
@@ -46,7 +48,7 @@ class Scheme(ABC):
 
     @property
     @abstractmethod
-    def directions(self) -> Array:
+    def directions(self) -> Any:
         """What each function says of each class, 1, -1 or 0; of shape (n_functions, n_classes)."""
 
     @abstractmethod
@@ -66,7 +68,7 @@ class Scheme(ABC):
         """
 
     @abstractmethod
-    def layout(self, coefficients: Array, codes: Codes) -> Array:
+    def layout(self, coefficients: Any, codes: Codes) -> Array:
         """Coefficients of shape (n_support, n_functions) as scikit-learn lays them out."""
 
 
@@ -109,16 +111,18 @@ class Pairs(Scheme):
 
     def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
         """The rows of both classes."""
-        members = [np.flatnonzero(codes == code) for code in range(self.n_classes)]
+        counts = np.bincount(codes, minlength=self.n_classes)
+        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
         return [_against(members[first], members[second]) for first, second in self.pairs]
 
     @cached_property
-    def directions(self) -> Array:
+    def directions(self) -> csr_array:
         """For the first class of a pair and against the second."""
-        found = np.zeros((len(self.pairs), self.n_classes))
-        for number, (first, second) in enumerate(self.pairs):
-            found[number, first], found[number, second] = 1.0, -1.0
-        return found
+        pairs = np.array(self.pairs)
+        numbers = np.repeat(np.arange(len(pairs)), 2)
+        signs = np.tile([1.0, -1.0], len(pairs))
+        shape = (len(pairs), self.n_classes)
+        return coo_array((signs, (numbers, pairs.ravel())), shape).tocsr()
 
     def scores(self, values: Array) -> Array:
         """Votes, and within equal votes the sum of the functions, squeezed below half a vote."""
@@ -158,13 +162,13 @@ class Pairs(Scheme):
         ones = np.ones((len(odds), self.n_classes, 1))
         return np.asarray(np.linalg.solve(systems, ones)[:, :, 0])
 
-    def layout(self, coefficients: Array, codes: Codes) -> Array:
+    def layout(self, coefficients: Any, codes: Codes) -> Array:
         """For each support vector its coefficients against the other classes in turn."""
-        found = np.zeros((self.n_classes - 1, len(coefficients)))
-        for number, (first, second) in enumerate(self.pairs):
-            mine, other = codes == first, codes == second
-            found[second - 1, mine] = coefficients[mine, number]
-            found[first, other] = coefficients[other, number]
+        given = coo_array(coefficients)
+        first, second = np.array(self.pairs)[given.col].T
+        places = np.where(codes[given.row] == first, second - 1, first)
+        found = np.zeros((self.n_classes - 1, given.shape[0]))
+        found[places, given.row] = given.data
         return found
 
 
@@ -202,7 +206,8 @@ class Rest(Scheme):
 
 def _against(first: Codes, second: Codes) -> tuple[Codes, Array]:
     """The rows of two classes, and for which of them they speak."""
-    signs = np.repeat([1.0, -1.0], [len(first), len(second)])
+    signs = np.ones(len(first) + len(second))
+    signs[len(first) :] = -1.0
     return np.concatenate([first, second]), signs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from mercer.exceptions import ShortFitWarning, warn
 from mercer.models.svm.duals import Dual, Machine
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.boxes import BoxProgramme, BoxSolution, SymmetricMatrix
+from mercer.sampling import spread
+from mercer.solvers.batches import Batch
+from mercer.solvers.boxes import (
+    BoxProgramme,
+    BoxSolution,
+    Positions,
+    StoredMatrix,
+    SymmetricMatrix,
+)
 from mercer.solvers.smo import solve
 
 Array = NDArray[np.float64]
@@ -27,6 +35,9 @@ Report = Callable[[Callable[[], list[Machine]]], bool]
 _SECONDS = 0.05
 # Bounds in place of none, in the unit of coefficients, and how many rows tell that.
 _WIDTHS, _SAMPLE = np.array([1e3, 1e6, 1e9, 1e12]), 64
+# Problems of at most so many variables are solved many at a time; stretches of so many rows make
+# parts of the matrix that can be stored; and the sum of squared sizes between two reports.
+_FEW, _STRETCH, _WORK = 512, 512, 2**24
 # How often a solution is refined; the unit changes little after the first time.
 _REFINEMENTS = 3
 
@@ -109,9 +120,60 @@ def solved(
     return jobs.machines()
 
 
-def _largest(matrix: SymmetricMatrix, programme: BoxProgramme) -> float:
-    """The largest value of some rows with themselves; 1 if all are zero."""
-    values, positions = matrix.block(programme.rows[:_SAMPLE], precise=True)
+def with_rounding(
+    matrix: SymmetricMatrix, machines: Sequence[Machine], options: Options
+) -> list[Machine]:
+    """Machines that do not claim more digits than kernel values of float64 give them.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        The kernel values of all rows.
+    machines : sequence of Machine
+        Solutions.
+    options : Options
+        Of the solver.
+
+    Returns
+    -------
+    list of Machine
+        Gaps contain what rounding may hide where that is more than the tolerance, and machines in
+        whose values it shows are not converged.
+    """
+    largest = _largest(matrix, spread(matrix.size, _SAMPLE))
+    return [machine.rounded(largest, options.tol) for machine in machines]
+
+
+def _tiles(programmes: Sequence[BoxProgramme], numbers: Sequence[int]) -> list[list[int]]:
+    """Problems whose first rows, and whose last rows, are of the same stretch of the matrix.
+
+    The rows of pairs of classes are two stretches: so each tile has few rows, which many share.
+    """
+    tiles: dict[tuple[int, int], list[int]] = {}
+    for number in numbers:
+        rows = programmes[number].rows
+        key = int(rows[0]) // _STRETCH, int(rows[-1]) // _STRETCH
+        tiles.setdefault(key, []).append(number)
+    return list(tiles.values())
+
+
+def _parts(programmes: Sequence[BoxProgramme], tile: Sequence[int]) -> Iterator[list[int]]:
+    """Problems that are solved before callbacks are asked again."""
+    part, work = [], 0
+    for number in tile:
+        part.append(number)
+        work += len(programmes[number].rows) ** 2
+        if work > _WORK:
+            yield part
+            part, work = [], 0
+    if part:
+        yield part
+
+
+def _largest(matrix: SymmetricMatrix, rows: Positions, places: Positions | None = None) -> float:
+    """The largest value of some rows, at their places, with themselves; 1 if all are zero."""
+    some = rows[:_SAMPLE] if places is None else places[rows[:_SAMPLE]]
+    values, positions = matrix.block(some, precise=True)
     return float(np.abs(values[positions, positions]).max()) or 1.0
 
 
@@ -138,9 +200,18 @@ class _Jobs:
     # Several problems -----------------------------------------------------------------------------
 
     def run(self, report: Report | None) -> None:
-        """Solve all, as many at a time as there are threads."""
-        threads, numbers = min(thread_count(), len(self.duals)), range(len(self.duals))
-        if threads == 1:
+        """Solve all: small ones many at a time, others as many as there are threads."""
+        programmes = [dual.programme() for dual in self.duals]
+        small = [n for n, programme in enumerate(programmes) if len(programme.rows) <= _FEW]
+        self._follow(self._batches(programmes, small), report)
+        if not self._stop.is_set():
+            self._run_others(report)
+
+    def _run_others(self, report: Report | None) -> None:
+        """Solve those that no batch has."""
+        numbers = [number for number, done in enumerate(self._done) if done is None]
+        threads = min(thread_count(), len(numbers))
+        if threads <= 1:
             self._follow(map(self._solve_one_of_several, numbers), report)
             return
         with ThreadPoolExecutor(threads) as pool:
@@ -167,6 +238,7 @@ class _Jobs:
             if report is not None and time.monotonic() - last > _SECONDS:
                 last = time.monotonic()
                 if report(self._solved):
+                    self._stop.set()
                     return
 
     def _solve_alone(self, number: int) -> None:
@@ -187,6 +259,82 @@ class _Jobs:
         """Signals reach the main thread alone, which tells the others."""
         if self._stop.is_set():
             raise KeyboardInterrupt
+
+    # Batches of small problems --------------------------------------------------------------------
+
+    def _batches(self, programmes: Sequence[BoxProgramme], small: Sequence[int]) -> Iterator[None]:
+        """Solve small problems, those together that share a part of the matrix."""
+        for tile in _tiles(programmes, small):
+            rows = np.unique(np.concatenate([programmes[number].rows for number in tile]))
+            matrix, positions = self.matrix.among(rows)
+            if not isinstance(matrix, StoredMatrix):
+                continue
+            places = np.empty(self.matrix.size, np.int64)
+            places[rows] = positions
+            for numbers in _parts(programmes, tile):
+                self._solve_batch(programmes, numbers, matrix, places)
+                yield
+
+    def _solve_batch(
+        self,
+        programmes: Sequence[BoxProgramme],
+        numbers: Sequence[int],
+        matrix: StoredMatrix,
+        places: Positions,
+    ) -> None:
+        """Solve some problems; those that need more than a batch has are left."""
+        near, limit = self.near, self.options.max_iter
+        starts = None if near is None else [near[n][programmes[n].rows] for n in numbers]
+        batch = Batch([programmes[number] for number in numbers], matrix, places, starts)
+        if not batch.is_ordinary:
+            return
+        try:
+            found = self._refined_batch(batch, programmes, numbers, matrix, places)
+        except KeyboardInterrupt:
+            for number, solution in zip(numbers, batch.solutions(), strict=True):
+                if solution.n_iter:
+                    machine = self.duals[number].machine
+                    self._begun[number] = partial(machine, programmes[number], solution)
+            raise
+        for number, solution in zip(numbers, found, strict=True):
+            if solution.converged or solution.n_iter == limit:
+                product = self._product(programmes[number], None, solution)
+                self._done[number] = self.duals[number].machine(
+                    programmes[number], solution, product
+                )
+
+    def _refined_batch(
+        self,
+        batch: Batch,
+        programmes: Sequence[BoxProgramme],
+        numbers: Sequence[int],
+        matrix: StoredMatrix,
+        places: Positions,
+    ) -> list[BoxSolution]:
+        """Solutions whose violations are small in the units of their functions."""
+        tol, limit = self.options.tol, self.options.max_iter
+        tolerances = np.full(len(numbers), tol)
+        for _ in range(1 + _REFINEMENTS):
+            batch.solve(tol=tolerances, max_iter=limit)
+            found = batch.solutions()
+            units = [
+                self.duals[number].unit(
+                    solution, partial(_largest, matrix, programmes[number].rows, places)
+                )
+                for number, solution in zip(numbers, found, strict=True)
+            ]
+            needed = tol * np.array(units)
+            violations = np.array([solution.violation for solution in found])
+            more = (violations <= tolerances) & (violations > needed)
+            if not more.any():
+                break
+            tolerances = np.where(more, needed, tolerances)
+        # Less than the solver was asked for may be all that the unit needs.
+        enough = (violations <= np.maximum(tolerances, needed)).tolist()
+        return [
+            solution if solution.converged == good else replace(solution, converged=good)
+            for solution, good in zip(found, enough, strict=True)
+        ]
 
     # One problem ----------------------------------------------------------------------------------
 
@@ -216,7 +364,7 @@ class _Jobs:
         """Without bounds: the solution within bounds so wide that no variable is at one."""
         if programme.is_bounded:
             return self._refined(dual, matrix, programme, near, report)
-        unit = float(np.abs(programme.linear).max() or 1.0) / _largest(matrix, programme)
+        unit = float(np.abs(programme.linear).max() or 1.0) / _largest(matrix, programme.rows)
         steps = 0
         for bound in unit * _WIDTHS:
             found = self._refined(dual, matrix, programme.within(bound), near, report)
@@ -240,7 +388,7 @@ class _Jobs:
         within = partial(solve, programme, matrix, report=report, poll=self._check)
         found = within(tol=tol, max_iter=left, near=near)
         # The unit is known only now; where it is small, the tolerance has to be.
-        largest = _largest(matrix, programme)
+        largest = partial(_largest, matrix, programme.rows)
         needed = tol * dual.unit(found, largest)
         for _ in range(_REFINEMENTS):
             if not found.converged or found.violation <= needed:
@@ -253,7 +401,7 @@ class _Jobs:
         return replace(found, converged=found.converged or found.violation <= needed)
 
     def _product(
-        self, programme: BoxProgramme, matrix: SymmetricMatrix, found: BoxSolution
+        self, programme: BoxProgramme, matrix: SymmetricMatrix | None, found: BoxSolution
     ) -> Array | None:
         """Values at all rows, which the solver has unless it was given some rows alone."""
         if not self.everywhere:

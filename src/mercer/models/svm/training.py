@@ -33,6 +33,8 @@ class Training:
         Those points that have a positive weight.
     weights : ndarray
         Their weights.
+    shape : tuple of int
+        The shape of X, rows without weight included.
     codes : ndarray of int
         Their classes, as numbers; empty for machines without classes.
     """
@@ -41,13 +43,14 @@ class Training:
     numbers: Rows
     rows: Rows
     weights: Array
+    shape: tuple[int, ...]
     codes: Rows = field(default_factory=lambda: np.empty(0, np.intp))
 
     @classmethod
     def of(cls, points: Points, weights: Array) -> Training:
         """All rows in their order, of which some may have no weight."""
         rows = np.flatnonzero(weights > 0)
-        return cls(points, np.arange(len(points)), rows, weights[rows])
+        return cls(points, np.arange(len(points)), rows, weights[rows], points.shape)
 
     def part(self, positions: Rows) -> Training:
         """Some of the rows that count, of the same points."""
