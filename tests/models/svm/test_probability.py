@@ -86,7 +86,7 @@ def test_the_prediction_is_most_probable_where_scores_tie(labels: list[Any]) -> 
 
 @pytest.mark.parametrize("scheme", [Single(2), Pairs(3), Pairs(7), Rest(4)])
 def test_of_classes_that_tie_the_first_is_most_probable(scheme: Scheme) -> None:
-    n_functions = len(scheme.directions)
+    n_functions = scheme.directions.shape[0]
     even = Calibration(scheme, np.ones(n_functions), np.zeros(n_functions), 0.0)
     values = np.r_[np.zeros((1, n_functions)), np.full((1, n_functions), -1e-17)]
     logs = even.log_probabilities(values)
