@@ -28,12 +28,13 @@ class Settings:
     """How large the races are and how often each contestant runs."""
 
     quick: bool = False
+    rounds: int = 7
 
     def enough(self, rounds: int, seconds: float) -> bool:
         """Whether a race may end: short ones take more rounds, long ones fewer, never one."""
         if self.quick:
             return rounds >= 2
-        return (rounds >= 7 and seconds >= 3) or (rounds >= 2 and seconds >= 30)
+        return (rounds >= self.rounds and seconds >= 3) or (rounds >= 2 and seconds >= 30)
 
     def size(self, n: int) -> int:
         """The number of points in place of n."""

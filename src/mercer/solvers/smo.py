@@ -53,7 +53,7 @@ _MOST = 8192
 _AT_ONCE = 2048
 # An inner problem is solved to this share of the violation before, and no further than this share
 # of the tolerance.
-_SHARE = 0.05
+_SHARE = 0.1
 _CLOSE = 0.5
 # Exchanges in float32: so many for each variable, and at least.
 _STEPS, _LEAST_STEPS = 50, 20_000
