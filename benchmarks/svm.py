@@ -64,6 +64,7 @@ class Machine:
 
 def races(settings: Settings) -> Iterator[Outcome]:
     """All races of this group."""
+    yield _threads(settings)  # before peers bring threads of their own
     for C, target in ((1.0, 8.0), (100.0, 4.0)):
         yield from _classification(settings, C, at_least(target))
     for C in (1.0, 100.0):
@@ -73,7 +74,6 @@ def races(settings: Settings) -> Iterator[Outcome]:
     yield _digits(settings)
     yield from _many_classes(settings)
     yield _grid(settings)
-    yield _threads(settings)
 
 
 def _classes(n: int, d: int) -> tuple[Array, Array]:
@@ -111,7 +111,7 @@ def _predictions(
     settings: Settings,
     target: Target | None = None,
 ) -> Outcome:
-    """Classes of new rows; those of a few at the boundary depend on where within `tol` a fit ends."""
+    """Classes of rows; at the boundary they depend on where within `tol` a fit ends."""
     mine, peer = machines
     same = float(np.mean(mine.predict(X) == peer.predict(X)))
     if same < SAME:
