@@ -138,7 +138,7 @@ struct SmoJob {
   const double* ascent = nullptr;
   double* up = nullptr;    // how far a coefficient may rise
   double* down = nullptr;  // and how far it may fall
-  bool narrow = false;     // whether kernel values are rounded to float32
+  bool narrow = false;     // whether kernel values, and ascents if that is safe, become float32
   double tolerance = 0.0;
   std::int64_t limit = 0;
   Interrupt interrupt;

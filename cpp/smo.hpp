@@ -7,7 +7,8 @@
 // With the ascent v = -(Kb + c), an exchange b_i += t, b_j -= t gains t (v_i - v_j) - t^2 a / 2,
 // where a = K_ii + K_jj - 2 K_ij; signs of classes and doubled variables are the caller's affair.
 // i has the largest v of those that may rise, j the largest gain of those that may fall (Fan, Chen,
-// Lin 2005). Kernel values may be float32; the ascent is float64.
+// Lin 2005). Kernel values may be float32, and then the ascents too, if the tolerance is far above
+// their rounding; amounts of exchanges are float64.
 #pragma once
 
 #include <algorithm>
@@ -61,18 +62,18 @@ MERCER_INLINE IVec<T> first_positions(std::int64_t begin) {
 }
 
 // base - values, in T.
-template <class T>
-MERCER_INLINE Vec<T> narrowed_difference(Vec<double> base, const double* values) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return narrow({base - load<double>(values), base - load<double>(values + kLanes<double>)});
+template <class T, class A>
+MERCER_INLINE Vec<T> difference(Vec<A> base, const A* values) {
+  if constexpr (sizeof(T) < sizeof(A)) {
+    return narrow({base - load<A>(values), base - load<A>(values + kLanes<A>)});
   } else {
-    return base - load<double>(values);
+    return base - load<A>(values);
   }
 }
 
-// Exchanges between some variables of a job, of which S is the type of the matrix and T that of the
-// values as they are used.
-template <class T, class S>
+// Exchanges between some variables of a job, of which S is the type of the matrix, T that of the
+// values as they are used, and A that of the ascents.
+template <class T, class A, class S>
 class Smo {
  public:
   // The variables in order, and the ascent of each.
@@ -116,15 +117,15 @@ class Smo {
     ascent.clear();
     for (std::int64_t k = 0; k < size_; ++k) {
       if (!contends(place(k))) continue;
-      const double rising = rising_[place(k)];
+      const A rising = rising_[place(k)];
       variables.push_back(variables_[static_cast<std::size_t>(k)]);
-      ascent.push_back(rising > -kNever ? rising : falling_[place(k)]);
+      ascent.push_back(static_cast<double>(rising > -kNever ? rising : falling_[place(k)]));
     }
   }
 
  private:
   static constexpr std::int64_t L = kLanes<T>;
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr A kNever = std::numeric_limits<A>::infinity();
   // How often variables that no longer take part are counted, and the share of those left for which
   // it is worth to begin anew without them.
   static constexpr std::int64_t kLeastSteps = 500;
@@ -132,8 +133,8 @@ class Smo {
 
   struct Group {
     std::int64_t begin, end;
-    Largest<double> top{};
-    double bottom = kNever;
+    Largest<A> top{};
+    A bottom = kNever;
   };
 
   static std::int64_t pad(std::int64_t count) { return round_up(count, kPanel<float>); }
@@ -148,7 +149,9 @@ class Smo {
   std::int64_t matrix_row(std::int64_t k) const {
     return job_.rows[variables_[static_cast<std::size_t>(k)]];
   }
-  double gap(int g) const { return groups_[g].top.value - groups_[g].bottom; }
+  double gap(int g) const {
+    return static_cast<double>(groups_[g].top.value) - static_cast<double>(groups_[g].bottom);
+  }
 
   // Whether an exchange with some other variable could gain: else nothing changes but its ascent.
   bool contends(std::int64_t place) const {
@@ -175,7 +178,7 @@ class Smo {
       const std::int64_t at = matrix_row(k);
       diagonal_[place(k)] = static_cast<T>(job_.values[at * job_.stride + at]);
       largest = std::max(largest, std::abs(diagonal_[place(k)]));
-      place_ascent(place(k), ascent[static_cast<std::size_t>(k)]);
+      place_ascent(place(k), static_cast<A>(ascent[static_cast<std::size_t>(k)]));
     }
     least_curvature_ = (largest > 0 ? largest : T(1)) * T(1e-12);
   }
@@ -218,7 +221,7 @@ class Smo {
     }
   }
 
-  void place_ascent(std::int64_t place, double value) {
+  void place_ascent(std::int64_t place, A value) {
     rising_[place] = job_.up[variable(place)] > 0 ? value : -kNever;
     falling_[place] = job_.down[variable(place)] > 0 ? value : kNever;
   }
@@ -227,25 +230,25 @@ class Smo {
 
   // Subtracts t (K_i - K_j) from the ascents of a group, and finds its extremes.
   void update(int g, const T* first, const T* second, double t) {
-    constexpr int D = kLanes<double>;
+    constexpr int D = kLanes<A>;
     Group& group = groups_[g];
     constexpr int kParts = static_cast<int>(L) / D;
-    Vec<double> top[kParts], bottom[kParts];
-    for (Vec<double>& value : top) value = broadcast<double>(-kNever);
-    for (Vec<double>& value : bottom) value = broadcast<double>(kNever);
-    const Vec<double> step = broadcast<double>(t);
+    Vec<A> top[kParts], bottom[kParts];
+    for (Vec<A>& value : top) value = broadcast<A>(-kNever);
+    for (Vec<A>& value : bottom) value = broadcast<A>(kNever);
+    const Vec<A> step = broadcast<A>(static_cast<A>(t));
     for (std::int64_t k = group.begin; k < group.end; k += L) {
-      Vec<double> change[kParts] = {};
+      Vec<A> change[kParts] = {};
       if (first != nullptr) kernel_difference(first + k, second + k, change);
 #pragma GCC unroll 2
       for (int part = 0; part < kParts; ++part) {
         const std::int64_t at = k + part * D;
-        const Vec<double> rising = load<double>(&rising_[at]) - step * change[part];
-        const Vec<double> falling = load<double>(&falling_[at]) - step * change[part];
-        store<double>(&rising_[at], rising);
-        store<double>(&falling_[at], falling);
-        top[part] = vmax<double>(top[part], rising);
-        bottom[part] = vmin<double>(bottom[part], falling);
+        const Vec<A> rising = load<A>(&rising_[at]) - step * change[part];
+        const Vec<A> falling = load<A>(&falling_[at]) - step * change[part];
+        store<A>(&rising_[at], rising);
+        store<A>(&falling_[at], falling);
+        top[part] = vmax<A>(top[part], rising);
+        bottom[part] = vmin<A>(bottom[part], falling);
       }
     }
     group.top = {};
@@ -260,12 +263,12 @@ class Smo {
 
   // The first variable of a group with this ascent that may rise; to look for it once is quicker
   // than to keep positions on the way.
-  std::int64_t first_of(const Group& group, double value) const {
-    constexpr int D = kLanes<double>;
-    const Vec<double> wanted = broadcast<double>(value);
+  std::int64_t first_of(const Group& group, A value) const {
+    constexpr int D = kLanes<A>;
+    const Vec<A> wanted = broadcast<A>(value);
     for (std::int64_t k = group.begin; k < group.end && value > -kNever; k += D) {
-      const IVec<double> found = load<double>(&rising_[k]) == wanted;
-      if (!any<double>(found)) continue;
+      const IVec<A> found = load<A>(&rising_[k]) == wanted;
+      if (!any<A>(found)) continue;
       for (int lane = 0; lane < D; ++lane)
         if (found[lane]) return k + lane;
     }
@@ -274,8 +277,8 @@ class Smo {
 
   template <int N>
   static MERCER_INLINE void kernel_difference(const T* first, const T* second,
-                                              Vec<double> (&change)[N]) {
-    if constexpr (sizeof(T) == sizeof(float)) {
+                                              Vec<A> (&change)[N]) {
+    if constexpr (sizeof(T) < sizeof(A)) {
       const Widened a = widen(load_unaligned<T>(first)), b = widen(load_unaligned<T>(second));
       change[0] = a.first - b.first;
       change[1] = a.second - b.second;
@@ -288,12 +291,12 @@ class Smo {
   Largest<T> partner(const Group& group) {
     const std::int64_t i = group.top.position;
     const T* values = row(i);
-    const Vec<double> highest = broadcast<double>(group.top.value);
+    const Vec<A> highest = broadcast<A>(group.top.value);
     const Vec<T> own = broadcast<T>(diagonal_[i]), least = broadcast<T>(least_curvature_);
     LargestLanes<T> lanes;
     IVec<T> where = first_positions<T>(group.begin);
     for (std::int64_t k = group.begin; k < group.end; k += L) {
-      const Vec<T> slope = narrowed_difference<T>(highest, &falling_[k]);
+      const Vec<T> slope = difference<T, A>(highest, &falling_[k]);
       const Vec<T> shared = load_unaligned<T>(values + k);
       const Vec<T> curvature = vmax<T>(own + load<T>(&diagonal_[k]) - (shared + shared), least);
       const Vec<T> gain = slope * slope / curvature;
@@ -321,12 +324,13 @@ class Smo {
 
   void move(std::int64_t i, std::int64_t j) {
     const T *first = row(i), *second = row(j);
-    const double high = rising_[i], low = falling_[j];
+    const A high = rising_[i], low = falling_[j];
     const T curvature =
         std::max(diagonal_[i] + diagonal_[j] - (first[j] + first[j]), least_curvature_);
     double& up = job_.up[variable(i)];
     double& down = job_.down[variable(j)];
-    const double t = std::min({(high - low) / static_cast<double>(curvature), up, down});
+    const double slope = static_cast<double>(high) - static_cast<double>(low);
+    const double t = std::min({slope / static_cast<double>(curvature), up, down});
     job_.down[variable(i)] += t;
     job_.up[variable(j)] += t;
     up -= t;
@@ -343,23 +347,37 @@ class Smo {
   std::int64_t width_;
   bool in_place_;
   AlignedBuffer<T> block_, diagonal_;
-  AlignedBuffer<double> rising_, falling_;
+  AlignedBuffer<A> rising_, falling_;
   AlignedBuffer<std::uint8_t> known_;    // whether a row of the block has been read
   AlignedBuffer<std::int64_t> stretch_;  // neighbouring rows from each variable on
   T least_curvature_ = 0;
 };
 
 // Variables at bounds that no exchange would move are left out as soon as there are many.
-template <class T, class S>
+template <class T, class A, class S>
 void exchange_until_done(SmoJob<S>& job, Worker& worker) {
   std::vector<std::int64_t> variables(static_cast<std::size_t>(job.size));
   for (std::size_t k = 0; k < variables.size(); ++k) variables[k] = static_cast<std::int64_t>(k);
   std::vector<double> ascent(job.ascent, job.ascent + job.size);
   for (bool more = true; more;) {
     const std::vector<std::int64_t> some = variables;
-    Smo<T, S> smo(job, some, ascent);
+    Smo<T, A, S> smo(job, some, ascent);
     more = smo.run(worker);
     if (more) smo.leave(variables, ascent);
+  }
+}
+
+// Exchanges with kernel values rounded to float32. So are the ascents, if what rounding adds up to
+// is small beside the tolerance: the caller computes them anew.
+template <class S>
+void exchange_narrowly(SmoJob<S>& job, Worker& worker) {
+  constexpr double kClear = 1000 * static_cast<double>(std::numeric_limits<float>::epsilon());
+  double largest = 0.0;
+  for (std::int64_t k = 0; k < job.size; ++k) largest = std::max(largest, std::abs(job.ascent[k]));
+  if (job.tolerance >= kClear * largest) {
+    exchange_until_done<float, float>(job, worker);
+  } else {
+    exchange_until_done<float, double>(job, worker);
   }
 }
 
@@ -368,9 +386,9 @@ void run_smo(SmoJob<T>& job) {
   auto body = [&job](Worker& worker) {
     if (worker.next_unit() < 0) return;
     if (job.narrow) {
-      exchange_until_done<float>(job, worker);
+      exchange_narrowly(job, worker);
     } else {
-      exchange_until_done<T>(job, worker);
+      exchange_until_done<T, double>(job, worker);
     }
   };
   job.steps = 0;
@@ -420,9 +438,9 @@ class BatchProblem {
       const std::int64_t some = job_.steps + std::max(kLeastNarrow, kNarrow * size_);
       job_.limit = narrow ? std::min(some, batch_.limit) : batch_.limit;
       if (narrow) {
-        exchange_until_done<float>(job_, worker);
+        exchange_narrowly(job_, worker);
       } else {
-        exchange_until_done<S>(job_, worker);
+        exchange_until_done<S, double>(job_, worker);
       }
     }
     return job_.steps;

@@ -1,12 +1,14 @@
 #include "threads.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
+#include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
-#include <vector>
 
 namespace mercer {
 
@@ -54,51 +56,117 @@ int useful_threads(int threads, std::int64_t units, double work) {
                                           static_cast<std::int64_t>(worthwhile)})));
 }
 
-void run_workers(std::int64_t units, int threads, Interrupt interrupt, WorkerBody body) {
-  WorkQueue queue(units, interrupt);
-  std::mutex mutex;
-  std::exception_ptr failure;
-  auto run = [&](bool is_caller) {
-    try {
-      Worker worker(queue, is_caller);
-      body(worker);
-    } catch (...) {
-      queue.stop();
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (!failure) failure = std::current_exception();
+// ---------------------------------------------------------------------------------------------
+// Helpers
+// ---------------------------------------------------------------------------------------------
+
+namespace {
+
+// One call of `run_workers`: what the threads that work on it share.
+struct Call {
+  WorkQueue& queue;
+  WorkerBody body;
+  int helpers = 0;               // those at work or asked for; guarded by the crew's mutex
+  std::exception_ptr failure{};  // the first of any thread, guarded likewise
+};
+
+// Threads that wait for calls to help with. A new one is started only if all are busy, since
+// starting one takes as long as some calls do. They are never joined: they wait until the process
+// ends.
+class Crew {
+ public:
+  void ask_for_help(Call& call, int helpers) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (int i = 0; i < helpers; ++i) {
+      try {
+        if (static_cast<int>(asked_.size()) >= idle_) start();
+        asked_.push_back(&call);
+      } catch (const std::exception&) {
+        return;  // the system grants no more: the threads that exist do the work, the result is one
+      }
+      ++call.helpers;
+      wanted_.notify_one();
     }
-  };
-  // Helpers still at work; the caller waits for them in short steps, to stay interruptible.
-  int busy = 0;
-  std::condition_variable finished;
-  auto help = [&] {
-    run(false);
-    const std::lock_guard<std::mutex> lock(mutex);
-    --busy;
-    finished.notify_one();
-  };
-  std::vector<std::thread> helpers;
-  try {
-    helpers.reserve(static_cast<std::size_t>(threads - 1));
-    for (int t = 1; t < threads; ++t) {
-      const std::lock_guard<std::mutex> lock(mutex);
-      helpers.emplace_back(help);
-      ++busy;
-    }
-  } catch (const std::system_error&) {
-    // The system grants no more threads: the ones that exist do the work, with the same result.
   }
-  run(true);
-  if (!helpers.empty()) {
-    std::unique_lock<std::mutex> lock(mutex);
-    while (!finished.wait_for(lock, kPollInterval, [&] { return busy == 0; })) {
+
+  void work(Call& call, bool is_caller) {
+    try {
+      Worker worker(call.queue, is_caller);
+      call.body(worker);
+    } catch (...) {
+      call.queue.stop();
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!call.failure) call.failure = std::current_exception();
+    }
+  }
+
+  // Waits, in short steps to stay interruptible, for helpers at work; those that have not begun are
+  // not needed any more.
+  void finish(Call& call) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    call.helpers -= static_cast<int>(std::erase(asked_, &call));
+    while (!finished_.wait_for(lock, kPollInterval, [&] { return call.helpers == 0; })) {
       lock.unlock();
-      queue.poll();
+      call.queue.poll();
       lock.lock();
     }
   }
-  for (std::thread& helper : helpers) helper.join();
-  if (failure) std::rethrow_exception(failure);
+
+ private:
+  void start() {
+    std::thread([this] { help(); }).detach();
+    ++idle_;
+  }
+
+  void help() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      wanted_.wait(lock, [this] { return !asked_.empty(); });
+      Call& call = *asked_.front();
+      asked_.pop_front();
+      --idle_;
+      lock.unlock();
+      work(call, false);
+      lock.lock();
+      ++idle_;
+      --call.helpers;
+      finished_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wanted_, finished_;
+  std::deque<Call*> asked_;  // one entry for each helper that a call waits for
+  int idle_ = 0;             // threads that wait, or are about to
+};
+
+// The crew of this process. After a fork the threads of the old one are gone, and its mutex may be
+// locked for ever: a child has a crew of its own.
+Crew& crew() {
+  struct Owned {
+    pid_t process;
+    Crew crew;
+  };
+  static std::atomic<Owned*> current{nullptr};
+  Owned* found = current.load(std::memory_order_acquire);
+  while (found == nullptr || found->process != getpid()) {
+    auto fresh = std::make_unique<Owned>();
+    fresh->process = getpid();
+    if (current.compare_exchange_strong(found, fresh.get())) return fresh.release()->crew;
+  }
+  return found->crew;
+}
+
+}  // namespace
+
+void run_workers(std::int64_t units, int threads, Interrupt interrupt, WorkerBody body) {
+  WorkQueue queue(units, interrupt);
+  Call call{queue, body};
+  Crew& helpers = crew();
+  if (threads > 1) helpers.ask_for_help(call, threads - 1);
+  helpers.work(call, true);
+  if (threads > 1) helpers.finish(call);
+  if (call.failure) std::rethrow_exception(call.failure);
   if (queue.interrupted()) throw Interrupted();
 }
 

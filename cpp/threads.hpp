@@ -1,7 +1,8 @@
-// Units of work shared by threads that live for one call.
+// Units of work shared by threads.
 //
 // The units are fixed by the problem, never by the number of threads; who computes a unit does not
-// change its result. Threads are started per call, so there is no pool that a fork could break.
+// change its result. Threads that have helped wait for the next call, and sleep meanwhile; a
+// process that is forked starts threads of its own.
 #pragma once
 
 #include <atomic>

@@ -277,7 +277,8 @@ void bind_matrices(nb::module_& m) {
               "poll: typing.Callable[[], None] | None = None) -> tuple[int, float]"),
       "Exchanges between pairs of variables until none gains more than the tolerance per unit, or "
       "`limit` are done: `up` and `down`, how far each may rise and fall, change in place. Values "
-      "are rounded to float32 if `narrow`. Variables at bounds that are far from an exchange are "
+      "are rounded to float32 if `narrow`, ascents too where the tolerance is far above their "
+      "rounding. Variables at bounds that are far from an exchange are "
       "left out in time, and none looks at them again: the caller does. `poll` is called many "
       "times "
       "in a second: what it raises ends the work, as a signal does. Returns the number of "

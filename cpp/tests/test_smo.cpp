@@ -82,7 +82,8 @@ double violation(const Problem<T>& p, const std::vector<double>& ascent,
 // Calls until there is nothing left to do, as a caller who looks at all variables would: those that
 // were left out count again. Values that are rounded are corrected in the same way.
 template <class T>
-void test_optimum(const Engine& engine, const Problem<T>& p, std::int64_t limit, bool narrow) {
+void test_optimum(const Engine& engine, const Problem<T>& p, std::int64_t limit, bool narrow,
+                  double tolerance) {
   std::vector<double> up = p.up, down = p.down, change(at(p.size), 0.0), ascent = p.linear;
   SmoJob<T> job;
   job.values = p.values.data();
@@ -93,7 +94,7 @@ void test_optimum(const Engine& engine, const Problem<T>& p, std::int64_t limit,
   job.up = up.data();
   job.down = down.data();
   job.narrow = narrow;
-  job.tolerance = 1e-6;
+  job.tolerance = tolerance;
   job.limit = limit;
   int calls = 0;
   for (; calls < 20; ++calls) {
@@ -113,7 +114,9 @@ void test_optimum(const Engine& engine, const Problem<T>& p, std::int64_t limit,
     if (job.steps == 0 || job.steps == limit) break;
   }
   CHECK(calls < 20);
-  if (job.steps < limit) CHECK(violation(p, ascent, up, down) <= 1e-6);
+  // Beside a large tolerance ascents are rounded to float32 before they are compared.
+  const double rounding = narrow && tolerance > 1e-4 ? 1e-6 : 0.0;
+  if (job.steps < limit) CHECK(violation(p, ascent, up, down) <= tolerance + rounding);
 }
 
 // Two problems of one matrix, from zero: the second goes on from a few exchanges. What is written
@@ -207,8 +210,9 @@ void test_all(const Engine& engine) {
       for (const std::int64_t split : {std::int64_t{0}, size / 3, size})
         for (const bool narrow : {false, true}) {
           const Problem<T> p(size, split, kind);
-          test_optimum(engine, p, 1'000'000, narrow);
-          test_optimum(engine, p, 2, narrow);
+          for (const double tolerance : {1e-6, 1e-2})
+            test_optimum(engine, p, 1'000'000, narrow, tolerance);
+          test_optimum(engine, p, 2, narrow, 1e-6);
           test_batch(engine, p, narrow, size > 30 ? 2 : 1);
         }
   for (const std::int64_t columns : {1, 3, 8, 9, 1024, 2100})

@@ -183,3 +183,40 @@ def test_several_python_threads_share_the_engine() -> None:
     with ThreadPoolExecutor(4) as pool:
         for K, W in zip(pool.map(lambda k: k(X), kernels), wanted, strict=True):
             assert_array_equal(K, W)
+
+
+def test_calls_of_several_threads_each_are_helped_side_by_side() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    X, v = RNG.normal(size=(1500, 5)), RNG.normal(size=1500)
+    kernels = [mc.RBF(length) for length in np.linspace(0.5, 2.0, 12)]
+    with mc.threads(1):
+        wanted = [k.gram(X) @ v for k in kernels]
+
+    def helped(kernel: mc.Kernel) -> Any:
+        with mc.threads(3):
+            return kernel.gram(X) @ v
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, value in zip(pool.map(helped, kernels), wanted, strict=True):
+            assert_array_equal(found, value)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_has_helpers_of_its_own() -> None:
+    program = """
+import os, sys
+import numpy as np
+import mercer as mc
+
+X = np.random.default_rng(0).normal(size=(1500, 5))
+gram, v = mc.RBF(1.0).gram(X), np.ones(1500)
+with mc.threads(2):
+    wanted = gram @ v
+    child = os.fork()
+    same = np.array_equal(gram @ v, wanted)
+    if child == 0:
+        os._exit(0 if same else 1)
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) + (not same))
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0

@@ -480,7 +480,7 @@ def test_stored_values_are_rounded_as_they_are_read() -> None:
     rows = np.arange(300)
     _core.smo(K, rows, 300, signs, up, down, True, 1e-3, 10**6)
     single = problem.upper.copy(), -problem.lower.copy()
-    _core.smo(K.astype(np.float32), rows, 300, signs, *single, False, 1e-3, 10**6)
+    _core.smo(K.astype(np.float32), rows, 300, signs, *single, True, 1e-3, 10**6)
     assert np.array_equal(up, single[0])
     assert np.array_equal(down, single[1])
 
