@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -17,13 +18,15 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
+from mercer.models.explicit_posterior import ExplicitPosterior
+from mercer.models.feature_fit import FeatureFit
+from mercer.models.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess, blas_for
 from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.models.landmark_evidence import given_landmarks
-from mercer.models.landmark_fit import LandmarkFit
-from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterior
+from mercer.models.landmark_posterior import IteratedPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
@@ -32,6 +35,7 @@ from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
 from mercer.solvers.evidence import Optimum, Report
+from mercer.solvers.explicit import RandomFeatures
 from mercer.solvers.gaussian import NOISE
 from mercer.solvers.selection import Landmarks
 
@@ -219,7 +223,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     rows_: NDArray[np.intp]
     _rows_seen: int
-    _posterior: Posterior | LandmarkPosterior
+    _posterior: Posterior | FeaturePosterior
     _scaling: Scaling
     _log_volume: float
     _for_blocks = (
@@ -277,7 +281,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             evidence, scaling, given = self._prepare(X, y, sample_weight)
             plan = self._plan(evidence, given)
             self.solver_, self.search_solver_ = plan.solver, plan.search
-            fitted = self._fit_exactly if plan.is_exact else self._fit_on_landmarks
+            fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
             with self._computing(len(evidence.points)):
                 optimum = fitted(X, y, evidence, scaling, plan)
         doubt = _CONSTANT if self._is_constant(evidence) else ""
@@ -331,7 +335,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self.__dict__.update(posterior.attributes(self._scaling))
         new = np.arange(self._rows_seen, self._rows_seen + len(points))
         self._rows_seen += len(new)
-        if isinstance(posterior, Posterior):  # landmarks stay what they are
+        if posterior.points is posterior.training_points:  # landmarks stay what they are
             self.rows_ = np.concatenate([self.rows_, new])
         if self.jitter_ > before:
             warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
@@ -396,6 +400,20 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         with blas_for(len(self.points_)):
             variance = self._posterior.variance(points) + noise
         return mean, self._scaling.spread(np.sqrt(variance), 1)
+
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the posterior has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if not isinstance(self._posterior, ExplicitPosterior):
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._scaling.in_units_of_y(self._posterior.mean(points))
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        posterior = self._posterior
+        if isinstance(posterior, ExplicitPosterior) and isinstance(self.solver_, RandomFeatures):
+            return posterior.similarities(type(self).__name__)
+        return super()._similarities()
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
@@ -540,11 +558,11 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             self._check_validity(self.kernel_, evidence.points)
         return optimum
 
-    def _fit_on_landmarks(
+    def _fit_on_features(
         self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
     ) -> Optimum:
         """Hyper-parameters by the bound, and the posterior as planned."""
-        fit = LandmarkFit(type(self).__name__, evidence, plan, scaling, self.rows_)
+        fit = FeatureFit(type(self).__name__, evidence, plan, scaling, self.rows_)
 
         def maximise(report: Report) -> Optimum:
             return fit.search.maximise(

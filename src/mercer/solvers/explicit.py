@@ -74,14 +74,28 @@ class Primal(RidgeSolver):
     array([6.])
     """
 
-    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+    def features(self, task: RidgeTask) -> _OwnFeatures:
+        """The features of a task's kernel.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+
+        Returns
+        -------
+        callable
+            ``features(points)``.
+        """
         _require_positive(task)
-        features = _OwnFeatures.of(task)
+        return _OwnFeatures.of(task)
+
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        features = self.features(task)
         return _solve(task, features, len(features.names))
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        features = _OwnFeatures.of(task)
+        features = self.features(task)
         return feature_path(task, features, len(features.names))
 
 
@@ -171,7 +185,7 @@ class RandomFeatures(RidgeSolver):
         return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        transform = self._fitted(task)
+        transform = self.features(task)
         first = transform(task.rows.head)
         in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
         plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
@@ -179,21 +193,68 @@ class RandomFeatures(RidgeSolver):
             answer = _solve_in_memory(task, task.rows.part, transform)
         else:
             answer = _solve(task, transform, first.shape[1])
-        some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
-        error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
-        found = {"feature_map_": transform.fitted, "kernel_error_": error}
-        doubt = answer.doubt
-        if not _is_of_a_kernel(transform.fitted) and first.shape[1] >= _SPREAD_FROM:
-            doubt = doubt or _other_kernel(error, by_chance)
-        return replace(answer, quality=answer.quality | found, doubt=doubt)
+        found, doubt = self.compared(task, transform)
+        return replace(answer, quality=answer.quality | found, doubt=answer.doubt or doubt)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        transform = self._fitted(task)
+        transform = self.features(task)
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
-    def _fitted(self, task: RidgeTask) -> _Transform:
+    def features(self, task: RidgeTask) -> _Transform:
+        """The map of a task's kernel, fitted to its rows.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+
+        Returns
+        -------
+        callable
+            ``features(points)``.
+        """
         _require_positive(task)
         return _Transform(_fitted(_of_the_kernel(clone(self._map()), task), task))
+
+    def compared(self, task: RidgeTask, transform: Any) -> tuple[dict[str, Any], str]:
+        """Compare inner products of features with the kernel.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+        transform : callable
+            The features.
+
+        Returns
+        -------
+        found : dict
+            The fitted attributes ``feature_map_`` and ``kernel_error_``.
+        doubt : str
+            A clause for a warning, where features seem to be those of another kernel.
+        """
+        some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
+        error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
+        width = transform(task.rows.head).shape[1]
+        taken_at_its_word = not _is_of_a_kernel(transform.fitted) and width >= _SPREAD_FROM
+        doubt = _other_kernel(error, by_chance) if taken_at_its_word else ""
+        return {"feature_map_": transform.fitted, "kernel_error_": error}, doubt
+
+    def without_kernel(self, task: RidgeTask) -> RandomFeatures:
+        """The same with a map that gets its kernel later, if the one it has is the task's.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+
+        Returns
+        -------
+        RandomFeatures
+            A map of another library stays what it is.
+        """
+        map_ = _of_the_kernel(clone(self._map()), task)
+        return replace(self, map=map_.set_params(kernel=None) if _is_of_a_kernel(map_) else map_)
 
     def _map(self) -> Any:
         if self.map is not None:
