@@ -119,9 +119,9 @@ class FeatureFit:
 
     @property
     def _iterative(self) -> Any:
-        """The solver of the mean, with the landmarks that are given as the points that they are."""
+        """The solver of the mean; landmarks that are given may be rows that do not count."""
         solver, given = self.plan.solver, self.plan.given
-        return solver if given is None else replace(solver, landmarks=given.points)
+        return solver if given is None else replace(solver, landmarks=given)
 
     def _evidence(self, theta: Array) -> LandmarkEvidence:
         """The landmarks of the posterior: those of the search, if it had as many."""

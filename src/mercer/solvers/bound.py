@@ -192,9 +192,11 @@ class BoundSums:
         """
         root = np.sqrt(noise)[:, None]
         scaled, standard = features / root, targets / root
-        syrk = get_blas_funcs("syrk", (scaled,))
-        squares = syrk(1.0, scaled.T)
-        mirror(squares)
+        squares = np.zeros((features.shape[1],) * 2)
+        if squares.size:
+            syrk = get_blas_funcs("syrk", (scaled,))
+            squares = syrk(1.0, scaled.T)
+            mirror(squares)
         # Rounding can take what landmarks explain of a row beyond what there is.
         spare = np.maximum(diagonal - np.einsum("ij,ij->i", features, features), 0.0)
         return cls(
