@@ -42,10 +42,10 @@ VARIANCES = RNG.uniform(0.1, 0.5, size=N)
 WORDS = ["".join(RNG.choice(list("abc"), size=RNG.integers(2, 9))) for _ in range(N)]
 NEW_WORDS = ["abca", "zzz", "abxx", "cab", "a"]  # with pairs of letters that no training word has
 HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
-POLYNOMIAL = 0.7 * mc.Polynomial(2)
+POLYNOMIAL = mc.Polynomial(2)
 KERNELS = {
     "linear": 1.3 * mc.Linear(),
-    "polynomial": POLYNOMIAL,
+    "polynomial": 0.7 * POLYNOMIAL,
     "sum": 0.5 * mc.Linear() + 0.3 * mc.Polynomial(3),
     "product": mc.Linear() * mc.Linear().on(0) + 2.0 * mc.Constant(),
 }
@@ -64,9 +64,7 @@ def naive(
 
 
 def assert_same_process(model: Any, exact: Any, fresh: Any = Z, rtol: float = 1e-8) -> None:
-    assert model.log_marginal_likelihood_ == pytest.approx(
-        exact.log_marginal_likelihood_, rel=rtol
-    )
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=rtol)
     for options in ({"return_std": True}, {"return_cov": True}):
         for a, b in zip(
             model.predict(fresh, **options), exact.predict(fresh, **options), strict=True
@@ -122,7 +120,7 @@ def test_learned_as_by_the_whole_matrix(kernel: Any, weights: Array | None, y: A
 def test_many_rows_are_sketched_first_and_restarts_are_searched() -> None:
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(1_200, 2))
-    y = rows[:, 0] * rows[:, 1] + 0.5 * rng.normal(size=1_200)
+    y = (1 + rows[:, 0]) * (1 + rows[:, 1]) + 0.5 * rng.normal(size=1_200)
     exact = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Cholesky()).fit(rows, y)
     model = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Primal()).fit(rows, y)
     assert_allclose(model.theta_, exact.theta_, atol=1e-5)
@@ -153,7 +151,7 @@ CONTAINERS: dict[str, tuple[mc.Kernel, Any, Any]] = {
     ),
     "strings": (1.0 * mc.Spectrum(2), WORDS, NEW_WORDS),
     "normalised strings": (1.0 * mc.Spectrum(2).normalized(), WORDS, NEW_WORDS),
-    "more features than rows": (0.2 * mc.Polynomial(7), X, Z),
+    "more features than rows": (1e-3 * mc.Polynomial(6), X, Z),
     "copies": (1.0 * mc.Linear(), np.repeat(X[:16], 5, axis=0), Z),
     "huge": (1e-200 * mc.Linear(), 1e100 * X, 1e100 * Z),
     "tiny": (1e200 * mc.Linear(), 1e-100 * X, 1e-100 * Z),
@@ -197,7 +195,7 @@ def test_draws_have_mean_and_covariance_of_the_posterior() -> None:
         (KERNELS["linear"], X, Z),
         (1.0 * mc.Spectrum(2), WORDS, NEW_WORDS[:3]),
     ):
-        model = GP(kernel, 0.3, solver=S.Primal(), learn=False).fit(rows, BOTH / [1.0, 100.0])
+        model = GP(kernel, 0.3, solver=S.Primal(), **HELD).fit(rows, BOTH / [1.0, 100.0])
         mean, cov = model.predict(fresh, return_cov=True)
         draws = model.sample_y(fresh, 20_000, random_state=0)
         assert draws.shape == (len(fresh), 2, 20_000)
@@ -219,6 +217,16 @@ def test_updates_are_fits_of_all_rows() -> None:
         exact = GP(POLYNOMIAL, everything, solver=S.Cholesky(), **HELD).fit(X, Y)
         assert_same_process(updated, exact)
         assert_array_equal(updated.rows_, np.arange(N))
+
+
+def test_little_noise_takes_few_digits() -> None:
+    rng = np.random.default_rng(4)
+    rows, fresh = rng.normal(size=(8, 12)), rng.normal(size=(5, 12))  # fewer rows than features
+    y, d = rng.normal(size=8), 1e-9
+    model = GP(mc.Linear(), d, solver=S.Primal(), **HELD).fit(rows, y)
+    shrunk = rows @ rows.T + d * np.eye(8)
+    wanted = fresh @ rows.T @ np.linalg.solve(shrunk, y)
+    assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 1e-7
 
 
 def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +259,8 @@ def test_landmarks_that_do_not_span_are_chosen_again(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(explicit_posterior.ExplicitEvidence, "spanned", spanned)
     model = GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
     assert poor.calls == 2
-    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
+    assert_allclose(model.theta_, exact.theta_, atol=1e-4)
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=1e-9)
     monkeypatch.setattr(spanning_search, "_ROUNDS", 1)
     poor.calls = 0
     with pytest.warns(NumericalWarning, match="nats below the likelihood.*Scale the columns"):
@@ -293,7 +302,9 @@ def test_the_process_of_the_maps_own_kernel(y: Array, weights: Any, noise: Any) 
         assert_allclose(model.predict(Z), mean, rtol=1e-8)
         found = model.predict(Z, return_cov=True)[1].reshape(9, 9, -1)[..., 0]
         assert_allclose(found, cov, rtol=1e-8, atol=1e-10)
-    error = np.linalg.norm(phi @ phi.T - RBF(X)) / np.linalg.norm(RBF(X))
+    rows = slice(None) if weights is None else weights > 0
+    K, phi = RBF(X[rows]), phi[rows]
+    error = np.linalg.norm(phi @ phi.T - K) / np.linalg.norm(K)
     assert model.kernel_error_ == pytest.approx(error, rel=1e-8)
     assert not hasattr(model, "lower_bound_")
 
@@ -313,12 +324,12 @@ def test_the_map_gets_the_learned_kernel() -> None:
 def test_more_features_come_closer_to_the_exact_process() -> None:
     exact = GP(RBF, 0.3, solver=S.Cholesky(), **HELD).fit(X, Y)
     errors = []
-    for size in (50, 500, 5_000):
+    for size in (20, 200, 2_000):
         model = GP(RBF, 0.3, solver=waves(size), **HELD).fit(X, Y)
         pairs = zip(model.predict(Z, True), exact.predict(Z, True), strict=True)
         errors.append(max(float(np.abs(a - b).max()) for a, b in pairs))
-    assert errors[2] < 0.1 < 0.5 * errors[0]
     assert errors == sorted(errors, reverse=True)
+    assert errors[2] < 0.2 * errors[0]  # a hundred times as many leave a tenth, about
 
 
 def test_updates_and_draws_by_a_map() -> None:
@@ -428,7 +439,7 @@ def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
 
 
 def test_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "available", lambda: 1_000)
+    monkeypatch.setattr(memory, "available", lambda: 5_000)
     with pytest.raises(MemoryForecastError, match="with 10 features"):
         GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
 
@@ -481,8 +492,10 @@ def test_a_fitted_model_is_pickled(kernel: mc.Kernel, solver: Any) -> None:
 @parametrize_with_checks(
     [
         GP(mc.Linear(), solver=S.Primal()),
-        GP(1.0 * mc.RBF("scale"), solver=waves(30)),
-        GP(1.0 * mc.RBF("scale"), solver=S.Falkon(10, tol=1e-12, random_state=0)),
+        # A smooth function with noise: without it, a few waves magnify the last digits of a search.
+        GP(mc.RBF(mc.Fixed(10.0)), solver=waves(30)),
+        # All rows: landmarks that are drawn are others where rows are repeated.
+        GP(1.0 * mc.RBF("scale"), solver=S.Falkon(1_000, tol=1e-12, random_state=0)),
     ]
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
@@ -506,7 +519,7 @@ def test_falkons_mean_is_the_best_over_its_landmarks(weights: Any, y: Array) -> 
     assert model.converged_
     assert model.residual_ < 1e-10
     share = 1 - np.sum(w * np.einsum("ij,ji->i", C, np.linalg.solve(M, C.T))) / (1.7 * w.sum())
-    assert model.trace_error_ == pytest.approx(share, abs=1e-6)  # the mean's landmarks are fewer
+    assert model.trace_error_ == pytest.approx(share, rel=0.1)  # of its landmarks, from some rows
     by_landmarks = GP(RBF, 0.3, solver=S.ConjugateGradient(random_state=0), **HELD)
     std = by_landmarks.fit(X, y, weights).predict(Z, return_std=True)[1]
     assert_allclose(model.predict(Z, return_std=True)[1], std, rtol=1e-6)
@@ -522,9 +535,10 @@ def test_falkon_learns_and_tells_of_itself() -> None:
     for action in (lambda: model.update(Z, np.zeros(9)), lambda: model.loo_predictions_):
         with pytest.raises(DataError, match="found by iterations"):
             action()
-    few = S.Falkon(40, max_iter=1, tol=1e-12, random_state=0)
-    with pytest.warns(NumericalWarning):
-        assert not GP(RBF, 0.3, solver=few, **HELD).fit(X, Y).converged_
+    rows = np.random.default_rng(1).normal(size=(600, 3))
+    few = S.Falkon(20, max_iter=1, tol=1e-12, random_state=0)
+    with pytest.warns(NumericalWarning, match="residual"):
+        assert not GP(RBF, 0.3, solver=few, **HELD).fit(rows, rows[:, 0]).converged_
 
 
 @pytest.mark.parametrize("settings", [{}, {"criterion": "loo"}, {"noise": mc.Fixed(0.0)}])

@@ -532,12 +532,6 @@ def test_any_kernel_and_any_container() -> None:
         assert_allclose(fixed.predict(fresh, return_cov=True)[1], cov, atol=1e-6)
 
 
-def test_the_matrix_itself_as_data_has_no_landmarks() -> None:
-    model = GP(mc.Precomputed(), 0.3, solver=FEW, **HELD)
-    with pytest.raises(ParameterError, match=r"X is a matrix.* Precomputed\(K\)"):
-        model.fit(RBF(X), Y)
-
-
 def test_single_precision_is_learned_from_in_double_precision() -> None:
     single = GP(RBF, solver=S.Nystrom(20, "rpcholesky", random_state=0))
     double = clone(single).fit(X.astype(np.float32).astype(float), Y)

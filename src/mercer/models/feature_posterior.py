@@ -91,6 +91,11 @@ class FeaturePosterior(ABC):
         """Their coefficients."""
 
     @property
+    def weights(self) -> Array:
+        """The coefficients of the mean over the features."""
+        return self.bound.weights
+
+    @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
         return ""
@@ -223,7 +228,7 @@ class FeaturePosterior(ABC):
             spread = self.bound.carried(block.features)
             kept = 1 - np.einsum("ij,ij->j", spread, spread) / block.noise
             kept = np.maximum(kept, np.finfo(np.float64).eps)
-            missed = block.targets - block.features @ self.bound.weights
+            missed = block.targets - block.features @ self.weights
             spare = block.diagonal - np.einsum("ij,ij->i", block.features, block.features)
             residuals.append(missed / kept[:, None])
             variances.append(np.maximum(spare, 0.0) + block.noise / kept)

@@ -74,7 +74,9 @@ class SpanningSearch:
         sketch = data.sketch("log_likelihood_with_gradient", _SKETCHED)
         starts: Any = data.space.restarts(n_restarts, random_state)
         begin = data.space.start
-        for _ in range(_ROUNDS):
+        for attempt in range(_ROUNDS):
+            if attempt:
+                self.current = self.evidence.spanned(data.at(begin)[0])
             run.add(
                 maximise(
                     self.current.log_likelihood_with_gradient,
@@ -89,8 +91,6 @@ class SpanningSearch:
             begin, starts, sketch = run.best.theta, (), None
             if run.stopped or self._missed(begin) <= self._small(begin):
                 break
-            kernel, _ = data.at(begin)
-            self.current = self.evidence.spanned(kernel)
         return run.best
 
     def posterior(self, theta: Array) -> ExplicitPosterior:

@@ -288,7 +288,22 @@ class Bound:
     @cached_property
     def weights(self) -> Array:
         """B^-1 c, the coefficients of the mean over the features."""
-        half = solve_triangular(self.root, self.sums.products, trans="T", check_finite=False)
+        return self.solved(self.sums.products)
+
+    def solved(self, right: Array) -> Array:
+        """B^-1 b.
+
+        Parameters
+        ----------
+        right : ndarray of shape (r, t)
+            The columns b.
+
+        Returns
+        -------
+        ndarray of shape (r, t)
+            The solutions.
+        """
+        half = solve_triangular(self.root, right, trans="T", check_finite=False)
         found: Array = solve_triangular(self.root, half, check_finite=False)
         return found
 
