@@ -226,7 +226,7 @@ def test_little_noise_takes_few_digits() -> None:
     model = GP(mc.Linear(), d, solver=S.Primal(), **HELD).fit(rows, y)
     shrunk = rows @ rows.T + d * np.eye(8)
     wanted = fresh @ rows.T @ np.linalg.solve(shrunk, y)
-    assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 1e-7
+    assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 2e-6
 
 
 def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

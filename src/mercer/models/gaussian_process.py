@@ -100,14 +100,19 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     random_state : int, RandomState or None, default=None
         Where the restarts come from, and the landmarks that "auto" chooses.
     solver : "auto" or a solver, default="auto"
-        How it is computed. `mercer.solvers.Cholesky` is exact. `mercer.solvers.Nystrom` sees the
-        data through landmarks, and learns by the collapsed bound of the log marginal likelihood;
-        landmarks that a kernel chooses are chosen again as it is learned, and
-        ``landmarks="learn"`` moves them too. `mercer.solvers.ConjugateGradient` learns by the
-        bound, finds the mean of all rows by iterations, and has the variances of landmarks.
-        "auto" is exact up to 4,000 rows, up to 15,000 if they fit in memory but for the search of
-        hyper-parameters, which is on landmarks unless they are too few, and takes the others
-        beyond; `mercer.forecast` says which and why.
+        How it is computed. `mercer.solvers.Cholesky` and `mercer.solvers.Spectral` are exact, and
+        the same here: a factor of the whole matrix. `mercer.solvers.Primal` is exact too, from the
+        features of a kernel that has few of them. `mercer.solvers.Nystrom` sees the data through
+        landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
+        a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
+        too. The others learn by the bound: `mercer.solvers.ConjugateGradient` then finds the mean
+        of all rows by iterations, `mercer.solvers.Falkon` that over its landmarks, both with the
+        variances of landmarks; `mercer.solvers.RandomFeatures` has the posterior of its map, whose
+        inner products take the place of the learned kernel.
+        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
+        rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
+        on landmarks unless they are too few, and takes `ConjugateGradient` and `Nystrom` beyond;
+        `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -123,27 +128,34 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     y_scale_ : float or ndarray of shape (n_targets,)
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
-        The points of the mean: the training points, without rows of weight zero, or the landmarks.
+        The points of the mean: the training points, without rows of weight zero, or landmarks.
     rows_ : ndarray of shape (n,) or None
         The rows of X that they are, those of updates counted on; None for landmarks that are not
         rows.
     log_marginal_likelihood_ : float
         Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
-        ``lower_bound_``.
+        ``lower_bound_``, by random features that of their own kernel.
     solver_ : solver
         The solver used.
     search_solver_ : solver
         The solver with which hyper-parameters were learned; of "auto", with as many landmarks as
         they took in the end, or `Cholesky` where landmarks were too few.
     lower_bound_, upper_bound_ : float
-        Between these is the log marginal likelihood. Only if landmarks were used; if they were
-        used for the search alone, ``log_marginal_likelihood_`` is exact.
+        Between these is the log marginal likelihood. Only if landmarks were used, or the features
+        of the kernel, with which both are the likelihood; if landmarks were used for the search
+        alone, ``log_marginal_likelihood_`` is exact.
     trace_error_ : float
         The share of the trace of the kernel matrix, rows weighted by one over their noise, that
-        the landmarks leave out. Only if landmarks were used.
+        the landmarks leave out; of `Falkon`, whose mean has landmarks of its own, the larger share.
+        Only if there are bounds.
     residual_, residual_history_, preconditioner_error_ : float, ndarray, float
         How good the iterations for the mean are, as for `mercer.KernelRidge`. Only if they were
         used.
+    feature_map_ : transformer
+        The map with the learned kernel. Only of `mercer.solvers.RandomFeatures`.
+    kernel_error_ : float
+        How far inner products of its features are from the kernel, as for `mercer.KernelRidge`.
+        Only of `mercer.solvers.RandomFeatures`.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
         noise's variance in standardised targets, if it was learned.
@@ -181,8 +193,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     Notes
     -----
     Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. With m
-    landmarks it is a few matrices of order m and one block of rows, and O(n m^2). Linear
-    algebra is in float64 also if the data are float32.
+    landmarks or features it is a few matrices of order m and one block of rows, and O(n m^2).
+    Linear algebra is in float64 also if the data are float32.
 
     From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
     them anywhere and half around a few), from several starts, and then goes on with all rows from
@@ -294,7 +306,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
         Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
         is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks a row costs O(m^2).
+        again. With landmarks or features a row costs O(m^2), and strings that bring features of
+        their own a pass over all rows.
 
         Parameters
         ----------
@@ -421,7 +434,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
         the rows of X and the training rows, and corrected by what the data say (pathwise
         conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
-        rows of X.
+        rows of X; with features, by coefficients drawn for them.
 
         Parameters
         ----------
@@ -561,7 +574,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     def _fit_on_features(
         self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
     ) -> Optimum:
-        """Hyper-parameters by the bound, and the posterior as planned."""
+        """Hyper-parameters by the bound or by features, and the posterior as planned."""
         fit = FeatureFit(type(self).__name__, evidence, plan, scaling, self.rows_)
 
         def maximise(report: Report) -> Optimum:
