@@ -351,6 +351,11 @@ def test_likelihood_of_a_map_elsewhere() -> None:
     other = GP(RBF.with_theta(theta[:-1]), 0.3 * np.exp(0.2), learn=False, solver=waves())
     value = other.fit(X, Y).log_marginal_likelihood_
     assert model.log_marginal_likelihood(theta) == pytest.approx(value, rel=1e-9)
+    for unseeded in (S.RandomFeatures(), S.RandomFeatures(RBFSampler(n_components=29))):
+        by_chance = GP(RBF, 0.3, learn=False, solver=unseeded).fit(X, Y)
+        assert by_chance.log_marginal_likelihood() == pytest.approx(
+            by_chance.log_marginal_likelihood_
+        )
     with pytest.raises(DataError, match="have no derivatives"):
         model.log_marginal_likelihood_gradient()
 

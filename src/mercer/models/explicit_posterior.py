@@ -113,7 +113,8 @@ class ExplicitEvidence(FeatureEvidence):
             Whose bound is the log marginal likelihood.
         """
         n, width = len(self.data.points), self.seen(kernel).width
-        most = max(2 * width, int(_CHOICE_BYTES // (10 * max(1, width))))
+        room = min(_CHOICE_BYTES, memory.available() // 4)
+        most = max(2 * width, int(room // (10 * max(1, width))))
         among = self.data
         if n > most:
             among = among.of_rows(np.sort(uniform_rows(n, most, np.random.RandomState(0))))

@@ -63,7 +63,7 @@ class FeatureFit:
         if isinstance(solver, RandomFeatures):
             task = ridge_task(self.data, self.owner)
             solver.features(task)
-            solver = solver.without_kernel(task)
+            solver = solver.for_other_kernels(task)
         elif not isinstance(solver, Primal):
             return None
         return ExplicitEvidence(self.data, solver, self.owner)

@@ -329,12 +329,12 @@ class _Costs:
 
     def of_map(self, solver: RandomFeatures) -> Cost:
         """Of the features of a map for the posterior, and landmarks for hyper-parameters."""
-        obstacle, width = self.obstacle or no_frequencies(self.data.kernel, solver), None
-        if isinstance(solver.n_features, int):
-            width = float(solver.n_features)
+        obstacle = self.obstacle or no_frequencies(self.data.kernel, solver)
+        width = solver.n_features
         if width is None:
             return Cost(solver, None, None, obstacle)
-        return Cost(solver, 8.0 * 10 * width**2, self._search() + self.n * width**2, obstacle)
+        operations = self._search() + self.n * float(width) ** 2
+        return Cost(solver, 8.0 * 10 * width**2, operations, obstacle)
 
     def of_passes(self, solver: Falkon) -> Cost:
         """Of iterations over landmarks for the mean, and fewer of them for the rest."""

@@ -12,6 +12,7 @@ spectrum and the like), and recovers the coefficients of the rows from the condi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from mercer import memory
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.sampling import uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers import representers
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.paths import PathAnswer, feature_path
@@ -240,21 +241,25 @@ class RandomFeatures(RidgeSolver):
         doubt = _other_kernel(error, by_chance) if taken_at_its_word else ""
         return {"feature_map_": transform.fitted, "kernel_error_": error}, doubt
 
-    def without_kernel(self, task: RidgeTask) -> RandomFeatures:
-        """The same with a map that gets its kernel later, if the one it has is the task's.
+    def for_other_kernels(self, task: RidgeTask) -> RandomFeatures:
+        """The same with a map that gets its kernel later, and draws the same numbers each time.
 
         Parameters
         ----------
         task : RidgeTask
-            Kernel and rows.
+            Rows, and the kernel that the map has, if it has one.
 
         Returns
         -------
         RandomFeatures
-            A map of another library stays what it is.
+            A map of another library keeps its kernel.
         """
         map_ = _of_the_kernel(clone(self._map()), task)
-        return replace(self, map=map_.set_params(kernel=None) if _is_of_a_kernel(map_) else map_)
+        known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
+        others: dict[str, Any] = {"kernel": None} if _is_of_a_kernel(map_) else {}
+        if not isinstance(known.get("random_state", 0), Integral):
+            others["random_state"] = seed_from(random_numbers(known["random_state"], task.owner))
+        return replace(self, map=map_.set_params(**others) if others else map_)
 
     def _map(self) -> Any:
         if self.map is not None:
