@@ -26,6 +26,9 @@ from mercer.exceptions import (
 from mercer.models import explicit_posterior, gaussian_features, spanning_search
 from mercer.models import gaussian_process_plan as plan
 from mercer.models.landmark_evidence import LandmarkEvidence
+from mercer.models.likelihood import GaussianEvidence
+from mercer.models.noise import Noise
+from mercer.models.noise_evidence import NoiseEvidence
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -206,6 +209,16 @@ def test_draws_have_mean_and_covariance_of_the_posterior() -> None:
             found = np.cov(draws[:, target]) / np.outer(deviation, deviation)
             wanted = cov[..., target] / np.outer(deviation, deviation)
             assert_allclose(found, wanted, atol=0.05)
+
+
+def test_draws_at_many_rows_need_no_covariance_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
+    many = np.repeat(Z, 100, axis=0)
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    draws = model.sample_y(many, random_state=0)
+    assert_allclose(draws[::100], model.sample_y(Z, random_state=0), rtol=1e-12)
+    with pytest.raises(MemoryForecastError, match="a covariance of 900 points"):
+        model.predict(many, return_cov=True)
 
 
 def test_updates_are_fits_of_all_rows() -> None:
@@ -554,3 +567,31 @@ def test_the_spectrum_is_exact(settings: dict[str, Any]) -> None:
     assert (model.solver_, model.search_solver_) == (S.Spectral(), S.Spectral())
     assert_allclose(model.theta_, exact.theta_)
     assert_allclose(model.predict(Z, True), exact.predict(Z, True))
+
+
+@pytest.mark.parametrize("weights", [None, W, W + 0.5], ids=["plain", "counts", "weighted"])
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+def test_one_decomposition_serves_every_noise(
+    weights: Array | None, y: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = mc.RBF(mc.Fixed(1.5))
+    exact = GP(kernel, solver=S.Cholesky()).fit(X, y, weights)
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("the matrix was factorised for a step")
+
+    monkeypatch.setattr(GaussianEvidence, "log_likelihood_with_gradient", refused)
+    model = GP(kernel, solver=S.Spectral()).fit(X, y, weights)
+    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_)
+    assert_allclose(model.predict(Z, True), exact.predict(Z, True), rtol=1e-5)
+    assert model.gradient_norm_ < 1e-4
+    monkeypatch.undo()
+    noise = Noise(0.4, learned=True, weights=None if weights is None else W + 0.5)
+    data = GaussianEvidence(kernel, kernel.prepare(X), y.reshape(N, -1) / 50, noise)
+    for at in (-3.0, 0.5):
+        theta = np.array([at])
+        found = NoiseEvidence.of(data).log_likelihood_with_gradient(theta)
+        wanted = data.log_likelihood_with_gradient(theta)
+        assert found[0] == pytest.approx(wanted[0], rel=1e-12)
+        assert_allclose(found[1], wanted[1], rtol=1e-9)

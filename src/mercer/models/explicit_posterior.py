@@ -215,6 +215,10 @@ class ExplicitPosterior(FeaturePosterior):
         """
         return InnerProducts.within_memory(self.seen.features, self.points, self.seen.width, owner)
 
+    def drawn_together(self, m: int) -> int:
+        """Of how many values `draws` needs the covariance, at m points."""
+        return 0 if self.seen.complete else m
+
     def draws(self, points: Points, number: int, rng: Any) -> Array:
         """Functions at all points: coefficients are drawn, and not values."""
         if not self.seen.complete:
@@ -223,8 +227,9 @@ class ExplicitPosterior(FeaturePosterior):
         normal = rng.standard_normal((self.seen.width, t * number))
         spread = solve_triangular(self.bound.root, normal, check_finite=False)
         coefficients = self.weights[:, :, None] + spread.reshape(-1, t, number)
-        drawn: Array = np.tensordot(self.seen(points), coefficients, axes=1)
-        return drawn
+        parts = blocks(len(points), self.seen.width)
+        drawn = [np.tensordot(self.seen(points[rows]), coefficients, axes=1) for rows in parts]
+        return np.concatenate(drawn)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
         """The posterior after further rows, which may bring features of their own."""

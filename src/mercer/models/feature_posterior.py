@@ -150,6 +150,10 @@ class FeaturePosterior(ABC):
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
 
+    def drawn_together(self, m: int) -> int:
+        """Of how many values `draws` needs the covariance, at m points."""
+        return m
+
     def draws(self, points: Points, number: int, rng: Any) -> Array:
         """Functions at all points: the mean, and draws with the covariance.
 

@@ -29,12 +29,14 @@ from mercer.models.landmark_evidence import given_landmarks
 from mercer.models.landmark_posterior import IteratedPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
+from mercer.models.noise_evidence import NoiseEvidence
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.regression import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
 from mercer.solvers.evidence import Optimum, Report
+from mercer.solvers.exact import Spectral
 from mercer.solvers.explicit import RandomFeatures
 from mercer.solvers.gaussian import NOISE
 from mercer.solvers.selection import Landmarks
@@ -100,8 +102,9 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     random_state : int, RandomState or None, default=None
         Where the restarts come from, and the landmarks that "auto" chooses.
     solver : "auto" or a solver, default="auto"
-        How it is computed. `mercer.solvers.Cholesky` and `mercer.solvers.Spectral` are exact, and
-        the same here: a factor of the whole matrix. `mercer.solvers.Primal` is exact too, from the
+        How it is computed. `mercer.solvers.Cholesky` is exact, and so is
+        `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
+        is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
         features of a kernel that has few of them. `mercer.solvers.Nystrom` sees the data through
         landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
         a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
@@ -464,8 +467,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        joint = len(self.points_) if isinstance(self._posterior, Posterior) else 0
-        require_covariance(self, len(points) + joint)
+        require_covariance(self, self._posterior.drawn_together(len(points)))
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
@@ -557,15 +559,19 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> Optimum:
         """The whole matrix throughout."""
         self._check_validity(evidence.kernel, evidence.points)
-        measure = _CRITERIA[self.criterion]
+        measure, learns = _CRITERIA[self.criterion], self._learns(evidence)
+        objective, sketch = getattr(evidence, measure), evidence.sketch(measure)
+        by_spectrum = isinstance(plan.search, Spectral) and self.criterion == "marginal_likelihood"
+        if by_spectrum and learns and NoiseEvidence.serves(evidence):
+            objective, sketch = NoiseEvidence.of(evidence).log_likelihood_with_gradient, None
         optimum = self._search(
             X,
             y,
             evidence,
-            getattr(evidence, measure),
+            objective,
             lambda theta: Posterior.at(evidence, theta).attributes(scaling),
-            held=not self._learns(evidence),
-            sketch=evidence.sketch(measure),
+            held=not learns,
+            sketch=sketch,
         )
         if self.kernel_.is_psd is not True:
             self._check_validity(self.kernel_, evidence.points)
