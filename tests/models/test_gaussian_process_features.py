@@ -122,8 +122,8 @@ def test_learned_as_by_the_whole_matrix(kernel: Any, weights: Array | None, y: A
 
 def test_many_rows_are_sketched_first_and_restarts_are_searched() -> None:
     rng = np.random.default_rng(3)
-    rows = rng.normal(size=(1_200, 2))
-    y = (1 + rows[:, 0]) * (1 + rows[:, 1]) + 0.5 * rng.normal(size=1_200)
+    rows = rng.normal(size=(1_000, 2))
+    y = (1 + rows[:, 0]) * (1 + rows[:, 1]) + 0.5 * rng.normal(size=1_000)
     exact = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Cholesky()).fit(rows, y)
     model = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Primal()).fit(rows, y)
     assert_allclose(model.theta_, exact.theta_, atol=1e-5)
@@ -400,6 +400,10 @@ def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch)
     assert chosen(1_000, POLYNOMIAL, criterion="loo") == S.Cholesky()
     assert chosen(1_000, POLYNOMIAL, noise=mc.Fixed(0.0)) == S.Cholesky()
     assert chosen(1_000, POLYNOMIAL + mc.White()) == S.Cholesky()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "available", lambda: 7_000)
+        found = mc.forecast(GP(POLYNOMIAL), X[:20])
+        assert "does not fit in memory" in found.costs[0].line
     monkeypatch.setattr(plan, "_MOST_SQUARES", 1)
     assert isinstance(chosen(200_000, POLYNOMIAL), S.Nystrom)
     model = GP(POLYNOMIAL).fit(X, Y)
@@ -513,7 +517,7 @@ def test_a_fitted_model_is_pickled(kernel: mc.Kernel, solver: Any) -> None:
         # A smooth function with noise: without it, a few waves magnify the last digits of a search.
         GP(mc.RBF(mc.Fixed(10.0)), solver=waves(30)),
         # All rows: landmarks that are drawn are others where rows are repeated.
-        GP(1.0 * mc.RBF("scale"), solver=S.Falkon(1_000, tol=1e-12, random_state=0)),
+        GP(mc.RBF(mc.Fixed(10.0)), solver=S.Falkon(1_000, tol=1e-12, random_state=0)),
     ]
 )
 def test_scikit_learns_checks(estimator: Any, check: Any) -> None:

@@ -318,14 +318,13 @@ class _Costs:
         n, width = self.n, _width(self.data)
         if width is None:
             return Cost(solver, None, None, NO_FEATURES)
-        squares = n * float(width) ** 2
-        if self.learns:
-            many = MANY_FEATURES if _ROWS_PER_FEATURE * width > n else ""
-            many = many or (MANY_ROWS if squares > _MOST_SQUARES else "")
-        else:
-            many = MANY_FEATURES if 3 * width**2 >= n**2 else ""
-        operations = squares * (1 + 5 * _EVALUATIONS * self.learns)
-        return Cost(solver, 8.0 * 10 * width**2, operations, self.obstacle or many)
+        size, squares = 8.0 * 10 * width**2, n * float(width) ** 2
+        many = _ROWS_PER_FEATURE * width > n if self.learns else 3 * width**2 >= n**2
+        obstacle = self.obstacle or (TOO_LARGE if size > memory.available() else "")
+        obstacle = obstacle or (MANY_FEATURES if many else "")
+        if self.learns and squares > _MOST_SQUARES:
+            obstacle = obstacle or MANY_ROWS
+        return Cost(solver, size, squares * (1 + 5 * _EVALUATIONS * self.learns), obstacle)
 
     def of_map(self, solver: RandomFeatures) -> Cost:
         """Of the features of a map for the posterior, and landmarks for hyper-parameters."""
