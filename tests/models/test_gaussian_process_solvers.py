@@ -26,8 +26,8 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
+from mercer.models import gaussian_features, landmark_evidence, landmark_search
 from mercer.models import gaussian_process_plan as plan
-from mercer.models import landmark_evidence, landmark_search
 from mercer.models.landmark_evidence import LandmarkEvidence
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
@@ -246,7 +246,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     model = GP(RBF, noise=0.1, solver=S.Nystrom(20, random_state=0), **HELD)
     whole = clone(model).fit(rows, y)
     wanted = whole.log_marginal_likelihood_gradient()
-    monkeypatch.setattr(landmark_evidence, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 1)
     monkeypatch.setattr(landmark_evidence, "_KEPT_BYTES", 0)
     parts = clone(model).fit(rows, y)
     found = parts.log_marginal_likelihood_gradient()
@@ -261,7 +261,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_does_not_grow_with_rows_times_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
-    monkeypatch.setattr(landmark_evidence, "_BLOCK_BYTES", 2**18)
+    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 2**18)
     monkeypatch.setattr(landmark_evidence, "_KEPT_BYTES", 0)
     n, m = 20_000, 60
     rows = rng.normal(size=(n, 2))
@@ -532,12 +532,6 @@ def test_any_kernel_and_any_container() -> None:
         assert_allclose(fixed.predict(fresh, return_cov=True)[1], cov, atol=1e-6)
 
 
-def test_the_matrix_itself_as_data_has_no_landmarks() -> None:
-    model = GP(mc.Precomputed(), 0.3, solver=FEW, **HELD)
-    with pytest.raises(ParameterError, match=r"X is a matrix.* Precomputed\(K\)"):
-        model.fit(RBF(X), Y)
-
-
 def test_single_precision_is_learned_from_in_double_precision() -> None:
     single = GP(RBF, solver=S.Nystrom(20, "rpcholesky", random_state=0))
     double = clone(single).fit(X.astype(np.float32).astype(float), Y)
@@ -724,7 +718,7 @@ def test_a_fitted_model_is_pickled() -> None:
     ("settings", "message"),
     [
         ({"solver": "nystrom"}, "solver = 'nystrom' is unknown here"),
-        ({"solver": S.Falkon()}, 'is unknown here; pass "auto"'),
+        ({"solver": mc.RBF()}, 'is unknown here; pass "auto"'),
         ({"solver": S.Nystrom}, "is unknown here"),
         ({"solver": None}, "solver = None is unknown"),
         ({"solver": FEW, "criterion": "loo"}, "the criterion needs the whole matrix"),

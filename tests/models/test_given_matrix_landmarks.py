@@ -92,6 +92,86 @@ def test_support_vector_machines(solver: Any) -> None:
     assert_allclose(given.decision_function(CROSS), vectors.decision_function(NEW), atol=1e-9)
 
 
+GP_SOLVERS = [
+    S.Nystrom(20, random_state=0),
+    S.Nystrom(20, "rpcholesky", random_state=0),
+    S.Nystrom(landmarks=ROWS),
+    S.Falkon(20, random_state=0),
+    S.Falkon(landmarks=ROWS),
+    S.ConjugateGradient(random_state=0),
+]
+
+
+@pytest.mark.parametrize("solver", GP_SOLVERS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gaussian_processes(solver: Any, weighted: bool) -> None:
+    noisy = Y + 0.3 * RNG.normal(size=150)
+    weights = RNG.integers(0, 3, size=150).astype(float) if weighted else None
+    if weights is not None:
+        weights[[3, 5]] = 0  # landmarks that are given need not count
+    given = mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), solver=solver)
+    kernel = 1.0 * mc.RBF(mc.Fixed(1.0))
+    vectors = mc.GaussianProcessRegressor(kernel, solver=solver)
+    given.fit(K, noisy, weights)
+    vectors.fit(X, noisy, weights)
+    assert_array_equal(given.rows_, vectors.rows_)
+    assert_allclose(given.theta_, vectors.theta_, atol=1e-7)
+    assert_allclose(given.predict(CROSS), vectors.predict(NEW), atol=1e-7)
+    assert_allclose(given.lower_bound_, vectors.lower_bound_, rtol=1e-9)
+    assert_allclose(given.trace_error_, vectors.trace_error_, atol=1e-10)
+    theta = given.theta_ + 0.1
+    for model in (given, pickle.loads(pickle.dumps(given))):
+        assert_allclose(model.predict(CROSS), vectors.predict(NEW), atol=1e-7)
+        value, slope = model.log_marginal_likelihood_gradient(theta)
+        wanted_value, wanted = vectors.log_marginal_likelihood_gradient(theta)
+        assert value == pytest.approx(wanted_value, rel=1e-9)
+        assert_allclose(slope, wanted, rtol=1e-6)
+    if isinstance(solver, S.Nystrom):
+        loo, others = given.loo_predictions_, vectors.loo_predictions_
+        assert_allclose(loo.mean, others.mean, atol=1e-7)
+        assert_allclose(loo.variance, others.variance, rtol=1e-7)
+
+
+def test_gaussian_processes_in_single_precision() -> None:
+    noisy = Y + 0.3 * RNG.normal(size=150)
+    for solver in GP_SOLVERS:
+        settings: dict[str, Any] = {"noise": 0.1, "learn": False, "solver": solver}
+        single = mc.GaussianProcessRegressor(mc.Precomputed(), **settings)
+        double = mc.GaussianProcessRegressor(mc.Precomputed(), **settings)
+        single.fit(K.astype(np.float32), noisy)
+        double.fit(K, noisy)
+        assert_allclose(single.predict(CROSS.astype(np.float32)), double.predict(CROSS), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [*GP_SOLVERS, S.Cholesky(), S.Spectral()])
+def test_variances_of_rows_whose_own_value_is_not_known(solver: Any) -> None:
+    model = mc.GaussianProcessRegressor(mc.Precomputed(), 0.1, learn=False, solver=solver)
+    model.fit(K, Y)
+    for action in (
+        lambda: model.predict(CROSS, return_std=True),
+        lambda: model.predict(CROSS, return_cov=True),
+        lambda: model.sample_y(CROSS),
+        lambda: model.update(CROSS, np.zeros(20)),
+    ):
+        with pytest.raises(DataError, match=r"needs k\(x, x\) of the new rows"):
+            action()
+
+
+def test_what_a_matrix_does_not_have() -> None:
+    for solver, sentence in (
+        (S.Nystrom(20, "learn"), "got a kernel matrix"),
+        (S.Nystrom(landmarks=K[:5]), "pass their row numbers"),
+        (S.Falkon(landmarks=K[:5]), "pass their row numbers"),
+        (S.Primal(), "no finite features"),
+    ):
+        with pytest.raises(ParameterError, match=sentence):
+            mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), solver=solver).fit(K, Y)
+    with pytest.raises(DataError, match="square kernel matrix"):
+        mc.GaussianProcessRegressor(mc.Precomputed(), solver=S.Nystrom(20)).fit(K[:, :20], Y)
+    chosen = mc.forecast(mc.GaussianProcessRegressor(mc.Precomputed()), K).chosen
+    assert chosen == S.Cholesky()  # the matrix is not known to be valid
+
+
 def test_bad_input() -> None:
     model = mc.KernelRidge(mc.Precomputed(), solver=S.Nystrom(20, random_state=0))
     with pytest.raises(DataError, match="square kernel matrix"):

@@ -25,14 +25,17 @@ Y = RNG.normal(size=(N, T))
 NOISE = RNG.uniform(0.5, 2.0, size=N)
 
 
+def root_of(K: Array) -> LandmarkRoot:
+    return LandmarkRoot.of(K[:M, :M], EPS)
+
+
 def bound_of(K: Array, noise: Array, parts: int = 1) -> Bound:
-    root = LandmarkRoot.of(K[:M, :M], EPS)
-    features = root.whitened(K[:, :M].copy())
+    features = root_of(K).whitened(K[:, :M].copy())
     sums = (
         BoundSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows])
         for rows in np.array_split(np.arange(N), parts)
     )
-    return Bound(root, reduce(add, sums))
+    return Bound(reduce(add, sums))
 
 
 def log_density(covariance: Array) -> float:
@@ -60,14 +63,14 @@ def test_slopes_are_finite_differences() -> None:
     # Diagonals with room to spare: what landmarks explain of a row moves without its diagonal.
     roomy, root = K.diagonal() + 1, LandmarkRoot.of(K[:M, :M], EPS)
     features = root.whitened(K[:, :M].copy())
-    slopes = Bound(root, BoundSums.of(features, roomy, NOISE, Y)).slopes()
+    slopes = Bound(BoundSums.of(features, roomy, NOISE, Y)).slopes(root)
     in_cross = (features @ slopes.inner + Y @ slopes.dual.T) / NOISE[:, None]
     step = 1e-6
 
     def moved(square: Array, cross: Array, noise: Array) -> float:
         root = LandmarkRoot.of(K[:M, :M] + square, EPS)
         features = root.whitened(K[:, :M] + cross)
-        return Bound(root, BoundSums.of(features, roomy, noise, Y)).value()
+        return Bound(BoundSums.of(features, roomy, noise, Y)).value()
 
     direction = RNG.normal(size=(M, M))
     direction += direction.T
@@ -82,12 +85,22 @@ def test_slopes_are_finite_differences() -> None:
 
 
 def test_posterior_of_the_landmarks() -> None:
-    bound = bound_of(K, NOISE)
+    bound, root = bound_of(K, NOISE), root_of(K)
     C, M_zz = K[:, :M], K[:M, :M]
     inner = M_zz + C.T @ (C / NOISE[:, None])
-    assert_allclose(bound.dual, np.linalg.solve(inner, C.T @ (Y / NOISE[:, None])), rtol=1e-9)
-    spread = bound.carried(bound.landmarks.whitened(C.copy()))
+    dual = np.linalg.solve(inner, C.T @ (Y / NOISE[:, None]))
+    assert_allclose(root.solved(bound.weights), dual, rtol=1e-9)
+    spread = bound.carried(root.whitened(C.copy()))
     assert_allclose(spread.T @ spread, C @ np.linalg.solve(inner, C.T), rtol=1e-8, atol=1e-10)
+
+
+def test_features_that_carry_everything_leave_no_gap() -> None:
+    diagonal = np.einsum("ij,ij->i", BASIS, BASIS)
+    bound = Bound(BoundSums.of(BASIS, diagonal, NOISE, Y))
+    wanted = log_density(BASIS @ BASIS.T + np.diag(NOISE))
+    assert bound.value() == pytest.approx(wanted, rel=1e-11)
+    assert bound.upper_value() == pytest.approx(wanted, rel=1e-11)
+    assert bound.trace_error == 0
 
 
 def test_landmarks_that_are_copies_or_say_nothing() -> None:

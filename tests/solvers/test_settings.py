@@ -96,7 +96,7 @@ def test_wrong_parameters_are_found_by_a_forecast_too(
     kinds = {
         mc.KernelRidge: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
         mc.KernelMachineRegressor: (S.Nystrom, S.Falkon),
-        mc.GaussianProcessRegressor: (S.Nystrom, S.ConjugateGradient),
+        mc.GaussianProcessRegressor: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
     }[type(model)]
     if not isinstance(solver, kinds):
         sentence = "solver ="

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal, Self
@@ -17,21 +18,26 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
+from mercer.models.explicit_posterior import ExplicitPosterior
+from mercer.models.feature_fit import FeatureFit
+from mercer.models.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process_base import FROM_SOME_ROWS, GaussianProcess, blas_for
 from mercer.models.gaussian_process_plan import Plan, forecast, planned, require_solver
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.hyperparameters import warn_of
 from mercer.models.landmark_evidence import given_landmarks
-from mercer.models.landmark_fit import LandmarkFit
-from mercer.models.landmark_posterior import IteratedPosterior, LandmarkPosterior
+from mercer.models.landmark_posterior import IteratedPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.noise import Noise
+from mercer.models.noise_evidence import NoiseEvidence
 from mercer.models.posterior import Posterior, prior_draws, require_covariance
 from mercer.models.regression import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.models.targets import Scaling, require_range
 from mercer.solvers.auto import Forecast
 from mercer.solvers.evidence import Optimum, Report
+from mercer.solvers.exact import Spectral
+from mercer.solvers.explicit import RandomFeatures
 from mercer.solvers.gaussian import NOISE
 from mercer.solvers.selection import Landmarks
 
@@ -96,14 +102,20 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     random_state : int, RandomState or None, default=None
         Where the restarts come from, and the landmarks that "auto" chooses.
     solver : "auto" or a solver, default="auto"
-        How it is computed. `mercer.solvers.Cholesky` is exact. `mercer.solvers.Nystrom` sees the
-        data through landmarks, and learns by the collapsed bound of the log marginal likelihood;
-        landmarks that a kernel chooses are chosen again as it is learned, and
-        ``landmarks="learn"`` moves them too. `mercer.solvers.ConjugateGradient` learns by the
-        bound, finds the mean of all rows by iterations, and has the variances of landmarks.
-        "auto" is exact up to 4,000 rows, up to 15,000 if they fit in memory but for the search of
-        hyper-parameters, which is on landmarks unless they are too few, and takes the others
-        beyond; `mercer.forecast` says which and why.
+        How it is computed. `mercer.solvers.Cholesky` is exact, and so is
+        `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
+        is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
+        features of a kernel that has few of them. `mercer.solvers.Nystrom` sees the data through
+        landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
+        a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
+        too. The others learn by the bound: `mercer.solvers.ConjugateGradient` then finds the mean
+        of all rows by iterations, `mercer.solvers.Falkon` that over its landmarks, both with the
+        variances of landmarks; `mercer.solvers.RandomFeatures` has the posterior of its map, whose
+        inner products take the place of the learned kernel.
+        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
+        rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
+        on landmarks unless they are too few, and takes `ConjugateGradient` and `Nystrom` beyond;
+        `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -119,27 +131,34 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     y_scale_ : float or ndarray of shape (n_targets,)
         The scale of each target; 1.0 without `normalize_y`.
     points_ : Points
-        The points of the mean: the training points, without rows of weight zero, or the landmarks.
+        The points of the mean: the training points, without rows of weight zero, or landmarks.
     rows_ : ndarray of shape (n,) or None
         The rows of X that they are, those of updates counted on; None for landmarks that are not
         rows.
     log_marginal_likelihood_ : float
         Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
-        ``lower_bound_``.
+        ``lower_bound_``, by random features that of their own kernel.
     solver_ : solver
         The solver used.
     search_solver_ : solver
         The solver with which hyper-parameters were learned; of "auto", with as many landmarks as
         they took in the end, or `Cholesky` where landmarks were too few.
     lower_bound_, upper_bound_ : float
-        Between these is the log marginal likelihood. Only if landmarks were used; if they were
-        used for the search alone, ``log_marginal_likelihood_`` is exact.
+        Between these is the log marginal likelihood. Only if landmarks were used, or the features
+        of the kernel, with which both are the likelihood; if landmarks were used for the search
+        alone, ``log_marginal_likelihood_`` is exact.
     trace_error_ : float
         The share of the trace of the kernel matrix, rows weighted by one over their noise, that
-        the landmarks leave out. Only if landmarks were used.
+        the landmarks leave out; of `Falkon`, whose mean has landmarks of its own, the larger share.
+        Only if there are bounds.
     residual_, residual_history_, preconditioner_error_ : float, ndarray, float
         How good the iterations for the mean are, as for `mercer.KernelRidge`. Only if they were
         used.
+    feature_map_ : transformer
+        The map with the learned kernel. Only of `mercer.solvers.RandomFeatures`.
+    kernel_error_ : float
+        How far inner products of its features are from the kernel, as for `mercer.KernelRidge`.
+        Only of `mercer.solvers.RandomFeatures`.
     theta_ : ndarray of shape (p,)
         The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
         noise's variance in standardised targets, if it was learned.
@@ -177,8 +196,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     Notes
     -----
     Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. With m
-    landmarks it is a few matrices of order m and one block of rows, and O(n m^2). Linear
-    algebra is in float64 also if the data are float32.
+    landmarks or features it is a few matrices of order m and one block of rows, and O(n m^2).
+    Linear algebra is in float64 also if the data are float32.
 
     From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
     them anywhere and half around a few), from several starts, and then goes on with all rows from
@@ -219,7 +238,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     rows_: NDArray[np.intp]
     _rows_seen: int
-    _posterior: Posterior | LandmarkPosterior
+    _posterior: Posterior | FeaturePosterior
     _scaling: Scaling
     _log_volume: float
     _for_blocks = (
@@ -277,7 +296,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             evidence, scaling, given = self._prepare(X, y, sample_weight)
             plan = self._plan(evidence, given)
             self.solver_, self.search_solver_ = plan.solver, plan.search
-            fitted = self._fit_exactly if plan.is_exact else self._fit_on_landmarks
+            fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
             with self._computing(len(evidence.points)):
                 optimum = fitted(X, y, evidence, scaling, plan)
         doubt = _CONSTANT if self._is_constant(evidence) else ""
@@ -290,7 +309,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
         Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
         is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks a row costs O(m^2).
+        again. With landmarks or features a row costs O(m^2), and strings that bring features of
+        their own a pass over all rows.
 
         Parameters
         ----------
@@ -331,7 +351,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self.__dict__.update(posterior.attributes(self._scaling))
         new = np.arange(self._rows_seen, self._rows_seen + len(points))
         self._rows_seen += len(new)
-        if isinstance(posterior, Posterior):  # landmarks stay what they are
+        if posterior.points is posterior.training_points:  # landmarks stay what they are
             self.rows_ = np.concatenate([self.rows_, new])
         if self.jitter_ > before:
             warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
@@ -397,13 +417,27 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             variance = self._posterior.variance(points) + noise
         return mean, self._scaling.spread(np.sqrt(variance), 1)
 
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the posterior has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if not isinstance(self._posterior, ExplicitPosterior):
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._scaling.in_units_of_y(self._posterior.mean(points))
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        posterior = self._posterior
+        if isinstance(posterior, ExplicitPosterior) and isinstance(self.solver_, RandomFeatures):
+            return posterior.similarities(type(self).__name__)
+        return super()._similarities()
+
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw functions, and evaluate them at the rows of X.
 
         Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
         the rows of X and the training rows, and corrected by what the data say (pathwise
         conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
-        rows of X.
+        rows of X; with features, by coefficients drawn for them.
 
         Parameters
         ----------
@@ -433,8 +467,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        joint = len(self.points_) if isinstance(self._posterior, Posterior) else 0
-        require_covariance(self, len(points) + joint)
+        require_covariance(self, self._posterior.drawn_together(len(points)))
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
@@ -526,25 +559,29 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> Optimum:
         """The whole matrix throughout."""
         self._check_validity(evidence.kernel, evidence.points)
-        measure = _CRITERIA[self.criterion]
+        measure, learns = _CRITERIA[self.criterion], self._learns(evidence)
+        objective, sketch = getattr(evidence, measure), evidence.sketch(measure)
+        by_spectrum = isinstance(plan.search, Spectral) and self.criterion == "marginal_likelihood"
+        if by_spectrum and learns and NoiseEvidence.serves(evidence):
+            objective, sketch = NoiseEvidence.of(evidence).log_likelihood_with_gradient, None
         optimum = self._search(
             X,
             y,
             evidence,
-            getattr(evidence, measure),
+            objective,
             lambda theta: Posterior.at(evidence, theta).attributes(scaling),
-            held=not self._learns(evidence),
-            sketch=evidence.sketch(measure),
+            held=not learns,
+            sketch=sketch,
         )
         if self.kernel_.is_psd is not True:
             self._check_validity(self.kernel_, evidence.points)
         return optimum
 
-    def _fit_on_landmarks(
+    def _fit_on_features(
         self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
     ) -> Optimum:
-        """Hyper-parameters by the bound, and the posterior as planned."""
-        fit = LandmarkFit(type(self).__name__, evidence, plan, scaling, self.rows_)
+        """Hyper-parameters by the bound or by features, and the posterior as planned."""
+        fit = FeatureFit(type(self).__name__, evidence, plan, scaling, self.rows_)
 
         def maximise(report: Report) -> Optimum:
             return fit.search.maximise(

@@ -2,17 +2,21 @@
 
 The rule of "auto", in the order in which it is applied:
 
-1. the whole matrix for both, up to 4,000 rows;
-2. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
+1. features for both, if the kernel has few of them: four rows for each, and few enough in all that
+   a search passes over them quickly; where nothing is learned, fewer than would pay;
+2. the whole matrix for both, up to 4,000 rows;
+3. the collapsed bound for the hyper-parameters and the whole matrix for the posterior, up to 15,000
    rows, if it fits in memory;
-3. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
+4. the bound for the hyper-parameters, conjugate gradients for the mean and landmarks for the
    variances, up to 100,000 rows;
-4. landmarks for everything.
+5. landmarks for everything.
 
 A search on the bound begins with 128 landmarks, and takes twice as many, up to 1,024, while they
 leave too much out. Where that is still too few, and the mean is that of all rows, hyper-parameters
 are learned from the whole matrix of 4,000 rows; then, if the posterior is exact and a gradient fits
 in memory, from all rows.
+
+`Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked for.
 """
 
 from __future__ import annotations
@@ -27,20 +31,29 @@ from mercer.exceptions import ParameterError
 from mercer.models.base import shown
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers.auto import (
+    FALKON_ITERATIONS,
+    MANY_FEATURES,
     MANY_ROWS,
+    NO_FEATURES,
     TOO_LARGE,
+    UNASKED,
     UNKNOWN,
     Cost,
     Forecast,
     as_reason,
+    feature_count,
     landmark_count,
     landmarks_of,
+    no_frequencies,
     no_landmarks,
+    random_waves,
     rank_of,
 )
-from mercer.solvers.exact import Cholesky
+from mercer.solvers.exact import Cholesky, Spectral
+from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.landmark import Nystrom
+from mercer.solvers.landmark import Falkon, Nystrom
+from mercer.solvers.rows import InMemory, Part
 from mercer.solvers.selection import Landmarks, require_no_noise
 
 # Rows up to which every evaluation may factorise the whole matrix, and one may.
@@ -53,6 +66,10 @@ _WHOLE = 100_000
 _SEARCH_LANDMARKS = 128
 _MOST_SEARCH_LANDMARKS = 1_024
 SEARCH_ROWS = 10_000
+# Rows for each feature from which a search in features costs half of one with the whole matrix,
+# and rows times squared features up to which it is as quick as one on the most landmarks.
+_ROWS_PER_FEATURE = 4
+_MOST_SQUARES = SEARCH_ROWS * _MOST_SEARCH_LANDMARKS**2
 _EVALUATIONS = 100
 _ITERATIONS = 60
 _MOST_ITERATIONS = 200
@@ -64,7 +81,7 @@ _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
 
-SOLVERS = (Cholesky, ConjugateGradient, Nystrom)
+SOLVERS = (Cholesky, Spectral, Primal, ConjugateGradient, Nystrom, Falkon, RandomFeatures)
 
 
 @dataclass(frozen=True)
@@ -92,16 +109,16 @@ class Plan:
 
     Attributes
     ----------
-    solver : Cholesky, ConjugateGradient or Nystrom
+    solver : solver
         Of the posterior.
-    search : Cholesky or Nystrom
+    search : Cholesky, Spectral, Primal or Nystrom
         Of the hyper-parameters.
     landmarks : Nystrom or None
-        Of the variances, if the posterior has landmarks.
+        Of the variances, if they are those of landmarks.
     reserve : Reserve or None
-        What the search may turn to; None for one with the landmarks that the user asks for.
+        What the search may turn to; None for one with the solver that the user asks for.
     given : Landmarks or None
-        The landmarks themselves, if the user gives them.
+        The landmarks of the mean themselves, if the user gives them.
     """
 
     solver: Any
@@ -113,7 +130,7 @@ class Plan:
     @property
     def is_exact(self) -> bool:
         """Whether the whole matrix is used throughout."""
-        return isinstance(self.solver, Cholesky) and isinstance(self.search, Cholesky)
+        return all(isinstance(one, Cholesky | Spectral) for one in (self.solver, self.search))
 
 
 def require_solver(owner: str, solver: object) -> None:
@@ -127,13 +144,13 @@ def require_solver(owner: str, solver: object) -> None:
         The parameter.
     """
     if isinstance(solver, SOLVERS):
-        solver.check(owner, also=("learn",))
+        solver.check(owner, also=("learn",) if isinstance(solver, Nystrom) else ())
         return
     if isinstance(solver, str) and solver == "auto":
         return
     raise ParameterError(
-        f'{owner}: solver = {solver!r} is unknown here; pass "auto", or one of mercer.solvers.'
-        "Cholesky(), Nystrom(n_landmarks=500) and ConjugateGradient()."
+        f'{owner}: solver = {solver!r} is unknown here; pass "auto", or an object such as '
+        "mercer.solvers.Cholesky() or mercer.solvers.Nystrom(n_landmarks=500)."
     )
 
 
@@ -177,8 +194,10 @@ def planned(
         solver = forecast(data, learns=learns, criterion=criterion).chosen
     else:
         _require_possible(owner, data, given, _obstacle(data, learns, criterion))
+    if isinstance(solver, Primal):
+        return Plan(solver, solver)
     quick = Nystrom(min(_SEARCH_LANDMARKS, n), "rpcholesky", seed)
-    if isinstance(solver, Cholesky):
+    if isinstance(solver, Cholesky | Spectral):
         together = given is solver or n <= _EXACT or not learns
         whole = together or bool(_obstacle(data, learns, criterion))
         return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
@@ -187,8 +206,10 @@ def planned(
     many = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
     if isinstance(solver, Nystrom):
         return Plan(many, quick, many, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
+    if isinstance(solver, RandomFeatures):
+        return Plan(solver, quick, reserve=_reserve(n, exact=False))
     iterative = solver if given is solver else replace(solver, random_state=seed)
-    return Plan(iterative, quick, many, _reserve(n, exact=False))
+    return Plan(iterative, quick, many, _reserve(n, exact=False), landmarks)
 
 
 def _reserve(n: int, *, exact: bool) -> Reserve:
@@ -224,21 +245,32 @@ def forecast(
     """
     n, obstacle = len(data.points), _obstacle(data, learns, criterion)
     throughout = learns and (n <= _EXACT or bool(obstacle))
-    rule = _Costs(n, obstacle, learns)
-    costs = (
-        rule.of_matrix(Cholesky(), throughout=throughout),
+    m = min(landmark_count(n), n)
+    rule = _Costs(data, obstacle, learns)
+    whole = rule.of_matrix(Cholesky(), throughout=throughout)
+    few = rule.of_landmarks(Nystrom(m))
+    candidates = (
+        rule.of_features(Primal()),
+        whole,
         rule.of_products(ConjugateGradient(max_iter=_MOST_ITERATIONS)),
-        rule.of_landmarks(Nystrom(min(landmark_count(n), n))),
+        few,
     )
     reasons = (
+        f"the kernel has fewer features than would pay for {n} rows",
         _why_the_matrix(n, obstacle, learns),
         f"{n} rows are no more than {_WHOLE}: the mean by products with their matrix",
         f"{n} rows are too many for the whole matrix",
     )
-    possible = (pair for pair in zip(costs, reasons, strict=True) if not pair[0].obstacle)
+    others = (
+        rule.of_matrix(Spectral(), throughout=learns),
+        rule.of_passes(Falkon(m)),
+        rule.of_map(random_waves(m)),
+    )
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
+    possible = (pair for pair in zip(candidates, reasons, strict=True) if not pair[0].obstacle)
     cost, reason = next(possible, (None, ""))
     found = (
-        Forecast.impossible(costs, costs[0], costs[-1])
+        Forecast.impossible(costs, whole, few)
         if cost is None
         else Forecast(costs, cost.solver, reason)
     )
@@ -256,21 +288,61 @@ def _why_the_matrix(n: int, obstacle: str, learns: bool) -> str:
 
 @dataclass(frozen=True)
 class _Costs:
-    """What solvers would take for so many rows."""
+    """What solvers would take for these rows."""
 
-    n: int
+    data: GaussianEvidence
     obstacle: str
     learns: bool
 
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.data.points)
+
     def of_given(self, solver: Any) -> Cost:
         """Of a solver that is used for hyper-parameters too, if it can be."""
-        if isinstance(solver, Cholesky):
+        if isinstance(solver, Cholesky | Spectral):
             return self.of_matrix(solver, throughout=self.learns)
+        if isinstance(solver, Primal):
+            return self.of_features(solver)
+        if isinstance(solver, RandomFeatures):
+            return self.of_map(solver)
         if isinstance(solver, ConjugateGradient):
             return self.of_products(solver)
+        if isinstance(solver, Falkon):
+            return self.of_passes(solver)
         return self.of_landmarks(solver, searched=landmarks_of(solver, self.n))
 
-    def of_matrix(self, solver: Cholesky, *, throughout: bool) -> Cost:
+    def of_features(self, solver: Primal) -> Cost:
+        """Of the kernel's own features, for hyper-parameters too."""
+        n, width = self.n, _width(self.data)
+        if width is None:
+            return Cost(solver, None, None, NO_FEATURES)
+        size, squares = 8.0 * 10 * width**2, n * float(width) ** 2
+        many = _ROWS_PER_FEATURE * width > n if self.learns else 3 * width**2 >= n**2
+        obstacle = self.obstacle or (TOO_LARGE if size > memory.available() else "")
+        obstacle = obstacle or (MANY_FEATURES if many else "")
+        if self.learns and squares > _MOST_SQUARES:
+            obstacle = obstacle or MANY_ROWS
+        return Cost(solver, size, squares * (1 + 5 * _EVALUATIONS * self.learns), obstacle)
+
+    def of_map(self, solver: RandomFeatures) -> Cost:
+        """Of the features of a map for the posterior, and landmarks for hyper-parameters."""
+        obstacle = self.obstacle or no_frequencies(self.data.kernel, solver)
+        width = solver.n_features
+        if width is None:
+            return Cost(solver, None, None, obstacle)
+        operations = self._search() + self.n * float(width) ** 2
+        return Cost(solver, 8.0 * 10 * width**2, operations, obstacle)
+
+    def of_passes(self, solver: Falkon) -> Cost:
+        """Of iterations over landmarks for the mean, and fewer of them for the rest."""
+        n, m = self.n, landmarks_of(solver, self.n)
+        few = 5.0 * n * min(landmark_count(n), n) ** 2
+        operations = self._search() + few + float(m) ** 3 + 50.0 * FALKON_ITERATIONS * n * m
+        return Cost(solver, 8.0 * 4 * m * m, operations, self.obstacle)
+
+    def of_matrix(self, solver: Cholesky | Spectral, *, throughout: bool) -> Cost:
         """Of the whole matrix, for hyper-parameters too or for the posterior alone."""
         n = self.n
         size = 8.0 * n * n * (_LEARNING_MATRICES if throughout else _FACTOR_MATRICES)
@@ -337,8 +409,6 @@ def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
     """Why landmarks are out of the question; empty if they are not."""
     if (of_kernel := no_landmarks(data.kernel)) not in ("", UNKNOWN):
         return of_kernel
-    if data.kernel.input_tags()["pairwise"]:
-        return "X is a matrix, whose rows are no landmarks (those of Precomputed(K) are)"
     if data.noise.is_none:
         return "there is no noise"
     if learns and criterion != "marginal_likelihood":
@@ -348,14 +418,21 @@ def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
 
 def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
     """Refuse a solver that the user asks for; whether an unknown kernel is valid is his to say."""
-    if isinstance(solver, Cholesky):
+    if isinstance(solver, Cholesky | Spectral):
         return
     require_no_noise(data.kernel, owner)
+    if isinstance(solver, Primal) and _width(data) is None:
+        obstacle = "the kernel has no finite features, or too many"
     if obstacle and obstacle != UNKNOWN:
         raise ParameterError(
             f"{owner}: solver = {shown(solver)} is not possible, because {obstacle}; pass "
             'solver=mercer.solvers.Cholesky(), or leave it to "auto".'
         )
+
+
+def _width(data: GaussianEvidence) -> int | None:
+    """The number of features of the kernel, if there are finitely many."""
+    return feature_count(data.kernel, InMemory(Part(data.points, data.targets)))
 
 
 def _affordable_choice(n: int) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mercer.models.gaussian_process_plan import Reserve
 from mercer.models.landmark_evidence import LandmarkEvidence
+from mercer.models.landmark_posterior import LandmarkPosterior
 from mercer.models.likelihood import GaussianEvidence
 from mercer.models.positions import Positions
 from mercer.parallel import blas_threads
@@ -121,10 +122,9 @@ class LandmarkSearch:
         rows = None if current.rows is None else self.numbers[current.rows]
         return replace(current, data=self.whole, rows=rows)
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether landmarks were too few, and the whole matrix was used instead."""
-        return isinstance(self.solver, Cholesky)
+    def posterior(self, theta: Array) -> LandmarkPosterior:
+        """All rows seen through the landmarks of the moment."""
+        return LandmarkPosterior.at(self.evidence, theta)
 
     def maximise(
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
@@ -147,7 +147,7 @@ class LandmarkSearch:
         Optimum
             The best hyper-parameters; the landmarks are in `evidence`.
         """
-        space, run = self.data.space, _Run(report)
+        space, run = self.data.space, Run(report)
         starts = space.restarts(n_restarts, random_state)
         seen = self._glance(run, max_iter)
         if run.stopped:
@@ -172,7 +172,7 @@ class LandmarkSearch:
             self._move(self.positions, run, max_iter)
         return run.best
 
-    def _glance(self, run: _Run, max_iter: int) -> Glance | None:
+    def _glance(self, run: Run, max_iter: int) -> Glance | None:
         """Where some rows lead, by their whole matrix."""
         sketch = self._sketch()
         if sketch is None:
@@ -194,7 +194,7 @@ class LandmarkSearch:
         return replace(found, objective=objective)
 
     def _climb(
-        self, objective: Objective, begin: Array, run: _Run, max_iter: int, **options: Any
+        self, objective: Objective, begin: Array, run: Run, max_iter: int, **options: Any
     ) -> Optimum:
         return maximise(
             objective,
@@ -226,7 +226,7 @@ class LandmarkSearch:
         self.current, self.solver = before
         return start, None
 
-    def _improve(self, run: _Run, max_iter: int) -> None:
+    def _improve(self, run: Run, max_iter: int) -> None:
         """Choose landmarks for the kernel that was found, and go on, while they are better."""
         for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
             if run.stopped:
@@ -272,7 +272,7 @@ class LandmarkSearch:
     # The whole matrix ---------------------------------------------------------------------------
 
     def _exactly(
-        self, run: _Run, begin: Array, lengths: Array | None, starts: Any, max_iter: int
+        self, run: Run, begin: Array, lengths: Array | None, starts: Any, max_iter: int
     ) -> Optimum:
         """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
         self.solver = Cholesky()
@@ -301,7 +301,7 @@ class LandmarkSearch:
         self.data.kernel.gram(self.current.landmarks).input_gradient()
         return positions
 
-    def _move(self, positions: Positions, run: _Run, max_iter: int) -> None:
+    def _move(self, positions: Positions, run: Run, max_iter: int) -> None:
         """Climb in hyper-parameters and positions, these in units of the range of the data."""
         rows = positions.places
         low, spread = rows.min(axis=0), np.ptp(rows, axis=0)
@@ -337,7 +337,7 @@ class LandmarkSearch:
         run.add(_of_hyper_parameters(found, size))
 
 
-class _Run:
+class Run:
     """The best so far, and the counts, over several searches."""
 
     def __init__(self, report: Callable[[Optimum], bool]) -> None:
@@ -353,6 +353,7 @@ class _Run:
 
     @property
     def best(self) -> Optimum:
+        """What the searches so far have found."""
         assert self.before is not None
         return self.before
 

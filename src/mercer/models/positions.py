@@ -53,6 +53,8 @@ class Positions:
             Of these rows.
         """
         rows = points.data
+        if kernel.input_tags()["pairwise"]:
+            raise cls._refusal(owner, "a kernel matrix")
         if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
             return cls(kernel, rows.astype(np.float64), None)
         frame = nw.from_native(rows, pass_through=True, eager_only=True)
@@ -63,7 +65,11 @@ class Positions:
             found = f"the column {others[0]!r} of {frame.schema[others[0]]}"
         else:
             found = type(rows).__name__
-        raise ParameterError(
+        raise cls._refusal(owner, found)
+
+    @staticmethod
+    def _refusal(owner: str, found: str) -> ParameterError:
+        return ParameterError(
             f'{owner}: landmarks = "learn" moves landmarks along a gradient, for which all columns '
             f'of X have to be numbers, got {found}; pass landmarks="rpcholesky", which chooses '
             "among the rows."

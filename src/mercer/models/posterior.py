@@ -110,6 +110,10 @@ class Posterior:
         np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
         return covariance
 
+    def drawn_together(self, m: int) -> int:
+        """Of how many values `draws` needs the covariance, at m points."""
+        return m + len(self.points)
+
     def draws(self, points: Points, number: int, rng: Any) -> Array:
         """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
 

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import memory
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -434,13 +433,9 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
     def _similarities(self) -> Callable[[Points], Array]:
         if not self._is_approximate:
             return super()._similarities()
-        n, function = len(self.points_), self._function
-        memory.require(
-            16 * n * len(function.coef),
-            f"{type(self).__name__}: {len(function.coef)} features of {n} training points",
-            "fit on fewer rows, or with fewer features",
-        )
-        return InnerProducts(function.features, self.points_)
+        function, owner = self._function, type(self).__name__
+        width = len(function.coef)
+        return InnerProducts.within_memory(function.features, self.points_, width, owner)
 
     # The problem ----------------------------------------------------------------------------------
 

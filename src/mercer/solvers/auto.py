@@ -31,7 +31,7 @@ from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Falkon, Nystrom
-from mercer.solvers.rows import InMemory
+from mercer.solvers.rows import InMemory, Rows
 from mercer.solvers.selection import contains_noise
 from mercer.solvers.task import RidgeTask
 
@@ -40,10 +40,11 @@ _DENSE = 15_000
 #: Rows up to which products with the whole matrix are.
 WHOLE = 100_000
 _ITERATIONS = 60
-_FALKON_ITERATIONS = 30
+FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
-_UNASKED = "if asked for"
+#: Those of solvers that "auto" weighs and does not take.
+UNASKED = "if asked for"
 IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
@@ -52,10 +53,11 @@ _WHITE = "the kernel contains White"
 _INVALID = "the kernel is not valid"
 _UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
-UNKNOWN = f"{_UNASKED}: {_UNSURE}"
+UNKNOWN = f"{UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
-_MANY_FEATURES = "as many features as rows"
-_PREFERENCES = (_UNASKED, UNKNOWN, MANY_ROWS, _MANY_FEATURES)
+NO_FEATURES = "no finite features"
+MANY_FEATURES = "as many features as rows"
+_PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
     IN_BLOCKS: IN_BLOCKS,
@@ -213,8 +215,8 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
         _cost(task, solver, searches)
         for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
     ]
-    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), _waves(m))]
-    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or _UNASKED) for cost in others))
+    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), random_waves(m))]
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     found = _chosen(task, costs)
     return found if given is None else found.asked_for(_cost(task, given, searches))
 
@@ -250,7 +252,7 @@ def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
     """
     if len(tasks) == 1:
         return tasks[0]
-    widths = [_width(task) for task in tasks]
+    widths = [feature_count(task.kernel, task.rows) for task in tasks]
     return tasks[int(np.argmax([np.inf if width is None else width for width in widths]))]
 
 
@@ -279,7 +281,7 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
     n, t, item = task.n, task.n_targets + 1, task.dtype.itemsize
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     if isinstance(solver, Primal):
-        width = _width(task)
+        width = feature_count(task.kernel, task.rows)
         return (None, None) if width is None else (8.0 * width * (width + 3 * t), n * width**2.0)
     if isinstance(solver, Cholesky | Spectral):
         whole = searches or isinstance(solver, Spectral)
@@ -296,7 +298,7 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
         return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
     if isinstance(solver, Falkon):
         m = landmarks_of(solver, n)
-        return 8.0 * 4 * m * m, float(m) ** 3 + 50.0 * _FALKON_ITERATIONS * n * m
+        return 8.0 * 4 * m * m, float(m) ** 3 + 50.0 * FALKON_ITERATIONS * n * m
     width = solver.n_features if isinstance(solver, RandomFeatures) else None
     if width is None:
         return None, None
@@ -307,18 +309,30 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
 
 def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
     if isinstance(solver, Primal):
-        return _no_primal(task, _width(task))
+        return _no_primal(task, feature_count(task.kernel, task.rows))
     if isinstance(solver, Cholesky | Spectral):
         return _no_dense(task, size or 0.0, memory.available())
     if isinstance(solver, ConjugateGradient):
         return _no_iterations(task, size or 0.0, memory.available())
     if isinstance(solver, RandomFeatures):
-        return _no_features(task, solver) or not_positive(task.kernel)
+        found = _no_alpha(task) or no_frequencies(task.kernel, solver)
+        return found or not_positive(task.kernel)
     return no_landmarks(task.kernel)
 
 
-def _waves(n_components: int) -> RandomFeatures:
-    """The random features that are weighed: as many as there are landmarks."""
+def random_waves(n_components: int) -> RandomFeatures:
+    """The random features that are weighed: as many as there are landmarks.
+
+    Parameters
+    ----------
+    n_components : int
+        How many.
+
+    Returns
+    -------
+    RandomFeatures
+        The solver.
+    """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
 
@@ -394,12 +408,35 @@ def landmark_count(n: int) -> int:
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
-def _width(task: RidgeTask) -> int | None:
-    """The number of features, if the kernel has them; sparse ones are those that occur in rows."""
+def feature_count(kernel: Kernel, rows: Rows) -> int | None:
+    """The number of features, if the kernel has them; sparse ones are those that occur in rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : Rows
+        The rows.
+
+    Returns
+    -------
+    int or None
+        None if there are none, or too many to be held.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.solvers.auto import feature_count
+    >>> from mercer.solvers.rows import InMemory, Part
+    >>> rows = InMemory(Part(mc.Points([[1.0, 2.0]]), np.zeros((1, 1))))
+    >>> feature_count(mc.Polynomial(2), rows), feature_count(mc.RBF(), rows)
+    (6, None)
+    """
     try:
-        features = task.kernel.feature_map(task.rows.head)
-        if sp.issparse(features) and isinstance(task.rows, InMemory):
-            features = task.kernel.feature_map(task.rows.part.points)
+        features = kernel.feature_map(rows.head)
+        if sp.issparse(features) and isinstance(rows, InMemory):
+            features = kernel.feature_map(rows.part.points)
         return int(features.shape[1])
     except (NoFeatureMapError, MemoryForecastError):
         return None
@@ -407,12 +444,12 @@ def _width(task: RidgeTask) -> int | None:
 
 def _no_primal(task: RidgeTask, width: int | None) -> str:
     if width is None:
-        return "no finite features"
+        return NO_FEATURES
     if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
         return "which features there are depends on the rows"
     if zero := _no_alpha(task):
         return zero
-    return _MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
+    return MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
@@ -436,19 +473,37 @@ def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
     return not_positive(task.kernel)
 
 
-def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
-    """Whether there are random features: those of stationary kernels at least."""
+def no_frequencies(kernel: Kernel, solver: RandomFeatures) -> str:
+    """Why there are no random features; those of stationary kernels there are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    solver : RandomFeatures
+        The solver; of other maps than random frequencies nothing is known.
+
+    Returns
+    -------
+    str
+        An obstacle, empty if there is none.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers.auto import no_frequencies
+    >>> no_frequencies(mc.Tanimoto(), mc.solvers.RandomFeatures())
+    'no random frequencies'
+    """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
     from mercer.features.spectral import spectral_measure
     from mercer.features.terms import expand
 
-    if zero := _no_alpha(task):
-        return zero
     if solver.map is not None and not isinstance(solver.map, RandomFourier):
         return ""
     try:
-        for term in expand(task.kernel):
+        for term in expand(kernel):
             for factor in term.factors:
                 spectral_measure(factor.kernel)
     except NoFeatureMapError:

@@ -1,4 +1,4 @@
-r"""The collapsed variational bound: a Gaussian process that sees data through landmarks.
+r"""The collapsed variational bound: a Gaussian process that sees data through features.
 
 With C = k(X, Z), M = k(Z, Z) = R'R, whitened features F = C R^-1 and Q = F F', and noise of
 variances d_i, the log marginal likelihood of targets y is at least
@@ -18,6 +18,9 @@ tau = sum_i (k(x_i, x_i) - Q_ii) / d_i, so that
     - \tfrac n2 \log 2\pi
 
 (Titsias 2014). Several targets share K and D, and their logarithms add up.
+
+Any features F with Q = F F' do, such as those of a kernel that has few of them: where these carry
+everything, both bounds are the log marginal likelihood.
 
 M is taken with a little more on its diagonal, as if each landmark were observed with noise of the
 size of rounding. What landmarks then carry is never more than there is, so that both bounds hold
@@ -174,7 +177,7 @@ class BoundSums:
         Parameters
         ----------
         features : ndarray of shape (n, r)
-            F, whitened.
+            F.
         diagonal : ndarray of shape (n,)
             The values k(x, x).
         noise : ndarray of shape (n,)
@@ -189,9 +192,11 @@ class BoundSums:
         """
         root = np.sqrt(noise)[:, None]
         scaled, standard = features / root, targets / root
-        syrk = get_blas_funcs("syrk", (scaled,))
-        squares = syrk(1.0, scaled.T)
-        mirror(squares)
+        squares = np.zeros((features.shape[1],) * 2)
+        if squares.size:
+            syrk = get_blas_funcs("syrk", (scaled,))
+            squares = syrk(1.0, scaled.T)
+            mirror(squares)
         # Rounding can take what landmarks explain of a row beyond what there is.
         spare = np.maximum(diagonal - np.einsum("ij,ij->i", features, features), 0.0)
         return cls(
@@ -241,26 +246,22 @@ class BoundSlopes:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """Targets seen through landmarks: the bound, its slopes, and the posterior.
+    """Targets seen through features: the bound, its slopes, and the posterior.
 
     Attributes
     ----------
-    landmarks : LandmarkRoot
-        The triangle R.
     sums : BoundSums
         The sums over rows.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.solvers.bound import Bound, BoundSums, LandmarkRoot
-    >>> root = LandmarkRoot.of(np.eye(2), 2e-16)  # two rows that are their own landmarks
+    >>> from mercer.solvers.bound import Bound, BoundSums
     >>> sums = BoundSums.of(np.eye(2), np.ones(2), np.ones(2), np.zeros((2, 1)))
-    >>> round(Bound(root, sums).value(), 6)  # -log(4 pi)
+    >>> round(Bound(sums).value(), 6)  # -log(4 pi): two rows, each with a feature of its own
     -2.531024
     """
 
-    landmarks: LandmarkRoot
     sums: BoundSums
 
     @property
@@ -270,7 +271,7 @@ class Bound:
 
     @property
     def trace_error(self) -> float:
-        """The share of the trace of D^-1 K that the landmarks leave out."""
+        """The share of the trace of D^-1 K that the features leave out."""
         sums = self.sums
         return sums.left_out / sums.trace if sums.trace > 0 else 0.0
 
@@ -286,15 +287,25 @@ class Bound:
 
     @cached_property
     def weights(self) -> Array:
-        """B^-1 c, the coefficients of the mean over the whitened features."""
-        half = solve_triangular(self.root, self.sums.products, trans="T", check_finite=False)
+        """B^-1 c, the coefficients of the mean over the features."""
+        return self.solved(self.sums.products)
+
+    def solved(self, right: Array) -> Array:
+        """B^-1 b.
+
+        Parameters
+        ----------
+        right : ndarray of shape (r, t)
+            The columns b.
+
+        Returns
+        -------
+        ndarray of shape (r, t)
+            The solutions.
+        """
+        half = solve_triangular(self.root, right, trans="T", check_finite=False)
         found: Array = solve_triangular(self.root, half, check_finite=False)
         return found
-
-    @cached_property
-    def dual(self) -> Array:
-        """The coefficients of the mean over the landmarks."""
-        return self.landmarks.solved(self.weights)
 
     def value(self) -> float:
         """The bound from below, summed over targets.
@@ -329,8 +340,13 @@ class Bound:
         """Of Q + D."""
         return self.sums.log_noise + 2 * float(np.sum(np.log(self.root.diagonal())))
 
-    def slopes(self) -> BoundSlopes:
-        """The derivatives of the bound, in forms that do not cancel.
+    def slopes(self, root: LandmarkRoot) -> BoundSlopes:
+        """The derivatives of the bound in kernel values, in forms that do not cancel.
+
+        Parameters
+        ----------
+        root : LandmarkRoot
+            The triangle R of the landmarks whose whitened features were summed.
 
         Returns
         -------
@@ -341,29 +357,29 @@ class Bound:
         sums, t, v = self.sums, self.n_targets, self.weights
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
-        inner = self.landmarks.solved((t * shrunk - v @ v.T).T).T
-        left = self.landmarks.solved(-0.5 * (t * (half.T @ half) + v @ v.T))
-        square = self.landmarks.solved(left.T)
+        inner = root.solved((t * shrunk - v @ v.T).T).T
+        left = root.solved(-0.5 * (t * (half.T @ half) + v @ v.T))
+        square = root.solved(left.T)
         square = (square + square.T) / 2
         # Jitter is a fraction of the mean diagonal, and moves with it.
-        square[np.diag_indices_from(square)] += self.landmarks.fraction * square.diagonal().mean()
+        square[np.diag_indices_from(square)] += root.fraction * square.diagonal().mean()
         misfit = sums.energy - 2 * float(np.vdot(v, sums.products))
         misfit += float(np.vdot(v, sums.squares @ v))
         noise = sums.rows - sums.left_out - float(np.trace(shrunk))
         return BoundSlopes(
             inner=inner,
-            dual=self.dual,
+            dual=root.solved(v),
             square=square,
             noise=-0.5 * (t * noise - misfit),
         )
 
     def carried(self, features: Array) -> Array:
-        """U^-T phi, the sum of whose squares is the variance that data leave in the landmarks.
+        """U^-T phi, the sum of whose squares is the variance that data leave in the features.
 
         Parameters
         ----------
         features : ndarray of shape (m, r)
-            Whitened features phi.
+            Features phi.
 
         Returns
         -------

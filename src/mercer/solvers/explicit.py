@@ -12,6 +12,7 @@ spectrum and the like), and recovers the coefficients of the rows from the condi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from mercer import memory
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.sampling import uniform_rows
+from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.solvers import representers
 from mercer.solvers.feature_ridge import FeatureRidge
 from mercer.solvers.paths import PathAnswer, feature_path
@@ -74,14 +75,28 @@ class Primal(RidgeSolver):
     array([6.])
     """
 
-    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+    def features(self, task: RidgeTask) -> _OwnFeatures:
+        """The features of a task's kernel.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+
+        Returns
+        -------
+        callable
+            ``features(points)``.
+        """
         _require_positive(task)
-        features = _OwnFeatures.of(task)
+        return _OwnFeatures.of(task)
+
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        features = self.features(task)
         return _solve(task, features, len(features.names))
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        features = _OwnFeatures.of(task)
+        features = self.features(task)
         return feature_path(task, features, len(features.names))
 
 
@@ -171,7 +186,7 @@ class RandomFeatures(RidgeSolver):
         return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        transform = self._fitted(task)
+        transform = self.features(task)
         first = transform(task.rows.head)
         in_memory = task.n * first.shape[1] * 8 <= min(_IN_MEMORY, memory.available() // 4)
         plain = not (task.rows.totals.weighted or task.compares or sp.issparse(first))
@@ -179,21 +194,72 @@ class RandomFeatures(RidgeSolver):
             answer = _solve_in_memory(task, task.rows.part, transform)
         else:
             answer = _solve(task, transform, first.shape[1])
-        some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
-        error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
-        found = {"feature_map_": transform.fitted, "kernel_error_": error}
-        doubt = answer.doubt
-        if not _is_of_a_kernel(transform.fitted) and first.shape[1] >= _SPREAD_FROM:
-            doubt = doubt or _other_kernel(error, by_chance)
-        return replace(answer, quality=answer.quality | found, doubt=doubt)
+        found, doubt = self.compared(task, transform)
+        return replace(answer, quality=answer.quality | found, doubt=answer.doubt or doubt)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        transform = self._fitted(task)
+        transform = self.features(task)
         return feature_path(task, transform, transform(task.rows.head).shape[1])
 
-    def _fitted(self, task: RidgeTask) -> _Transform:
+    def features(self, task: RidgeTask) -> _Transform:
+        """The map of a task's kernel, fitted to its rows.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+
+        Returns
+        -------
+        callable
+            ``features(points)``.
+        """
         _require_positive(task)
         return _Transform(_fitted(_of_the_kernel(clone(self._map()), task), task))
+
+    def compared(self, task: RidgeTask, transform: Any) -> tuple[dict[str, Any], str]:
+        """Compare inner products of features with the kernel.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Kernel and rows.
+        transform : callable
+            The features.
+
+        Returns
+        -------
+        found : dict
+            The fitted attributes ``feature_map_`` and ``kernel_error_``.
+        doubt : str
+            A clause for a warning, where features seem to be those of another kernel.
+        """
+        some = np.sort(uniform_rows(task.n, min(task.n, _SAMPLE), np.random.RandomState(0)))
+        error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
+        width = transform(task.rows.head).shape[1]
+        taken_at_its_word = not _is_of_a_kernel(transform.fitted) and width >= _SPREAD_FROM
+        doubt = _other_kernel(error, by_chance) if taken_at_its_word else ""
+        return {"feature_map_": transform.fitted, "kernel_error_": error}, doubt
+
+    def for_other_kernels(self, task: RidgeTask) -> RandomFeatures:
+        """The same with a map that gets its kernel later, and draws the same numbers each time.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            Rows, and the kernel that the map has, if it has one.
+
+        Returns
+        -------
+        RandomFeatures
+            A map of another library keeps its kernel.
+        """
+        map_ = _of_the_kernel(clone(self._map()), task)
+        known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
+        others: dict[str, Any] = {"kernel": None} if _is_of_a_kernel(map_) else {}
+        if not isinstance(known.get("random_state", 0), Integral):
+            others["random_state"] = seed_from(random_numbers(known["random_state"], task.owner))
+        return replace(self, map=map_.set_params(**others) if others else map_)
 
     def _map(self) -> Any:
         if self.map is not None:

@@ -42,6 +42,36 @@ class InnerProducts:
     features: Features
     points: Points
 
+    @classmethod
+    def within_memory(
+        cls, features: Features, points: Points, width: int, owner: str
+    ) -> InnerProducts:
+        """The same, unless the features of all points do not fit in memory.
+
+        Parameters
+        ----------
+        features : callable
+            The features.
+        points : Points
+            The points z.
+        width : int
+            How many features there are.
+        owner : str
+            The name of the model, for messages.
+
+        Returns
+        -------
+        InnerProducts
+            The values.
+        """
+        n = len(points)
+        memory.require(
+            16 * n * width,
+            f"{owner}: {width} features of {n} training points",
+            "fit on fewer rows, or with fewer features",
+        )
+        return cls(features, points)
+
     @cached_property
     def _columns(self) -> Any:
         return self.features(self.points).T

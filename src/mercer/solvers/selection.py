@@ -169,8 +169,8 @@ def select_rows(
         Any kernel without `White`.
     rows : Rows
         The data.
-    how : str, array of int, or data
-        As in `select`.
+    how : str, array of int, data or Landmarks
+        As in `select`; `Landmarks` that were chosen before are taken.
     n_landmarks : int, default=100
         How many to choose.
     random_state : int, RandomState, Generator or None, default=None
@@ -188,6 +188,8 @@ def select_rows(
         The points, their rows, and the error if it is known.
     """
     require_no_noise(kernel, owner)
+    if isinstance(how, Landmarks):
+        return how
     _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
     if resolved.input_tags()["pairwise"]:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.sampling import Draw
@@ -92,6 +93,25 @@ def among(kernel: Kernel, points: Points) -> Array:
         return kernel(data.astype(np.float64))
     found = kernel(points, points) if given else kernel(points)
     return found.astype(np.float64, copy=False)
+
+
+def gram_among(kernel: Kernel, points: Points) -> Gram:
+    """The lazy matrix k(Z, Z) of landmarks, for derivatives in the parameters of the kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The landmarks.
+
+    Returns
+    -------
+    Gram
+        Of points as rows and columns where a matrix is given, of which they are rows.
+    """
+    given = kernel.input_tags()["pairwise"]
+    return kernel.gram(points, points) if given else kernel.gram(points)
 
 
 def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:

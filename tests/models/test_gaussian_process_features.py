@@ -1,0 +1,601 @@
+"""Gaussian processes by explicit features, against dense matrices of all rows."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer as mc
+from mercer import memory
+from mercer.exceptions import (
+    DataError,
+    MemoryForecastError,
+    NumericalWarning,
+    ParameterError,
+)
+from mercer.models import explicit_posterior, gaussian_features, spanning_search
+from mercer.models import gaussian_process_plan as plan
+from mercer.models.landmark_evidence import LandmarkEvidence
+from mercer.models.likelihood import GaussianEvidence
+from mercer.models.noise import Noise
+from mercer.models.noise_evidence import NoiseEvidence
+
+Array = NDArray[np.floating[Any]]
+GP = mc.GaussianProcessRegressor
+S = mc.solvers
+
+RNG = np.random.default_rng(0)
+N = 80
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] - 2 * X[:, 1] * X[:, 2] + 0.3 * RNG.normal(size=N) + 5
+BOTH = np.column_stack([Y, 100 * X[:, 1] + 10 * RNG.normal(size=N)])
+Z = RNG.normal(size=(9, 3))
+W = RNG.integers(0, 4, size=N).astype(float)
+VARIANCES = RNG.uniform(0.1, 0.5, size=N)
+WORDS = ["".join(RNG.choice(list("abc"), size=RNG.integers(2, 9))) for _ in range(N)]
+NEW_WORDS = ["abca", "zzz", "abxx", "cab", "a"]  # with pairs of letters that no training word has
+HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
+POLYNOMIAL = mc.Polynomial(2)
+KERNELS = {
+    "linear": 1.3 * mc.Linear(),
+    "polynomial": 0.7 * POLYNOMIAL,
+    "sum": 0.5 * mc.Linear() + 0.3 * mc.Polynomial(3),
+    "product": mc.Linear() * mc.Linear().on(0) + 2.0 * mc.Constant(),
+}
+
+
+def naive(
+    K: Array, cross: Array, fresh: Array, noise: Array, y: Array
+) -> tuple[float, Array, Array]:
+    """Log marginal likelihood, mean and covariance of dense matrices."""
+    G = K + np.diag(noise)
+    columns = y.reshape(len(y), -1)
+    inverse = np.linalg.inv(G)
+    constant = np.linalg.slogdet(G)[1] + len(y) * np.log(2 * np.pi)
+    value = -0.5 * (np.sum(columns * (inverse @ columns)) + columns.shape[1] * constant)
+    return float(value), cross @ inverse @ y, fresh - cross @ inverse @ cross.T
+
+
+def assert_same_process(model: Any, exact: Any, fresh: Any = Z, rtol: float = 1e-8) -> None:
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=rtol)
+    for options in ({"return_std": True}, {"return_cov": True}):
+        for a, b in zip(
+            model.predict(fresh, **options), exact.predict(fresh, **options), strict=True
+        ):
+            assert_allclose(a, b, rtol=rtol, atol=rtol * np.abs(b).max())
+    loo, wanted = model.loo_predictions_, exact.loo_predictions_
+    assert_allclose(loo.mean, wanted.mean, rtol=rtol, atol=rtol * np.abs(wanted.mean).max())
+    assert_allclose(loo.variance, wanted.variance, rtol=rtol)
+    assert model.loo_log_density_ == pytest.approx(exact.loo_log_density_, rel=rtol)
+    assert_allclose(
+        model.dual_coef_, exact.dual_coef_, rtol=rtol, atol=rtol * np.abs(exact.dual_coef_).max()
+    )
+
+
+# The kernel's own features -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+@pytest.mark.parametrize("noise", [np.full(N, 0.3), VARIANCES], ids=["shared", "known"])
+def test_the_posterior_is_that_of_dense_matrices(kernel: mc.Kernel, y: Array, noise: Array) -> None:
+    given = noise if noise is VARIANCES else 0.3
+    model = GP(kernel, noise=given, solver=S.Primal(), **HELD).fit(X, y)
+    value, mean, cov = naive(kernel(X), kernel(Z, X), kernel(Z), noise, y)
+    assert model.log_marginal_likelihood_ == pytest.approx(value, rel=1e-11)
+    assert model.lower_bound_ == model.log_marginal_likelihood_
+    assert model.upper_bound_ == pytest.approx(value, rel=1e-11)
+    assert model.trace_error_ == 0
+    assert_allclose(model.predict(Z), mean, rtol=1e-8)
+    found = model.predict(Z, return_cov=True)[1].reshape(9, 9, -1)
+    for target in range(y.ndim):
+        assert_allclose(found[..., target], cov, rtol=1e-8, atol=1e-10)
+    assert_array_equal(model.rows_, np.arange(N))
+    assert_allclose(model.kernel_(Z, X) @ model.dual_coef_, mean, rtol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", [KERNELS["linear"], POLYNOMIAL], ids=["linear", "polynomial"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+def test_learned_as_by_the_whole_matrix(kernel: Any, weights: Array | None, y: Array) -> None:
+    exact = GP(kernel, solver=S.Cholesky()).fit(X, y, weights)
+    model = GP(kernel, solver=S.Primal()).fit(X, y, weights)
+    assert (model.solver_, model.search_solver_) == (S.Primal(), S.Primal())
+    assert model.converged_
+    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
+    assert model.n_evaluations_ <= exact.n_evaluations_ + 5
+    at_its_theta = exact.log_marginal_likelihood(model.theta_)
+    assert model.log_marginal_likelihood_ == pytest.approx(at_its_theta, rel=1e-10)
+    assert_same_process(model, exact, rtol=1e-5)
+    assert_array_equal(model.rows_, exact.rows_)
+
+
+def test_many_rows_are_sketched_first_and_restarts_are_searched() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(1_000, 2))
+    y = (1 + rows[:, 0]) * (1 + rows[:, 1]) + 0.5 * rng.normal(size=1_000)
+    exact = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Cholesky()).fit(rows, y)
+    model = GP(POLYNOMIAL, n_restarts=1, random_state=0, solver=S.Primal()).fit(rows, y)
+    assert_allclose(model.theta_, exact.theta_, atol=1e-5)
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_likelihood_and_gradient_elsewhere(kernel: mc.Kernel, weights: Array | None) -> None:
+    model = GP(kernel, noise=0.3, learn=False, solver=S.Primal()).fit(X, Y, weights)
+    exact = GP(kernel, noise=0.3, learn=False, solver=S.Cholesky()).fit(X, Y, weights)
+    theta = model.theta_ + np.linspace(-0.4, 0.5, len(model.theta_))
+    assert model.log_marginal_likelihood(theta) == pytest.approx(
+        exact.log_marginal_likelihood(theta), rel=1e-10
+    )
+    value, gradient = model.log_marginal_likelihood_gradient(theta)
+    wanted_value, wanted = exact.log_marginal_likelihood_gradient(theta)
+    assert value == pytest.approx(wanted_value, rel=1e-10)
+    assert_allclose(gradient, wanted, rtol=1e-6, atol=1e-7 * np.abs(wanted).max())
+
+
+CONTAINERS: dict[str, tuple[mc.Kernel, Any, Any]] = {
+    "sparse": (1.0 * mc.Linear(), sp.csr_array(X), sp.csr_array(Z)),
+    "frame": (
+        1.0 * mc.Linear().on("a", "b"),
+        pd.DataFrame(X, columns=list("abc")),
+        pd.DataFrame(Z, columns=list("abc")),
+    ),
+    "strings": (1.0 * mc.Spectrum(2), WORDS, NEW_WORDS),
+    "normalised strings": (1.0 * mc.Spectrum(2).normalized(), WORDS, NEW_WORDS),
+    "more features than rows": (1e-3 * mc.Polynomial(6), X, Z),
+    "copies": (1.0 * mc.Linear(), np.repeat(X[:16], 5, axis=0), Z),
+    "huge": (1e-200 * mc.Linear(), 1e100 * X, 1e100 * Z),
+    "tiny": (1e200 * mc.Linear(), 1e-100 * X, 1e-100 * Z),
+}
+
+
+@pytest.mark.parametrize(("kernel", "rows", "fresh"), CONTAINERS.values(), ids=CONTAINERS)
+def test_any_container(kernel: mc.Kernel, rows: Any, fresh: Any) -> None:
+    settings = {"kernel": kernel, "noise": 0.3, "learn": False}
+    model = GP(solver=S.Primal(), **settings).fit(rows, Y)
+    exact = GP(solver=S.Cholesky(), **settings).fit(rows, Y)
+    assert_same_process(model, exact, fresh)
+    count = fresh.shape[0] if hasattr(fresh, "shape") else len(fresh)
+    for one in (model, exact):
+        one.update(fresh, np.linspace(0, 10, count))
+    assert_same_process(model, exact, fresh)
+    assert_array_equal(model.rows_, exact.rows_)
+
+
+def test_single_precision_is_conditioned_in_double_precision() -> None:
+    rows, fresh = X.astype(np.float32), Z.astype(np.float32)
+    single = GP(POLYNOMIAL, solver=S.Primal()).fit(rows, Y)
+    double = GP(POLYNOMIAL, solver=S.Primal()).fit(rows.astype(float), Y)
+    assert_allclose(single.theta_, double.theta_, atol=1e-9)
+    assert_allclose(single.predict(fresh, True), double.predict(fresh, True), rtol=1e-6)
+
+
+def test_degenerate_rows() -> None:
+    for rows, y in ((X[:1], Y[:1]), (np.zeros((20, 2)), Y[:20])):
+        model = GP(mc.Linear(), 0.5, solver=S.Primal(), **HELD).fit(rows, y)
+        exact = GP(mc.Linear(), 0.5, solver=S.Cholesky(), **HELD).fit(rows, y)
+        fresh = np.ones((2, rows.shape[1]))
+        assert_allclose(model.predict(fresh, True), exact.predict(fresh, True), atol=1e-12)
+    short = ["a", "b"] * 10  # no pair of letters: no features at all
+    model = GP(mc.Spectrum(2), 0.5, solver=S.Primal(), **HELD).fit(short, Y[:20])
+    assert_allclose(model.predict(["ab", "a"], return_std=True), [[0.0, 0.0], [1.0, 0.0]])
+
+
+def test_draws_have_mean_and_covariance_of_the_posterior() -> None:
+    for kernel, rows, fresh in (
+        (KERNELS["linear"], X, Z),
+        (1.0 * mc.Spectrum(2), WORDS, NEW_WORDS[:3]),
+    ):
+        model = GP(kernel, 0.3, solver=S.Primal(), **HELD).fit(rows, BOTH / [1.0, 100.0])
+        mean, cov = model.predict(fresh, return_cov=True)
+        draws = model.sample_y(fresh, 20_000, random_state=0)
+        assert draws.shape == (len(fresh), 2, 20_000)
+        for target in range(2):
+            deviation = np.sqrt(cov[..., target].diagonal())
+            error = draws[:, target].mean(axis=1) - mean[:, target]
+            assert_allclose(error / deviation, 0, atol=5 / np.sqrt(20_000))
+            found = np.cov(draws[:, target]) / np.outer(deviation, deviation)
+            wanted = cov[..., target] / np.outer(deviation, deviation)
+            assert_allclose(found, wanted, atol=0.05)
+
+
+def test_draws_at_many_rows_need_no_covariance_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
+    many = np.repeat(Z, 100, axis=0)
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    draws = model.sample_y(many, random_state=0)
+    assert_allclose(draws[::100], model.sample_y(Z, random_state=0), rtol=1e-12)
+    with pytest.raises(MemoryForecastError, match="a covariance of 900 points"):
+        model.predict(many, return_cov=True)
+
+
+def test_updates_are_fits_of_all_rows() -> None:
+    rows, new = X[:60], X[60:]
+    for noise, of_new in ((0.3, {}), (VARIANCES[:60], {"noise": VARIANCES[60:]})):
+        updated = GP(POLYNOMIAL, noise, solver=S.Primal(), **HELD).fit(rows, Y[:60])
+        updated.update(new, Y[60:], **of_new)
+        everything = VARIANCES if np.ndim(noise) else noise
+        exact = GP(POLYNOMIAL, everything, solver=S.Cholesky(), **HELD).fit(X, Y)
+        assert_same_process(updated, exact)
+        assert_array_equal(updated.rows_, np.arange(N))
+
+
+def test_little_noise_takes_few_digits() -> None:
+    rng = np.random.default_rng(4)
+    rows, fresh = rng.normal(size=(8, 12)), rng.normal(size=(5, 12))  # fewer rows than features
+    y, d = rng.normal(size=8), 1e-9
+    model = GP(mc.Linear(), d, solver=S.Primal(), **HELD).fit(rows, y)
+    shrunk = rows @ rows.T + d * np.eye(8)
+    wanted = fresh @ rows.T @ np.linalg.solve(shrunk, y)
+    assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 2e-6
+
+
+def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(700, 3))
+    model = GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD)
+    whole = clone(model).fit(rows, rows[:, 0])
+    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 1)
+    parts = clone(model).fit(rows, rows[:, 0])
+    assert parts.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-12)
+    many = rng.normal(size=(600, 3))
+    assert_allclose(parts.predict(many, True), whole.predict(many, True), rtol=1e-10)
+
+
+def test_landmarks_that_do_not_span_are_chosen_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Poor:
+        """Choices of which the first is too small."""
+
+        def __init__(self) -> None:
+            self.whole, self.calls = explicit_posterior.ExplicitEvidence.spanned, 0
+
+        def __call__(self, evidence: Any, kernel: mc.Kernel) -> LandmarkEvidence:
+            self.calls += 1
+            found = self.whole(evidence, kernel)
+            few = found.landmarks[: 4 if self.calls == 1 else None]
+            return LandmarkEvidence(found.data, few)
+
+    poor, exact = Poor(), GP(POLYNOMIAL, solver=S.Cholesky()).fit(X, Y)
+    spanned = lambda self, kernel: poor(self, kernel)  # noqa: E731
+    monkeypatch.setattr(explicit_posterior.ExplicitEvidence, "spanned", spanned)
+    model = GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
+    assert poor.calls == 2
+    assert_allclose(model.theta_, exact.theta_, atol=1e-4)
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=1e-9)
+    monkeypatch.setattr(spanning_search, "_ROUNDS", 1)
+    poor.calls = 0
+    with pytest.warns(NumericalWarning, match="nats below the likelihood.*Scale the columns"):
+        GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
+
+
+def test_rows_that_span_are_looked_for_among_some_where_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact = GP(POLYNOMIAL, solver=S.Cholesky()).fit(X, Y)
+    monkeypatch.setattr(explicit_posterior, "_CHOICE_BYTES", 1)
+    model = GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
+    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
+
+
+# A map that approximates the kernel ----------------------------------------------------------
+
+RBF = 1.7 * mc.RBF(length_scale=2.0)
+
+
+def waves(n_components: int = 200, **settings: Any) -> Any:
+    return S.RandomFeatures(mc.RandomFourier(n_components=n_components, random_state=0, **settings))
+
+
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("noise", [0.3, VARIANCES], ids=["shared", "known"])
+def test_the_process_of_the_maps_own_kernel(y: Array, weights: Any, noise: Any) -> None:
+    model = GP(RBF, noise, solver=waves(), **HELD).fit(X, y, weights)
+    map_ = model.feature_map_
+    own = mc.Linear().warp(map_.transform)
+    exact = GP(own, noise, solver=S.Cholesky(), **HELD).fit(X, y, weights)
+    assert_same_process(model, exact)
+    phi, fresh = map_.transform(X), map_.transform(Z)
+    if weights is None:
+        d = noise if np.ndim(noise) else np.full(N, noise)
+        value, mean, cov = naive(phi @ phi.T, fresh @ phi.T, fresh @ fresh.T, d, y)
+        assert model.log_marginal_likelihood_ == pytest.approx(value, rel=1e-10)
+        assert_allclose(model.predict(Z), mean, rtol=1e-8)
+        found = model.predict(Z, return_cov=True)[1].reshape(9, 9, -1)[..., 0]
+        assert_allclose(found, cov, rtol=1e-8, atol=1e-10)
+    rows = slice(None) if weights is None else weights > 0
+    K, phi = RBF(X[rows]), phi[rows]
+    error = np.linalg.norm(phi @ phi.T - K) / np.linalg.norm(K)
+    assert model.kernel_error_ == pytest.approx(error, rel=1e-8)
+    assert not hasattr(model, "lower_bound_")
+
+
+def test_the_map_gets_the_learned_kernel() -> None:
+    model = GP(RBF, solver=waves()).fit(X, Y)
+    assert isinstance(model.search_solver_, S.Nystrom)
+    assert model.feature_map_.kernel_ == model.kernel_ != RBF
+    held = GP(model.kernel_, model.noise_, solver=waves(), learn=False).fit(X, Y)
+    assert_allclose(held.predict(Z, True), model.predict(Z, True), rtol=1e-9)
+    own = GP(RBF, solver=waves(kernel=RBF)).fit(X, Y)  # the map has the kernel of the model
+    assert_allclose(own.predict(Z), model.predict(Z))
+    with pytest.raises(ParameterError, match="the map of RandomFeatures has kernel"):
+        GP(RBF, solver=waves(kernel=mc.RBF(3.0))).fit(X, Y)
+
+
+def test_more_features_come_closer_to_the_exact_process() -> None:
+    exact = GP(RBF, 0.3, solver=S.Cholesky(), **HELD).fit(X, Y)
+    errors = []
+    for size in (20, 200, 2_000):
+        model = GP(RBF, 0.3, solver=waves(size), **HELD).fit(X, Y)
+        pairs = zip(model.predict(Z, True), exact.predict(Z, True), strict=True)
+        errors.append(max(float(np.abs(a - b).max()) for a, b in pairs))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[2] < 0.2 * errors[0]  # a hundred times as many leave a tenth, about
+
+
+def test_updates_and_draws_by_a_map() -> None:
+    model = GP(RBF, 0.3, solver=waves(), **HELD).fit(X[:60], Y[:60]).update(X[60:], Y[60:])
+    whole = GP(RBF, 0.3, solver=waves(), **HELD).fit(X, Y)
+    assert_same_process(model, whole)
+    mean, cov = model.predict(Z, return_cov=True)
+    draws = model.sample_y(Z, 20_000, random_state=0)
+    assert_allclose(draws.mean(axis=1), mean, atol=5 * np.sqrt(cov.max() / 20_000))
+    assert_allclose(np.cov(draws), cov, atol=0.05 * cov.max())
+    parts = model.contributions(Z)
+    assert_allclose(parts.prediction, mean, rtol=1e-8)
+
+
+def test_likelihood_of_a_map_elsewhere() -> None:
+    model = GP(RBF, 0.3, learn=False, solver=waves()).fit(X, Y)
+    assert model.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood_)
+    theta = model.theta_ + 0.2
+    other = GP(RBF.with_theta(theta[:-1]), 0.3 * np.exp(0.2), learn=False, solver=waves())
+    value = other.fit(X, Y).log_marginal_likelihood_
+    assert model.log_marginal_likelihood(theta) == pytest.approx(value, rel=1e-9)
+    for unseeded in (S.RandomFeatures(), S.RandomFeatures(RBFSampler(n_components=29))):
+        by_chance = GP(RBF, 0.3, learn=False, solver=unseeded).fit(X, Y)
+        assert by_chance.log_marginal_likelihood() == pytest.approx(
+            by_chance.log_marginal_likelihood_
+        )
+    with pytest.raises(DataError, match="have no derivatives"):
+        model.log_marginal_likelihood_gradient()
+
+
+def test_a_map_of_another_library() -> None:
+    gamma = 1 / (2 * 2.0**2)
+    sampler = S.RandomFeatures(RBFSampler(gamma=gamma, n_components=2_000, random_state=0))
+    kernel = mc.RBF(length_scale=2.0)
+    model = GP(kernel, 0.3, solver=sampler, **HELD).fit(X, Y)
+    exact = GP(kernel, 0.3, solver=S.Cholesky(), **HELD).fit(X, Y)
+    assert_allclose(model.predict(Z), exact.predict(Z), atol=0.3)
+    assert model.kernel_error_ < 0.1
+    with pytest.warns(NumericalWarning, match="those of another kernel"):
+        GP(mc.RBF(0.3), 0.3, solver=sampler, **HELD).fit(X, Y)
+
+
+# Plans ---------------------------------------------------------------------------------------
+
+
+def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chosen(n: int, kernel: mc.Kernel, **settings: Any) -> Any:
+        return mc.forecast(GP(kernel, **settings), np.zeros((n, 3), dtype=np.float32)).chosen
+
+    assert chosen(40, POLYNOMIAL) == S.Primal()  # ten features
+    assert chosen(39, POLYNOMIAL) == S.Cholesky()
+    assert chosen(39, POLYNOMIAL, noise=1.0, learn=False) == S.Primal()
+    assert chosen(17, POLYNOMIAL, noise=1.0, learn=False) == S.Cholesky()
+    assert chosen(200_000, POLYNOMIAL) == S.Primal()
+    assert chosen(1_000, POLYNOMIAL, criterion="loo") == S.Cholesky()
+    assert chosen(1_000, POLYNOMIAL, noise=mc.Fixed(0.0)) == S.Cholesky()
+    assert chosen(1_000, POLYNOMIAL + mc.White()) == S.Cholesky()
+    with monkeypatch.context() as patch:
+        patch.setattr(memory, "available", lambda: 7_000)
+        found = mc.forecast(GP(POLYNOMIAL), X[:20])
+        assert "does not fit in memory" in found.costs[0].line
+    monkeypatch.setattr(plan, "_MOST_SQUARES", 1)
+    assert isinstance(chosen(200_000, POLYNOMIAL), S.Nystrom)
+    model = GP(POLYNOMIAL).fit(X, Y)
+    assert model.solver_ == S.Cholesky()
+
+
+def test_auto_is_fitted_by_features() -> None:
+    model = GP(POLYNOMIAL).fit(X, Y)
+    assert (model.solver_, model.search_solver_) == (S.Primal(), S.Primal())
+    exact = GP(POLYNOMIAL, solver=S.Cholesky()).fit(X, Y)
+    assert_allclose(model.predict(Z, True), exact.predict(Z, True), rtol=1e-6)
+
+
+def test_a_forecast_lists_every_solver() -> None:
+    found = mc.forecast(GP(RBF), X)
+    names = [type(cost.solver).__name__ for cost in found.costs]
+    assert names == [
+        "Primal",
+        "Cholesky",
+        "ConjugateGradient",
+        "Nystrom",
+        "Spectral",
+        "Falkon",
+        "RandomFeatures",
+    ]
+    assert "no finite features" in str(found)
+    assert str(found).count("if asked for") == 3
+    assert all(cost.operations is not None for cost in found.costs[1:])
+    assert "no random frequencies" in str(mc.forecast(GP(POLYNOMIAL), X))
+    for solver in (S.Primal(), S.Spectral(), S.Falkon(30), waves(), S.RandomFeatures(RBFSampler())):
+        asked = mc.forecast(GP(POLYNOMIAL, solver=solver), X)
+        assert asked.chosen == solver
+        assert asked.reason.startswith('asked for; "auto" would take Primal')
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": RBF, "solver": S.Primal()}, "the kernel has no finite features"),
+        ({"solver": S.Primal(), "noise": mc.Fixed(0.0)}, "there is no noise"),
+        ({"solver": S.Primal(), "criterion": "loo"}, "the criterion needs the whole matrix"),
+        ({"solver": S.Primal(), "kernel": POLYNOMIAL + mc.White()}, "contains White"),
+        ({"kernel": RBF, "solver": waves(), "noise": mc.Fixed(0.0)}, "there is no noise"),
+        ({"kernel": RBF, "solver": waves(), "criterion": "loo"}, "the criterion needs"),
+        ({"kernel": RBF + mc.White(), "solver": waves()}, "contains White"),
+        ({"kernel": RBF, "solver": S.RandomFeatures(3)}, "map = 3 is not a transformer"),
+        ({"kernel": RBF, "solver": S.Falkon(10), "criterion": "loo"}, "the criterion needs"),
+        ({"kernel": RBF, "solver": S.Falkon(10, "learn")}, "landmarks = 'learn' is unknown"),
+        ({"kernel": mc.Sigmoid(), "solver": S.Falkon(10)}, "the kernel is not valid"),
+    ],
+)
+def test_what_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        GP(**{"kernel": POLYNOMIAL, **settings}).fit(X, Y)
+
+
+def test_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 5_000)
+    with pytest.raises(MemoryForecastError, match="with 10 features"):
+        GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
+
+
+def test_a_kernel_without_random_frequencies_is_refused_before_the_search() -> None:
+    with pytest.raises(mc.exceptions.NoFeatureMapError):
+        GP(POLYNOMIAL, solver=waves()).fit(X, Y)
+
+
+# Steps ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "solver"), [(POLYNOMIAL, S.Primal()), (RBF, waves())])
+def test_an_interrupt_keeps_the_best_so_far(
+    kernel: mc.Kernel, solver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = LandmarkEvidence.log_likelihood_with_gradient, 0
+
+    def interrupted(self: Any, theta: Array) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 5:
+            raise KeyboardInterrupt
+        return whole(self, theta)
+
+    start = GP(kernel, noise=0.1 * Y.var(), learn=False, solver=S.Cholesky()).fit(X, Y)
+    monkeypatch.setattr(LandmarkEvidence, "log_likelihood_with_gradient", interrupted)
+    model = GP(kernel, solver=solver)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.converged_ is False
+    assert model.n_evaluations_ == 5
+    assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
+    assert model.predict(Z, return_std=True)[1].shape == (9,)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "solver"),
+    [(POLYNOMIAL, S.Primal()), (RBF, waves()), (RBF, S.Falkon(20, random_state=0))],
+)
+def test_a_fitted_model_is_pickled(kernel: mc.Kernel, solver: Any) -> None:
+    model = GP(kernel, solver=solver).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_allclose(again.predict(Z, True), model.predict(Z, True))
+    assert again.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood_)
+    assert clone(model).fit(X, Y).log_marginal_likelihood_ == model.log_marginal_likelihood_
+
+
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.MercerWarning")
+@parametrize_with_checks(
+    [
+        GP(mc.Linear(), solver=S.Primal()),
+        # A smooth function with noise: without it, a few waves magnify the last digits of a search.
+        GP(mc.RBF(mc.Fixed(10.0)), solver=waves(30)),
+        # All rows: landmarks that are drawn are others where rows are repeated.
+        GP(mc.RBF(mc.Fixed(10.0)), solver=S.Falkon(1_000, tol=1e-12, random_state=0)),
+    ]
+)
+def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+# Iterations over landmarks, and the spectrum -------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+def test_falkons_mean_is_the_best_over_its_landmarks(weights: Any, y: Array) -> None:
+    rows = np.unique([2, 5, 9, 40, 71, *np.flatnonzero(W == 0)[:2]])
+    solver = S.Falkon(landmarks=rows, tol=1e-12)
+    model = GP(RBF, 0.3, solver=solver, **HELD).fit(X, y, weights)
+    w = np.ones(N) if weights is None else weights
+    C, M = RBF(X, X[rows]), RBF(X[rows])
+    dual = np.linalg.solve(C.T @ (C * w[:, None]) + 0.3 * M, C.T @ (y.T * w).T)
+    assert_allclose(model.predict(Z), RBF(Z, X[rows]) @ dual, rtol=1e-6)
+    assert_array_equal(model.rows_, rows)
+    assert model.converged_
+    assert model.residual_ < 1e-10
+    share = 1 - np.sum(w * np.einsum("ij,ji->i", C, np.linalg.solve(M, C.T))) / (1.7 * w.sum())
+    assert model.trace_error_ == pytest.approx(share, rel=0.1)  # of its landmarks, from some rows
+    by_landmarks = GP(RBF, 0.3, solver=S.ConjugateGradient(random_state=0), **HELD)
+    std = by_landmarks.fit(X, y, weights).predict(Z, return_std=True)[1]
+    assert_allclose(model.predict(Z, return_std=True)[1], std, rtol=1e-6)
+
+
+def test_falkon_learns_and_tells_of_itself() -> None:
+    model = GP(RBF, solver=S.Falkon(40, "rpcholesky", random_state=0, tol=1e-10)).fit(X, Y)
+    assert isinstance(model.search_solver_, S.Nystrom)
+    assert len(model.points_) == len(model.rows_) == 40
+    assert_allclose(model.points_.data, X[model.rows_])
+    again = GP(model.kernel_, model.noise_, solver=S.Cholesky(), learn=False).fit(X, Y)
+    assert_allclose(model.predict(Z), again.predict(Z), atol=0.1)
+    for action in (lambda: model.update(Z, np.zeros(9)), lambda: model.loo_predictions_):
+        with pytest.raises(DataError, match="found by iterations"):
+            action()
+    rows = np.random.default_rng(1).normal(size=(600, 3))
+    few = S.Falkon(20, max_iter=1, tol=1e-12, random_state=0)
+    with pytest.warns(NumericalWarning, match="residual"):
+        assert not GP(RBF, 0.3, solver=few, **HELD).fit(rows, rows[:, 0]).converged_
+
+
+@pytest.mark.parametrize("settings", [{}, {"criterion": "loo"}, {"noise": mc.Fixed(0.0)}])
+@pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
+def test_the_spectrum_is_exact(settings: dict[str, Any]) -> None:
+    model = GP(RBF + 0.1 * mc.White(), solver=S.Spectral(), **settings).fit(X, Y)
+    exact = GP(RBF + 0.1 * mc.White(), solver=S.Cholesky(), **settings).fit(X, Y)
+    assert (model.solver_, model.search_solver_) == (S.Spectral(), S.Spectral())
+    assert_allclose(model.theta_, exact.theta_)
+    assert_allclose(model.predict(Z, True), exact.predict(Z, True))
+
+
+@pytest.mark.parametrize("weights", [None, W, W + 0.5], ids=["plain", "counts", "weighted"])
+@pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
+def test_one_decomposition_serves_every_noise(
+    weights: Array | None, y: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = mc.RBF(mc.Fixed(1.5))
+    exact = GP(kernel, solver=S.Cholesky()).fit(X, y, weights)
+
+    def refused(*_: Any) -> Any:
+        raise AssertionError("the matrix was factorised for a step")
+
+    monkeypatch.setattr(GaussianEvidence, "log_likelihood_with_gradient", refused)
+    model = GP(kernel, solver=S.Spectral()).fit(X, y, weights)
+    assert_allclose(model.theta_, exact.theta_, atol=1e-6)
+    assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_)
+    assert_allclose(model.predict(Z, True), exact.predict(Z, True), rtol=1e-5)
+    assert model.gradient_norm_ < 1e-4
+    monkeypatch.undo()
+    noise = Noise(0.4, learned=True, weights=None if weights is None else W + 0.5)
+    data = GaussianEvidence(kernel, kernel.prepare(X), y.reshape(N, -1) / 50, noise)
+    for at in (-3.0, 0.5):
+        theta = np.array([at])
+        found = NoiseEvidence.of(data).log_likelihood_with_gradient(theta)
+        wanted = data.log_likelihood_with_gradient(theta)
+        assert found[0] == pytest.approx(wanted[0], rel=1e-12)
+        assert_allclose(found[1], wanted[1], rtol=1e-9)
