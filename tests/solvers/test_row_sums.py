@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.kernels.points import Points
-from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
-from mercer.solvers.landmark_newton import Problem, descend, minimise
-from mercer.solvers.landmark_steps import ByIterations, Exactly
+from mercer.solvers.landmark_machine import LandmarkMachine
 from mercer.solvers.quadratic import Quadratic
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.row_sums import (
@@ -26,10 +24,13 @@ from mercer.solvers.row_sums import (
     Mass,
     Place,
     Probe,
-    Span,
     Squares,
 )
 from mercer.solvers.rows import InMemory, Part, Totals
+from mercer.solvers.span_machine import MachineTask
+from mercer.solvers.span_newton import Problem, descend, minimise
+from mercer.solvers.span_steps import ByIterations, Exactly
+from mercer.solvers.spans import LandmarkSpan
 from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
@@ -87,10 +88,10 @@ class Parts:
         return self.whole.points[indices]
 
 
-def span(*, whitened: bool = True) -> Span:
+def span(*, whitened: bool = True) -> LandmarkSpan:
     points = mc.Points(X[:M])
     found = whiten(KERNEL(points))
-    return Span(KERNEL, points[found.kept], found.upper, whitened)
+    return LandmarkSpan(KERNEL, points[found.kept], found.upper, whitened)
 
 
 def part(loss: RowLoss) -> Part:
@@ -187,11 +188,11 @@ def test_samples_of_rows() -> None:
     place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
     for stride in (
         lambda s: Squares(here, loss, place, s),
-        lambda s: Mass(KERNEL, s),
+        lambda s: Mass(here, s),
         lambda s: Explained(here, s),
     ):
         assert_allclose(stride(7)(rows), stride(1)(few), rtol=1e-12)
-    assert_allclose(Mass(KERNEL)(rows), [W.sum(), W.sum()])
+    assert_allclose(Mass(here)(rows), [W.sum(), W.sum()])
     assert 0 < Explained(here)(rows) < W.sum()
 
 

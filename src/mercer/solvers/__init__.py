@@ -37,7 +37,7 @@ nothing of kernels or estimators:
 - `landmark_equations`, `falkon`: the same on landmarks, and by iterations;
 - `paths`: the same at many regularisations;
 - `sketch`: low-rank factors from products with random vectors;
-- `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
+- `row_loss`, `row_sums`, `quadratic`, `span_newton`, `span_steps`, `landmark_machine`:
   smooth losses of functions over landmarks, from sums over rows;
 - `machine_auto`: the choice of a machine's solver;
 - `boxes`, `smo`: duals of support vector machines, by exchanges between pairs of variables;

@@ -31,7 +31,7 @@ from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
 from mercer.solvers.landmark import Falkon, Nystrom
-from mercer.solvers.rows import InMemory
+from mercer.solvers.rows import InMemory, Rows
 from mercer.solvers.selection import contains_noise
 from mercer.solvers.task import RidgeTask
 
@@ -43,7 +43,8 @@ _ITERATIONS = 60
 _FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
-_UNASKED = "if asked for"
+#: The obstacle of those that are weighed, but not taken unless they are asked for.
+UNASKED = "if asked for"
 IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
@@ -52,10 +53,11 @@ _WHITE = "the kernel contains White"
 _INVALID = "the kernel is not valid"
 _UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
-UNKNOWN = f"{_UNASKED}: {_UNSURE}"
+UNKNOWN = f"{UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
-_MANY_FEATURES = "as many features as rows"
-_PREFERENCES = (_UNASKED, UNKNOWN, MANY_ROWS, _MANY_FEATURES)
+NO_FEATURES = "no finite features"
+MANY_FEATURES = "as many features as rows"
+_PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
     IN_BLOCKS: IN_BLOCKS,
@@ -213,8 +215,8 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
         _cost(task, solver, searches)
         for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
     ]
-    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), _waves(m))]
-    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or _UNASKED) for cost in others))
+    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), waves(m))]
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     found = _chosen(task, costs)
     return found if given is None else found.asked_for(_cost(task, given, searches))
 
@@ -250,7 +252,7 @@ def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
     """
     if len(tasks) == 1:
         return tasks[0]
-    widths = [_width(task) for task in tasks]
+    widths = [own_features(task.kernel, task.rows)[0] for task in tasks]
     return tasks[int(np.argmax([np.inf if width is None else width for width in widths]))]
 
 
@@ -279,7 +281,7 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
     n, t, item = task.n, task.n_targets + 1, task.dtype.itemsize
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     if isinstance(solver, Primal):
-        width = _width(task)
+        width, _ = own_features(task.kernel, task.rows)
         return (None, None) if width is None else (8.0 * width * (width + 3 * t), n * width**2.0)
     if isinstance(solver, Cholesky | Spectral):
         whole = searches or isinstance(solver, Spectral)
@@ -307,18 +309,29 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
 
 def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
     if isinstance(solver, Primal):
-        return _no_primal(task, _width(task))
+        return _no_primal(task)
     if isinstance(solver, Cholesky | Spectral):
         return _no_dense(task, size or 0.0, memory.available())
     if isinstance(solver, ConjugateGradient):
         return _no_iterations(task, size or 0.0, memory.available())
     if isinstance(solver, RandomFeatures):
-        return _no_features(task, solver) or not_positive(task.kernel)
+        return _no_alpha(task) or no_random_features(task.kernel, solver)
     return no_landmarks(task.kernel)
 
 
-def _waves(n_components: int) -> RandomFeatures:
-    """The random features that are weighed: as many as there are landmarks."""
+def waves(n_components: int) -> RandomFeatures:
+    """The random features that are weighed.
+
+    Parameters
+    ----------
+    n_components : int
+        As many as there are landmarks.
+
+    Returns
+    -------
+    RandomFeatures
+        Those of random frequencies.
+    """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
 
@@ -394,25 +407,51 @@ def landmark_count(n: int) -> int:
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
-def _width(task: RidgeTask) -> int | None:
-    """The number of features, if the kernel has them; sparse ones are those that occur in rows."""
+def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
+    """How many features a kernel has of its own, and why they cannot be taken.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : Rows
+        The rows; sparse features are those that occur in them.
+
+    Returns
+    -------
+    width : int or None
+        Their number, if it is finite.
+    obstacle : str
+        Empty if they can be taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.solvers.auto import own_features
+    >>> from mercer.solvers.rows import InMemory, Part
+    >>> rows = InMemory(Part(mc.Points(np.zeros((9, 3))), np.zeros((9, 1))))
+    >>> own_features(mc.Linear(), rows), own_features(mc.RBF(), rows)
+    ((3, ''), (None, 'no finite features'))
+    """
     try:
-        features = task.kernel.feature_map(task.rows.head)
-        if sp.issparse(features) and isinstance(task.rows, InMemory):
-            features = task.kernel.feature_map(task.rows.part.points)
-        return int(features.shape[1])
+        features = kernel.feature_map(rows.head)
+        sparse, held = sp.issparse(features), isinstance(rows, InMemory)
+        if sparse and isinstance(rows, InMemory):
+            features = kernel.feature_map(rows.part.points)
     except (NoFeatureMapError, MemoryForecastError):
-        return None
+        return None, NO_FEATURES
+    obstacle = "which features there are depends on the rows" if sparse and not held else ""
+    return int(features.shape[1]), obstacle or not_positive(kernel)
 
 
-def _no_primal(task: RidgeTask, width: int | None) -> str:
-    if width is None:
-        return "no finite features"
-    if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
-        return "which features there are depends on the rows"
+def _no_primal(task: RidgeTask) -> str:
+    width, obstacle = own_features(task.kernel, task.rows)
+    if width is None or (obstacle and obstacle not in _PREFERENCES):
+        return obstacle
     if zero := _no_alpha(task):
         return zero
-    return _MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
+    return MANY_FEATURES if 3 * width**2 >= task.n**2 else obstacle
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
@@ -436,24 +475,34 @@ def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
     return not_positive(task.kernel)
 
 
-def _no_features(task: RidgeTask, solver: RandomFeatures) -> str:
-    """Whether there are random features: those of stationary kernels at least."""
+def no_random_features(kernel: Kernel, solver: RandomFeatures) -> str:
+    """Why random features cannot stand for a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    solver : RandomFeatures
+        With the map: that there are frequencies is asked of one that draws them.
+
+    Returns
+    -------
+    str
+        An obstacle, as of `not_positive`.
+    """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
     from mercer.features.spectral import spectral_measure
     from mercer.features.terms import expand
 
-    if zero := _no_alpha(task):
-        return zero
-    if solver.map is not None and not isinstance(solver.map, RandomFourier):
-        return ""
-    try:
-        for term in expand(task.kernel):
-            for factor in term.factors:
-                spectral_measure(factor.kernel)
-    except NoFeatureMapError:
-        return "no random frequencies"
-    return ""
+    if solver.map is None or isinstance(solver.map, RandomFourier):
+        try:
+            for term in expand(kernel):
+                for factor in term.factors:
+                    spectral_measure(factor.kernel)
+        except NoFeatureMapError:
+            return "no random frequencies"
+    return not_positive(kernel)
 
 
 def _no_alpha(task: RidgeTask) -> str:

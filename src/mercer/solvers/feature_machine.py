@@ -1,0 +1,251 @@
+r"""Machines with a smooth loss on explicit features: f(x) = phi(x)'v + b with |v| as the norm.
+
+What they find are coefficients of features. Those of rows follow from the condition for a minimum,
+
+.. math:: \alpha a_i = -w_i\, \ell'(y_i, f(x_i)) , \qquad v = \sum_i a_i \phi(x_i) .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer import memory
+from mercer.exceptions import DataError
+from mercer.kernels.points import Points
+from mercer.solvers import representers
+from mercer.solvers.kernel_features import KernelFeatures
+from mercer.solvers.moments import OUT_OF_RANGE
+from mercer.solvers.representers import Representers
+from mercer.solvers.row_sums import Place
+from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.span_machine import MachineTask, SpanMachine
+from mercer.solvers.span_newton import Direct, SpanState
+from mercer.solvers.span_steps import ByIterations, Exactly
+from mercer.solvers.spans import FeatureSpan, squared_lengths
+from mercer.solvers.summands import FeatureMoments, Features
+from mercer.solvers.task import FeatureFunction
+
+Array = NDArray[np.floating[Any]]
+
+# Features that may be held all at once.
+_IN_MEMORY = 2**30
+#: Unknowns of functions fitted together up to which all are in one matrix.
+UNKNOWNS = 6000
+# What the equations of a step are solved to beyond that, and how many iterations that may take.
+_TOL, _ITERATIONS = 1e-10, 200
+
+
+class FeatureMachine(SpanMachine):
+    """A task on explicit features.
+
+    Parameters
+    ----------
+    task : MachineTask
+        The task.
+    given : KernelFeatures
+        The features.
+    """
+
+    span: FeatureSpan
+
+    def __init__(self, task: MachineTask, given: KernelFeatures) -> None:
+        self.given, self.rows = given, task.rows
+        whole = in_one_matrix(task.at_a_time, given.width)
+        direct: Direct = Exactly() if whole else ByIterations(_TOL, _ITERATIONS)
+        task.require_memory(
+            given.width,
+            "features",
+            direct,
+            "take fewer features, or solver=mercer.solvers.Nystrom(...) or Cholesky()",
+        )
+        rows, features, sparse = _held(task.rows, given)
+        span = FeatureSpan(features, given.width)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if task.fit_intercept and not sparse:
+                span = replace(span, origin=_middle(rows, span))
+            reach = rows.total(_Longest(span)).length
+        if not np.isfinite(reach):
+            raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
+        super().__init__(replace(task, rows=rows), replace(span, reach=reach), direct)
+
+    @property
+    def offset(self) -> float:
+        """The largest length of features, about, from zero."""
+        origin = self.span.origin
+        return self.span.reach + (0.0 if origin is None else float(np.linalg.norm(origin)))
+
+    def function(self, state: SpanState) -> FeatureFunction:
+        """The functions, without their constants.
+
+        Parameters
+        ----------
+        state : SpanState
+            Where the method stands.
+
+        Returns
+        -------
+        FeatureFunction
+            The features with their coefficients.
+        """
+        return FeatureFunction(self.given.features, state.coordinates)
+
+    def intercept(self, state: SpanState) -> Array:
+        """The constants, of features that are measured from zero.
+
+        Parameters
+        ----------
+        state : SpanState
+            Where the method stands.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs,)
+            b - o'v.
+        """
+        origin = self.span.origin
+        if origin is None:
+            return state.intercept
+        return np.asarray(state.intercept - origin @ state.coordinates)
+
+    def representers(self, state: SpanState, alpha: float) -> Representers:
+        """Rows that carry the functions: all that count, or some if they come in blocks.
+
+        Parameters
+        ----------
+        state : SpanState
+            Where the method stands.
+        alpha : float
+            The weight of half the squared norm.
+
+        Returns
+        -------
+        Representers
+            The rows and their coefficients.
+        """
+        if not isinstance(self.rows, InMemory):
+            return representers.of_few(self.rows, self.function(state), self._squares)
+        slopes = np.concatenate(list(self._slopes(state)))
+        return Representers(self.rows.part.points, -slopes / alpha)
+
+    def _slopes(self, state: SpanState) -> Iterator[Array]:
+        """Weighted derivatives of the losses in the values, for blocks of rows."""
+        assert isinstance(self.task.rows, InMemory)
+        place = Place(state.coordinates, state.intercept)
+        for rows, targets, mass in self.span.rows(self.task.rows.part):
+            values, first = place.at(rows), 0
+            slopes = np.empty_like(values)
+            for loss in self.task.losses:
+                mine = slice(first, first + loss.n_outputs)
+                slopes[:, mine] = loss.derivative(targets, values[:, mine])
+                first = mine.stop
+            yield mass[:, None] * slopes
+
+    @cached_property
+    def _squares(self) -> Array:
+        origin = np.zeros(len(self.rows.totals.targets))
+        sums = self.rows.total(FeatureMoments(self.given.features, self.given.width, origin))
+        found: Array = sums.terms[0].squares
+        return found
+
+
+def in_one_matrix(functions: int, width: int) -> bool:
+    """Whether Newton's equations of functions fitted together are one matrix of all of them.
+
+    Parameters
+    ----------
+    functions : int
+        How many functions.
+    width : int
+        How many features.
+
+    Returns
+    -------
+    bool
+        If not they are solved by iterations, with a matrix for each function.
+    """
+    return functions == 1 or functions * width <= UNKNOWNS
+
+
+def may_hold(size: float) -> bool:
+    """Whether the features of all rows are held, and not made again in every pass.
+
+    Parameters
+    ----------
+    size : float
+        Their bytes.
+
+    Returns
+    -------
+    bool
+        Up to a gibibyte, and a quarter of what is free.
+    """
+    return size <= min(_IN_MEMORY, memory.available() // 4)
+
+
+def _held(rows: Rows, given: KernelFeatures) -> tuple[Rows, Features, bool]:
+    """Rows as their features, where these can be held; what makes features; if they are sparse."""
+    first = given.features(rows.head)
+    sparse = sp.issparse(first)
+    size = len(rows) * given.width * first.dtype.itemsize
+    if not (isinstance(rows, InMemory) and (sparse or may_hold(size))):
+        return rows, given.features, sparse
+    phi = given.features(rows.part.points)
+    held = replace(rows.part, points=Points(sp.csr_array(phi) if sparse else phi))
+    return InMemory(held), _Held(), sparse
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Points that are features already."""
+
+    def __call__(self, points: Points) -> Any:
+        return points.data.copy()
+
+
+def _middle(rows: Rows, span: FeatureSpan) -> Array:
+    sums = rows.total(_Sums(span))
+    found: Array = sums[1:] / sums[0]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Sums of weights, and of weighted features."""
+
+    span: FeatureSpan
+
+    def __call__(self, part: Part) -> Array:
+        found = np.zeros(1 + len(self.span))
+        for rows, _, mass in self.span.rows(part):
+            found += np.append(mass.sum(), mass @ rows)
+        return found
+
+
+@dataclass(frozen=True)
+class _Length:
+    """The largest of some lengths, which add up to the larger one; NaN if one is."""
+
+    length: float
+
+    def __add__(self, other: Self) -> _Length:
+        return _Length(float(np.maximum(self.length, other.length)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Longest:
+    """The largest length of the rows that count."""
+
+    span: FeatureSpan
+
+    def __call__(self, part: Part) -> _Length:
+        found = 0.0
+        for rows, _, _ in self.span.rows(part):
+            found = float(np.maximum(found, np.sqrt(squared_lengths(rows).max(initial=0.0))))
+        return _Length(found)
