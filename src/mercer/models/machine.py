@@ -310,6 +310,12 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return float(2.0 ** np.floor(np.log2(high)))
 
     def _require_alpha(self, diagonal: float, unit: float) -> None:
+        if not np.isfinite(diagonal):
+            raise DataError(
+                f"{type(self).__name__}: {shown(self.kernel_)} gives NaN or infinity: the largest "
+                f"k(x, x), {diagonal}, is beyond the arithmetic; scale the data, or use a kernel "
+                "that grows less fast."
+            )
         if diagonal > _LARGEST * float(self.alpha) / unit:
             raise DataError(
                 f"{type(self).__name__}: alpha = {self.alpha!r} is less than {1 / _LARGEST:g} of "

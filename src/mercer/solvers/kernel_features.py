@@ -287,8 +287,11 @@ class _KernelError:
     features: Features
 
     def __call__(self, part: Part) -> tuple[float, float]:
-        """The error, and what chance leaves of it, both relative."""
-        some = part.points
+        """The error, and what chance leaves of it, both relative; NaN where features overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):  # which solvers refuse
+            return self._compared(part.points)
+
+    def _compared(self, some: Points) -> tuple[float, float]:
         phi = self.features(some)
         products = phi @ phi.T
         found = products.toarray() if sp.issparse(products) else products
