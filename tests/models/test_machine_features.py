@@ -194,7 +194,7 @@ def test_conditions_for_a_minimum(weights: Array) -> None:
     """Of the multinomial likelihood in features of another library."""
     scale = np.array([1, *[np.sqrt(2)] * 3, 1, *[np.sqrt(2)] * 2, 1, np.sqrt(2), 1])
     phi = scale * PolynomialFeatures(2).fit_transform(X)  # (1 + x'z)^2
-    assert_allclose(phi @ phi.T, (1 + X @ X.T) ** 2)
+    assert_allclose(phi @ phi.T, (1 + X @ X.T) ** 2, atol=1e-12)
     model = mc.KernelLogisticRegression(mc.Polynomial(2), 0.4, tol=1e-12, solver=S.Primal())
     model.fit(X, THREE, weights)
     slopes = weights[:, None] * (softmax(model.decision_function(X), axis=1) - np.eye(3)[THREE])
@@ -268,7 +268,7 @@ def test_more_features_come_nearer_to_the_exact_answer(loss: str, y: Any) -> Non
         fits = [clone(model).set_params(solver=S.RandomFeatures(map_)).fit(X, y) for map_ in maps]
         return float(np.mean([np.abs(values(fit, Z) - exact).mean() for fit in fits]))
 
-    few, more, many = distance(50), distance(400), distance(3200)
+    few, more, many = distance(25), distance(200), distance(1600)
     assert 1.5 < few / more < 6
     assert 1.5 < more / many < 6
 
@@ -405,7 +405,10 @@ def test_blocks_and_dask_give_what_arrays_give(
         assert_array_equal(values(again, Z), values(found, Z))
     predicted = lazy.predict(chunks[0])
     assert isinstance(predicted, da.Array)
-    assert_array_equal(predicted.compute(), lazy.predict(X))
+    if np.asarray(y).dtype.kind != "f":
+        assert_array_equal(predicted.compute(), lazy.predict(X))
+    else:
+        assert_allclose(predicted.compute(), lazy.predict(X), rtol=1e-12)
 
 
 def test_blocks_of_frames_and_their_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -592,16 +595,15 @@ def test_memory_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("solver", [S.Primal(), fourier()], ids=name)
 def test_what_features_cannot_do(solver: Any) -> None:
-    for loss in ("hinge",):
-        with pytest.raises(ParameterError, match=r"smooth loss.*squared_hinge.*Cholesky"):
-            mc.KernelMachineClassifier(mc.Linear(), loss, solver=solver).fit(X, BINARY)
+    with pytest.raises(ParameterError, match=r"smooth loss.*squared_hinge.*Cholesky"):
+        mc.KernelMachineClassifier(mc.Linear(), "hinge", solver=solver).fit(X, BINARY)
     for loss in ("absolute", "pinball", "epsilon_insensitive"):
         with pytest.raises(ParameterError, match=r"smooth loss.*huber.*Cholesky"):
             mc.KernelMachineRegressor(mc.Linear(), loss, solver=solver).fit(X, Y)
     with pytest.raises(ParameterError, match="valid kernel"):
         mc.KernelHuberRegressor(mc.Sigmoid(), solver=solver).fit(X, Y)
-    with pytest.raises(NoFeatureMapError, match=r"White has no|White"):
-        mc.KernelHuberRegressor(RBF + mc.White(), solver=solver).fit(X, Y)
+    with pytest.raises(NoFeatureMapError, match="White"):
+        mc.KernelHuberRegressor(mc.White() + RBF, solver=solver).fit(X, Y)
 
 
 def test_kernels_without_features() -> None:

@@ -3,6 +3,10 @@ r"""Machines with a smooth loss on explicit features: f(x) = phi(x)'v + b with |
 What they find are coefficients of features. Those of rows follow from the condition for a minimum,
 
 .. math:: \alpha a_i = -w_i\, \ell'(y_i, f(x_i)) , \qquad v = \sum_i a_i \phi(x_i) .
+
+So v is in the span of the features of rows. Where rows are fewer than features, they are turned to
+coordinates in that span, once: with Q R the features as columns, v = Q u and phi(x_i) becomes the
+i-th column of R.
 """
 
 from __future__ import annotations
@@ -19,17 +23,18 @@ from numpy.typing import NDArray
 from mercer import memory
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
+from mercer.losses import Squared
 from mercer.solvers import representers
 from mercer.solvers.kernel_features import KernelFeatures
 from mercer.solvers.moments import OUT_OF_RANGE
 from mercer.solvers.representers import Representers
-from mercer.solvers.row_sums import Place
+from mercer.solvers.row_loss import SingleLoss
+from mercer.solvers.row_sums import Place, Squares
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.span_machine import MachineTask, SpanMachine
 from mercer.solvers.span_newton import Direct, SpanState
 from mercer.solvers.span_steps import ByIterations, Exactly
 from mercer.solvers.spans import FeatureSpan, squared_lengths
-from mercer.solvers.summands import FeatureMoments, Features
 from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
@@ -57,29 +62,29 @@ class FeatureMachine(SpanMachine):
 
     def __init__(self, task: MachineTask, given: KernelFeatures) -> None:
         self.given, self.rows = given, task.rows
-        whole = in_one_matrix(task.at_a_time, given.width)
+        few = _are_few(task.rows, given.width)
+        width = len(task.rows) if few else given.width
+        whole = in_one_matrix(task.at_a_time, width)
         direct: Direct = Exactly() if whole else ByIterations(_TOL, _ITERATIONS)
         task.require_memory(
-            given.width,
+            width,
             "features",
             direct,
             "take fewer features, or solver=mercer.solvers.Nystrom(...) or Cholesky()",
         )
-        rows, features, sparse = _held(task.rows, given)
-        span = FeatureSpan(features, given.width)
         with np.errstate(over="ignore", invalid="ignore"):
-            if task.fit_intercept and not sparse:
-                span = replace(span, origin=_middle(rows, span))
-            reach = rows.total(_Longest(span)).length
+            seen = _in_their_span(task, given) if few else _one_by_one(task, given)
+            reach = seen.rows.total(_Longest(seen.span)).length
         if not np.isfinite(reach):
             raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
-        super().__init__(replace(task, rows=rows), replace(span, reach=reach), direct)
+        self.origin, self.basis = seen.origin, seen.basis
+        super().__init__(replace(task, rows=seen.rows), replace(seen.span, reach=reach), direct)
 
     @property
     def offset(self) -> float:
         """The largest length of features, about, from zero."""
-        origin = self.span.origin
-        return self.span.reach + (0.0 if origin is None else float(np.linalg.norm(origin)))
+        far = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
+        return self.span.reach + far
 
     def function(self, state: SpanState) -> FeatureFunction:
         """The functions, without their constants.
@@ -94,7 +99,8 @@ class FeatureMachine(SpanMachine):
         FeatureFunction
             The features with their coefficients.
         """
-        return FeatureFunction(self.given.features, state.coordinates)
+        coef = state.coordinates if self.basis is None else self.basis @ state.coordinates
+        return FeatureFunction(self.given.features, coef)
 
     def intercept(self, state: SpanState) -> Array:
         """The constants, of features that are measured from zero.
@@ -109,10 +115,9 @@ class FeatureMachine(SpanMachine):
         ndarray of shape (n_outputs,)
             b - o'v.
         """
-        origin = self.span.origin
-        if origin is None:
+        if self.origin is None:
             return state.intercept
-        return np.asarray(state.intercept - origin @ state.coordinates)
+        return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
     def representers(self, state: SpanState, alpha: float) -> Representers:
         """Rows that carry the functions: all that count, or some if they come in blocks.
@@ -149,9 +154,11 @@ class FeatureMachine(SpanMachine):
 
     @cached_property
     def _squares(self) -> Array:
-        origin = np.zeros(len(self.rows.totals.targets))
-        sums = self.rows.total(FeatureMoments(self.given.features, self.given.width, origin))
-        found: Array = sums.terms[0].squares
+        """The weighted sum of phi phi'."""
+        width, span = len(self.span), replace(self.span, origin=None)
+        place = Place(np.zeros((width, 1)), np.zeros(1))
+        summand = Squares(span, SingleLoss(Squared()), place, flat=True)
+        found: Array = self.task.rows.total(summand)[0, :width, :width]
         return found
 
 
@@ -189,16 +196,52 @@ def may_hold(size: float) -> bool:
     return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
-def _held(rows: Rows, given: KernelFeatures) -> tuple[Rows, Features, bool]:
-    """Rows as their features, where these can be held; what makes features; if they are sparse."""
-    first = given.features(rows.head)
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Rows, their span, what features are measured from, and a basis of those that occur."""
+
+    rows: Rows
+    span: FeatureSpan
+    origin: Array | None = None
+    basis: Array | None = None
+
+
+def _are_few(rows: Rows, width: int) -> bool:
+    """Whether rows are fewer than features, and these can be held to be turned to fewer."""
+    return isinstance(rows, InMemory) and len(rows) < width and may_hold(8.0 * len(rows) * width)
+
+
+def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
+    """Rows as coordinates in the span of their features, of which no more count than rows."""
+    assert isinstance(task.rows, InMemory)
+    part = task.rows.part
+    phi = given.features(part.points)
+    phi = (phi.toarray() if sp.issparse(phi) else phi).astype(np.float64, copy=False)
+    origin = part.mass @ phi / part.mass.sum() if task.fit_intercept else None
+    if origin is not None:
+        phi -= origin
+    if not np.isfinite(phi).all():
+        raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
+    basis, upper = np.linalg.qr(phi.T)
+    rows = InMemory(replace(part, points=Points(upper.T)))
+    return _Seen(rows, FeatureSpan(_Held(), len(upper)), origin, basis)
+
+
+def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
+    """Rows as their features: all of them where they can be held, else made in every pass."""
+    rows, features = task.rows, given.features
+    first = features(rows.head)
     sparse = sp.issparse(first)
     size = len(rows) * given.width * first.dtype.itemsize
-    if not (isinstance(rows, InMemory) and (sparse or may_hold(size))):
-        return rows, given.features, sparse
-    phi = given.features(rows.part.points)
-    held = replace(rows.part, points=Points(sp.csr_array(phi) if sparse else phi))
-    return InMemory(held), _Held(), sparse
+    span = FeatureSpan(features, given.width)
+    if isinstance(rows, InMemory) and (sparse or may_hold(size)):
+        phi = features(rows.part.points)
+        rows = InMemory(replace(rows.part, points=Points(sp.csr_array(phi) if sparse else phi)))
+        span = replace(span, features=_Held())
+    if task.fit_intercept and not sparse:
+        sums = rows.total(_Sums(span))
+        span = replace(span, origin=sums[1:] / sums[0])
+    return _Seen(rows, span, span.origin)
 
 
 @dataclass(frozen=True)
@@ -207,12 +250,6 @@ class _Held:
 
     def __call__(self, points: Points) -> Any:
         return points.data.copy()
-
-
-def _middle(rows: Rows, span: FeatureSpan) -> Array:
-    sums = rows.total(_Sums(span))
-    found: Array = sums[1:] / sums[0]
-    return found
 
 
 @dataclass(frozen=True, eq=False)

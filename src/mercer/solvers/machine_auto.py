@@ -151,11 +151,14 @@ def _of_features(
         return None, None
     held = 8.0 * n * width
     stored = held if not blocks and may_hold(held) else 0.0
+    turning = 0.0
+    if stored and n < width:  # rows are turned to coordinates in their span
+        stored, turning, width = 2 * stored, 4.0 * width * n**2, n
     if in_one_matrix(k, width):
         operations = 2 * work * _pairs(k) * n * width**2 + work * k**2 * width**3 / 3
-        return 32.0 * (k * width) ** 2 + stored, operations
+        return 32.0 * (k * width) ** 2 + stored, operations + turning
     iterations = 4.0 * _ITERATIONS * n * width
-    return 32.0 * k * width**2 + stored, work * (iterations + width**3)
+    return 32.0 * k * width**2 + stored, work * (iterations + width**3) + turning
 
 
 def _pairs(k: int) -> float:
