@@ -316,14 +316,17 @@ def test_features_may_be_made_again_in_every_pass(
     same_functions(clone(model).fit(many, labels), held, points)
 
 
+@pytest.mark.parametrize("tied", [4000, 5], ids=["tied", "loose"])
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize(("kernel", "rows", "points"), KERNELS, ids=name)
 def test_many_unknowns_are_found_by_iterations(
-    monkeypatch: pytest.MonkeyPatch, kernel: Any, rows: Any, points: Any, weights: Any
+    monkeypatch: pytest.MonkeyPatch, kernel: Any, rows: Any, points: Any, weights: Any, tied: int
 ) -> None:
+    """Also with a preconditioner that takes each class alone; no constant is common to all."""
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     exact = clone(model).fit(rows, THREE, weights)
     monkeypatch.setattr(feature_machine, "UNKNOWNS", 5)
+    monkeypatch.setattr("mercer.solvers.span_steps._TIED", tied)
     found = clone(model).fit(rows, THREE, weights)
     assert found.n_iter_ != exact.n_iter_ or found.residual_ != exact.residual_
     same_functions(found, exact, points, 1e-9)
@@ -453,13 +456,15 @@ def test_sparse_rows_and_frames() -> None:
     close(values(by_name, frame), values(dense, X))
 
 
-def test_strings_of_many_features() -> None:
-    """More features than rows, nearly all of them zero."""
+def test_strings_of_many_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More features than rows, nearly all of them zero; held in the span of the rows, or sparse."""
     model = mc.KernelLogisticRegression(mc.Spectrum(5), 0.1, solver=S.Primal(), tol=1e-12)
-    found = clone(model).fit(WORDS, BINARY)
-    exact = model.set_params(solver=S.Cholesky()).fit(WORDS, BINARY)
+    found = clone(model).fit(WORDS, BINARY, W)
+    exact = clone(model).set_params(solver=S.Cholesky()).fit(WORDS, BINARY, W)
     assert len(found.primal_coef()) > N
     same_functions(found, exact, OTHERS)
+    monkeypatch.setattr(feature_machine, "_IN_MEMORY", 0)
+    same_functions(clone(model).fit(WORDS, BINARY, W), exact, OTHERS)
     assert found.primal_coef()["abcab"] == pytest.approx(exact.primal_coef()["abcab"], abs=1e-9)
 
 

@@ -1,4 +1,4 @@
-r"""Ridge regression in an explicit feature space: f(x) = phi(x)' v + b.
+r"""Models in an explicit feature space: f(x) = phi(x)' v + b.
 
 Where k(x, z) = phi(x)' phi(z) with p features, the n x n problem has a p x p twin with the same
 solution, v = sum_i a_i phi(x_i). `Primal` takes the kernel's own features (linear, polynomial,
@@ -6,7 +6,8 @@ spectrum and the like), and recovers the coefficients of the rows from the condi
 
 .. math:: \alpha a_i = w_i (y_i - f(x_i)) ;
 
-`RandomFeatures` takes a map whose inner products approximate the kernel.
+`RandomFeatures` takes a map whose inner products approximate the kernel. Ridge regression is solved
+here; machines of other losses take the features alone (`feature_machine`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Primal(RidgeSolver):
     The model predicts by coefficients of features, which keep their digits however small alpha is.
     Those of rows, ``dual_coef_``, are residuals divided by alpha: where alpha is below 1e-6 of
     k(x, x) and residuals are small too, rounding can be seen in them, and in the contributions of
-    rows that are made of them. `Cholesky` computes them directly.
+    rows that are made of them. `Cholesky` computes them directly. In a machine of another smooth
+    loss, which takes Newton's method on the features, they are derivatives of the loss over alpha.
 
     Examples
     --------

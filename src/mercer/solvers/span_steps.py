@@ -74,7 +74,11 @@ class ByIterations:
             tol=max(self.tol, min(_FORCING, left)),
             max_iter=self.max_iter,
         )
-        return system.split(found.solution)
+        coordinates, intercept = system.split(found.solution)
+        if not problem.loss.directions.sum(axis=1).any():
+            # A softmax does not see a constant added to all outputs; a loosened inverse adds one.
+            intercept = intercept - intercept.mean()
+        return coordinates, intercept
 
 
 class _System:
