@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from mercer import memory
 from mercer.exceptions import DataError
@@ -62,15 +63,17 @@ class FeatureMachine(SpanMachine):
 
     def __init__(self, task: MachineTask, given: KernelFeatures) -> None:
         self.given, self.rows = given, task.rows
-        few = _are_few(task.rows, given.width)
-        width = len(task.rows) if few else given.width
+        n = len(task.rows)
+        few = isinstance(task.rows, InMemory) and n < given.width
+        width = n if few else given.width
         whole = in_one_matrix(task.at_a_time, width)
         direct: Direct = Exactly() if whole else ByIterations(_TOL, _ITERATIONS)
         task.require_memory(
             width,
-            "features",
+            f"{given.width} features of {n} rows",
             direct,
-            "take fewer features, or solver=mercer.solvers.Nystrom(...) or Cholesky()",
+            "take fewer features, or solver=mercer.solvers.Nystrom(...)",
+            beside=2 * n * given.width if few else 0,
         )
         with np.errstate(over="ignore", invalid="ignore"):
             seen = _in_their_span(task, given) if few else _one_by_one(task, given)
@@ -206,11 +209,6 @@ class _Seen:
     basis: Array | None = None
 
 
-def _are_few(rows: Rows, width: int) -> bool:
-    """Whether rows are fewer than features, and these can be held to be turned to fewer."""
-    return isinstance(rows, InMemory) and len(rows) < width and may_hold(8.0 * len(rows) * width)
-
-
 def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
     """Rows as coordinates in the span of their features, of which no more count than rows."""
     assert isinstance(task.rows, InMemory)
@@ -222,7 +220,7 @@ def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
         phi -= origin
     if not np.isfinite(phi).all():
         raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
-    basis, upper = np.linalg.qr(phi.T)
+    basis, upper = qr(phi.T, mode="economic", overwrite_a=True, check_finite=False)
     rows = InMemory(replace(part, points=Points(upper.T)))
     return _Seen(rows, FeatureSpan(_Held(), len(upper)), origin, basis)
 

@@ -59,7 +59,7 @@ class LandmarkMachine(SpanMachine):
         by_iterations = ", or solver=mercer.solvers.Falkon(...)"
         several = direct.curved and task.at_a_time > 1
         remedy = "take fewer landmarks" + (by_iterations if several else "")
-        task.require_memory(len(points), "landmarks", direct, remedy)
+        task.require_memory(len(points), f"{len(points)} landmarks", direct, remedy)
         square = among(task.kernel, points)
         if not np.isfinite(square).all():
             raise DataError(

@@ -149,11 +149,10 @@ def _of_features(
     """Bytes and operations of a machine on so many features, as far as their number is known."""
     if width is None:
         return None, None
-    held = 8.0 * n * width
+    held, turning = 8.0 * n * width, 0.0
     stored = held if not blocks and may_hold(held) else 0.0
-    turning = 0.0
-    if stored and n < width:  # rows are turned to coordinates in their span
-        stored, turning, width = 2 * stored, 4.0 * width * n**2, n
+    if n < width and not blocks:  # rows are turned to coordinates in their span
+        stored, turning, width = 2 * held, 4.0 * width * n**2, n
     if in_one_matrix(k, width):
         operations = 2 * work * _pairs(k) * n * width**2 + work * k**2 * width**3 / 3
         return 32.0 * (k * width) ** 2 + stored, operations + turning

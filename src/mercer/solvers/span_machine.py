@@ -54,7 +54,9 @@ class MachineTask:
         """The largest number of functions that are fitted together."""
         return max(loss.n_outputs for loss in self.losses)
 
-    def require_memory(self, width: int, what: str, direct: Direct, remedy: str) -> None:
+    def require_memory(
+        self, width: int, what: str, direct: Direct, remedy: str, beside: int = 0
+    ) -> None:
         """Refuse second derivatives that do not fit in memory.
 
         Parameters
@@ -62,17 +64,19 @@ class MachineTask:
         width : int
             The number of coordinates of a function.
         what : str
-            What there are so many of.
+            What they are coordinates of.
         direct : Direct
             How Newton's equations are solved.
         remedy : str
             What to do about it.
+        beside : int
+            Numbers beside them.
         """
         together = self.at_a_time
         numbers = (together * (width + 1)) ** 2 if direct.curved else together * (width + 1) ** 2
         memory.require(
-            8 * _MATRICES * numbers,
-            f"{self.owner} with {width} {what} and {together} functions at a time",
+            8 * (_MATRICES * numbers + beside),
+            f"{self.owner} with {what} and {together} functions at a time",
             remedy,
         )
 
