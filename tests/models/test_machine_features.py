@@ -56,6 +56,7 @@ KERNELS = [
     (mc.Polynomial(2), X, Z),
     (mc.Polynomial(2).on([0, 1]) + 2.0 * mc.Linear(), X, Z),
     (mc.Spectrum(2), WORDS, OTHERS),
+    (mc.Spectrum(4), WORDS, OTHERS),
 ]
 REGRESSION = [("squared", Y), ("huber", Y), ("poisson", COUNTS), ("gamma", COUNTS + 0.5)]
 CLASSES = [

@@ -145,7 +145,7 @@ SPANS: dict[str, Span] = {
     "plain": span(whitened=False),
     "features": FeatureSpan(Monomials(sparse=False), 6),
     "about": FeatureSpan(Monomials(sparse=False), 6, np.arange(6.0)),
-    "sparse": FeatureSpan(Monomials(sparse=True), 6),
+    "sparse": FeatureSpan(Monomials(sparse=True), 6, sparse=True),
     "constants": Constants(),
 }
 

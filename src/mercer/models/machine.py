@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,6 @@ from sklearn.callback import with_callbacks
 from mercer import losses, penalties
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
 from mercer.losses import Loss
 from mercer.models.base import KernelEstimator, shown
 from mercer.models.feature_representer import FeatureRepresenterModel
@@ -30,12 +28,13 @@ from mercer.models.machine_search import (
     Stopped,
     WholeProblem,
 )
-from mercer.models.tasks import Joint, Options, Task
+from mercer.models.tasks import Data, Joint, Options, Task, points_alone
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.solvers import Falkon, Forecast, Nystrom, Primal, RandomFeatures, auto, machine_auto
+from mercer.solvers import Falkon, Forecast, Nystrom, Primal, RandomFeatures, machine_auto
 from mercer.solvers.factor import Advice
 from mercer.solvers.feature_machine import FeatureMachine
+from mercer.solvers.kernel_features import own_features
 from mercer.solvers.landmark_machine import LandmarkMachine
 from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
@@ -56,34 +55,6 @@ _ADVICE = Advice(
 
 # Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
 _LARGEST = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """The points, the weights given, the rows of positive weight, and what is to be fitted to them.
-
-    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
-    of the function are large or small beside `scale`.
-    """
-
-    points: Points
-    given: Array | None
-    rows: NDArray[np.intp]
-    weights: Array
-    task: Task
-    unit: float
-    scale: float
-
-    @property
-    def counted(self) -> Points:
-        """The rows of positive weight."""
-        everything = len(self.rows) == len(self.points)
-        return self.points if everything else self.points[self.rows]
-
-
-def _points_alone(points: Points, weights: Array | None = None) -> Part:
-    """Rows of which nobody asks for targets."""
-    return Part(points, np.empty((len(points), 0)), weights)
 
 
 class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
@@ -227,7 +198,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             return self._smooth_solver(self.solver)
         return self._smooth_solver(self._forecast(rows, outputs, joint=joint).chosen)
 
-    def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Data:
+    def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self.points_ = self._validate_points(kernel, X, reset=True)
@@ -240,9 +211,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         self.kernel_ = kernel.resolve(self.points_, given)
         weights = counted / unit
         task = self._task(self.loss_, targets[rows], weights)
-        return _Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
+        return Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
 
-    def _whole(self, data: _Data) -> WholeProblem:
+    def _whole(self, data: Data) -> WholeProblem:
         """The problem with the Gram matrix in memory."""
         gram = self._gram(data.rows, data.task.n_outputs)
         diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
@@ -264,7 +235,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             bool(self.fit_intercept),
         )
 
-    def _spanned(self, data: _Data) -> SpanProblem:
+    def _spanned(self, data: Data) -> SpanProblem:
         """The problem over landmarks, which become the points of the model, or on features."""
         points = data.counted
         self._require_alpha(float(self.kernel_.diag(points).max()), data.unit)
@@ -279,7 +250,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         if self._has_features:
             machine, n = self._of_features(task), len(data.points)
             return FeatureProblem(machine, data.unit, data.scale, data.rows, n)
-        candidates = InMemory(_points_alone(data.points, data.given))
+        candidates = InMemory(points_alone(data.points, data.given))
         return self._of_landmarks(task, candidates, data.unit, data.scale)
 
     @property
@@ -346,7 +317,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     solver: Any = "auto"
 
-    def _chosen_solver(self, data: _Data) -> Any:
+    def _chosen_solver(self, data: Data) -> Any:
         if isinstance(self.solver, str):
             return self._forecast_of(data).chosen
         return self.solver if is_exact(self.solver) else self._smooth_solver(self.solver)
@@ -366,8 +337,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             )
         return solver
 
-    def _forecast_of(self, data: _Data) -> Forecast:
-        rows, task = InMemory(_points_alone(data.counted)), data.task
+    def _forecast_of(self, data: Data) -> Forecast:
+        rows, task = InMemory(points_alone(data.counted)), data.task
         return self._forecast(rows, task.n_outputs, joint=isinstance(task, Joint))
 
     def _forecast(self, rows: Rows, outputs: int, *, joint: bool) -> Forecast:
@@ -380,7 +351,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             smooth=smooth,
             joint=joint,
             blocks=not isinstance(rows, InMemory),
-            own=auto.own_features(self.kernel_, rows) if smooth else None,
+            own=own_features(self.kernel_, rows) if smooth else None,
             given=None if isinstance(self.solver, str) else self.solver,
         )
 

@@ -21,17 +21,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import memory
-from mercer.exceptions import MemoryForecastError, NoFeatureMapError
 from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.kernel_features import no_frequencies, own_features
 from mercer.solvers.landmark import Falkon, Nystrom
-from mercer.solvers.rows import InMemory, Rows
 from mercer.solvers.selection import contains_noise
 from mercer.solvers.task import RidgeTask
 
@@ -55,7 +53,6 @@ _UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
 UNKNOWN = f"{UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
-NO_FEATURES = "no finite features"
 MANY_FEATURES = "as many features as rows"
 _PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 # Why the whole matrix is not taken.
@@ -315,7 +312,8 @@ def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
     if isinstance(solver, ConjugateGradient):
         return _no_iterations(task, size or 0.0, memory.available())
     if isinstance(solver, RandomFeatures):
-        return _no_alpha(task) or no_random_features(task.kernel, solver)
+        missing = no_frequencies(task.kernel, solver.map)
+        return _no_alpha(task) or missing or not_positive(task.kernel)
     return no_landmarks(task.kernel)
 
 
@@ -407,51 +405,13 @@ def landmark_count(n: int) -> int:
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
-def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
-    """How many features a kernel has of its own, and why they cannot be taken.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    rows : Rows
-        The rows; sparse features are those that occur in them.
-
-    Returns
-    -------
-    width : int or None
-        Their number, if it is finite.
-    obstacle : str
-        Empty if they can be taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.auto import own_features
-    >>> from mercer.solvers.rows import InMemory, Part
-    >>> rows = InMemory(Part(mc.Points(np.zeros((9, 3))), np.zeros((9, 1))))
-    >>> own_features(mc.Linear(), rows), own_features(mc.RBF(), rows)
-    ((3, ''), (None, 'no finite features'))
-    """
-    try:
-        features = kernel.feature_map(rows.head)
-        sparse, held = sp.issparse(features), isinstance(rows, InMemory)
-        if sparse and isinstance(rows, InMemory):
-            features = kernel.feature_map(rows.part.points)
-    except (NoFeatureMapError, MemoryForecastError):
-        return None, NO_FEATURES
-    obstacle = "which features there are depends on the rows" if sparse and not held else ""
-    return int(features.shape[1]), obstacle or not_positive(kernel)
-
-
 def _no_primal(task: RidgeTask) -> str:
-    width, obstacle = own_features(task.kernel, task.rows)
-    if width is None or (obstacle and obstacle not in _PREFERENCES):
-        return obstacle
+    width, missing = own_features(task.kernel, task.rows)
+    if width is None or missing:
+        return missing
     if zero := _no_alpha(task):
         return zero
-    return MANY_FEATURES if 3 * width**2 >= task.n**2 else obstacle
+    return MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
 
 
 def _no_dense(task: RidgeTask, size: float, free: int) -> str:
@@ -473,36 +433,6 @@ def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
     if task.n > WHOLE:  # where the factor takes gigabytes
         return TOO_LARGE if size > free else MANY_ROWS
     return not_positive(task.kernel)
-
-
-def no_random_features(kernel: Kernel, solver: RandomFeatures) -> str:
-    """Why random features cannot stand for a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    solver : RandomFeatures
-        With the map: that there are frequencies is asked of one that draws them.
-
-    Returns
-    -------
-    str
-        An obstacle, as of `not_positive`.
-    """
-    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
-    from mercer.features.fourier import RandomFourier
-    from mercer.features.spectral import spectral_measure
-    from mercer.features.terms import expand
-
-    if solver.map is None or isinstance(solver.map, RandomFourier):
-        try:
-            for term in expand(kernel):
-                for factor in term.factors:
-                    spectral_measure(factor.kernel)
-        except NoFeatureMapError:
-            return "no random frequencies"
-    return not_positive(kernel)
 
 
 def _no_alpha(task: RidgeTask) -> str:

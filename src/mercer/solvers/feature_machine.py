@@ -42,6 +42,8 @@ Array = NDArray[np.floating[Any]]
 
 # Features that may be held all at once.
 _IN_MEMORY = 2**30
+# The share of sparse features that are not zero above which dense products are faster.
+_DENSE = 0.15
 #: Unknowns of functions fitted together up to which all are in one matrix.
 UNKNOWNS = 6000
 # What the equations of a step are solved to beyond that, and how many iterations that may take.
@@ -229,14 +231,16 @@ def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
     """Rows as their features: all of them where they can be held, else made in every pass."""
     rows, features = task.rows, given.features
     first = features(rows.head)
-    sparse = sp.issparse(first)
-    size = len(rows) * given.width * first.dtype.itemsize
-    span = FeatureSpan(features, given.width)
-    if isinstance(rows, InMemory) and (sparse or may_hold(size)):
+    span = FeatureSpan(features, given.width, sparse=sp.issparse(first))
+    holds = may_hold(float(len(rows) * given.width * first.dtype.itemsize))
+    if isinstance(rows, InMemory) and (span.sparse or holds):
         phi = features(rows.part.points)
-        rows = InMemory(replace(rows.part, points=Points(sp.csr_array(phi) if sparse else phi)))
+        if span.sparse and holds and phi.nnz > _DENSE * phi.shape[0] * phi.shape[1]:
+            phi, span = phi.toarray(), replace(span, sparse=False)
+        phi = sp.csr_array(phi) if span.sparse else phi
+        rows = InMemory(replace(rows.part, points=Points(phi)))
         span = replace(span, features=_Held())
-    if task.fit_intercept and not sparse:
+    if task.fit_intercept and not span.sparse:
         sums = rows.total(_Sums(span))
         span = replace(span, origin=sums[1:] / sums[0])
     return _Seen(rows, span, span.origin)

@@ -10,7 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    MemoryForecastError,
+    NoFeatureMapError,
+    ParameterError,
+)
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.sampling import uniform_rows
@@ -27,6 +32,8 @@ _COMPARED = 32
 # of the right kernel with 100 features or more none exceeds three times.
 _BY_CHANCE = 4.0
 _SPREAD_FROM = 30
+#: The obstacle of kernels whose feature space is not finite, or not to be written down.
+NO_FEATURES = "no finite features"
 
 
 class FeatureTask(Protocol):
@@ -130,6 +137,82 @@ def fitted_map(map_: Any, task: FeatureTask) -> Transform:
         The map, on points.
     """
     return Transform(_fitted(_of_the_kernel(clone(map_), task), task))
+
+
+def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
+    """How many features a kernel has of its own, and why they cannot be taken.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    rows : Rows
+        The rows; sparse features are those that occur in them.
+
+    Returns
+    -------
+    width : int or None
+        Their number, if it is finite.
+    obstacle : str
+        Empty if they can be taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.solvers.kernel_features import own_features
+    >>> from mercer.solvers.rows import InMemory, Part
+    >>> rows = InMemory(Part(mc.Points(np.zeros((9, 3))), np.zeros((9, 1))))
+    >>> own_features(mc.Linear(), rows), own_features(mc.RBF(), rows)
+    ((3, ''), (None, 'no finite features'))
+    """
+    try:
+        features = kernel.feature_map(rows.head)
+        sparse, held = sp.issparse(features), isinstance(rows, InMemory)
+        if sparse and isinstance(rows, InMemory):
+            features = kernel.feature_map(rows.part.points)
+    except (NoFeatureMapError, MemoryForecastError):
+        return None, NO_FEATURES
+    unknown = sparse and not held
+    return int(features.shape[1]), "which features there are depends on the rows" if unknown else ""
+
+
+def no_frequencies(kernel: Kernel, map_: Any) -> str:
+    """Why random features cannot stand for a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    map_ : transformer or None
+        The map: whether there are frequencies is asked for one that draws them, which None does.
+
+    Returns
+    -------
+    str
+        An obstacle; empty if there is none.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.solvers.kernel_features import no_frequencies
+    >>> no_frequencies(mc.RBF(), None), no_frequencies(mc.Linear(), None)
+    ('', 'no random frequencies')
+    """
+    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
+    from mercer.features.fourier import RandomFourier
+    from mercer.features.spectral import spectral_measure
+    from mercer.features.terms import expand
+
+    if map_ is not None and not isinstance(map_, RandomFourier):
+        return ""
+    try:
+        for term in expand(kernel):
+            for factor in term.factors:
+                spectral_measure(factor.kernel)
+    except NoFeatureMapError:
+        return "no random frequencies"
+    return ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,6 @@ from mercer.solvers.auto import (
     IN_BLOCKS,
     MANY_FEATURES,
     MANY_ROWS,
-    NO_FEATURES,
     TOO_LARGE,
     UNASKED,
     Cost,
@@ -32,12 +31,13 @@ from mercer.solvers.auto import (
     landmark_count,
     landmarks_of,
     no_landmarks,
-    no_random_features,
+    not_positive,
     waves,
 )
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.feature_machine import UNKNOWNS, in_one_matrix, may_hold
+from mercer.solvers.kernel_features import NO_FEATURES, no_frequencies
 from mercer.solvers.landmark import Falkon, Nystrom
 
 #: Rows up to which a factor in every step is a matter of seconds to minutes.
@@ -79,7 +79,7 @@ def forecast(
         Whether the rows come in blocks.
     own : tuple of int and str, optional
         The number of features of the kernel's own, and what keeps them from being taken
-        (`auto.own_features`).
+        (`kernel_features.own_features`).
     given : solver, optional
         The one that the user asks for; by default "auto" chooses.
 
@@ -111,10 +111,11 @@ def forecast(
             width, missing = own or (None, NO_FEATURES)
             size, operations = _of_features(n, width, k, work, blocks=blocks)
             dear = MANY_FEATURES if operations is not None and operations >= all_pairs else ""
-            return Cost(solver, size, operations, kinks or missing or _too_large(size) or dear)
+            missing = kinks or missing or not_positive(kernel)
+            return Cost(solver, size, operations, missing or _too_large(size) or dear)
         if isinstance(solver, RandomFeatures):
             size, operations = _of_features(n, solver.n_features, k, work, blocks=blocks)
-            missing = kinks or no_random_features(kernel, solver)
+            missing = kinks or no_frequencies(kernel, solver.map) or not_positive(kernel)
             return Cost(solver, size, operations, missing or _too_large(size))
         m = landmarks_of(solver, n)
         if isinstance(solver, Falkon):

@@ -295,8 +295,8 @@ def _add_squares(total: Array, rows: Any, bends: Array) -> None:
     for i, matrix in enumerate(total):
         if sp.issparse(rows):
             scaled = sp.csr_array(rows.multiply(roots[:, [i]]))
-            products = (scaled.T @ scaled).tocoo()
-            matrix[products.row, products.col] += products.data
+            # One dense factor: products of two sparse ones have more entries than they save.
+            matrix[:m, :m] += scaled.T @ scaled.toarray()
             continue
         last = i == len(total) - 1
         scaled = np.multiply(rows, roots[:, [i]], out=rows if last else None)

@@ -29,6 +29,8 @@ Array = NDArray[np.floating[Any]]
 _BLOCK_BYTES = 2**22
 # Numbers for each row beside them.
 _LEAST_WIDTH = 64
+# Sparse rows at a time, at least.
+_SPARSE_ROWS = 1024
 
 
 class Span(ABC):
@@ -202,15 +204,22 @@ class FeatureSpan(Span):
         The o of dense features; zero if it is not given.
     reach : float
         The largest length of phi(x) - o.
+    sparse : bool
+        Whether they are sparse.
     """
 
     features: Features
     width: int
     origin: Array | None = None
     reach: float = 0.0
+    sparse: bool = False
 
     def __len__(self) -> int:
         return self.width
+
+    def step(self, width: int = 0) -> int:
+        """How many rows to take at a time: of sparse ones more, as sums over them are dense."""
+        return max(super().step(width), _SPARSE_ROWS if self.sparse else 0)
 
     def diag(self, points: Points) -> Array:
         """Squared lengths of phi(x) - o."""
