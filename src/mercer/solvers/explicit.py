@@ -106,10 +106,10 @@ class RandomFeatures(RidgeSolver):
     ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
     of k, on the pairs of up to 256 rows (a map of another library of 30 features or more is warned
     of where this is four times what chance would leave); ``feature_map_``, the fitted map; and
-    ``residual_`` if the equations were solved by iterations. What the model tells of itself
-    (leave-one-out residuals,
-    degrees of freedom, contributions of rows, coefficients of features) is that of the map's kernel
-    too, and takes n p^2 operations for p features where they are fewer than the n rows.
+    ``residual_``, in `KernelRidge` if the equations were solved by iterations. What the model tells
+    of itself (leave-one-out residuals, degrees of freedom, contributions of rows, coefficients of
+    features) is that of the map's kernel too, and takes n p^2 operations for p features where they
+    are fewer than the n rows.
 
     Examples
     --------

@@ -48,6 +48,8 @@ _DENSE = 0.15
 UNKNOWNS = 6000
 # What the equations of a step are solved to beyond that, and how many iterations that may take.
 _TOL, _ITERATIONS = 1e-10, 200
+# What overflows is refused when the longest row is known, there where rows may be elsewhere.
+_quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class FeatureMachine(SpanMachine):
@@ -77,9 +79,8 @@ class FeatureMachine(SpanMachine):
             "take fewer features, or solver=mercer.solvers.Nystrom(...)",
             beside=2 * n * given.width if few else 0,
         )
-        with np.errstate(over="ignore", invalid="ignore"):
-            seen = _in_their_span(task, given) if few else _one_by_one(task, given)
-            reach = seen.rows.total(_Longest(seen.span)).length
+        seen = _in_their_span(task, given) if few else _one_by_one(task, given)
+        reach = seen.rows.total(_Longest(seen.span)).length
         if not np.isfinite(reach):
             raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
         self.origin, self.basis = seen.origin, seen.basis
@@ -211,6 +212,7 @@ class _Seen:
     basis: Array | None = None
 
 
+@_quiet
 def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
     """Rows as coordinates in the span of their features, of which no more count than rows."""
     assert isinstance(task.rows, InMemory)
@@ -260,6 +262,7 @@ class _Sums:
 
     span: FeatureSpan
 
+    @_quiet
     def __call__(self, part: Part) -> Array:
         found = np.zeros(1 + len(self.span))
         for rows, _, mass in self.span.rows(part):
@@ -283,6 +286,7 @@ class _Longest:
 
     span: FeatureSpan
 
+    @_quiet
     def __call__(self, part: Part) -> _Length:
         found = 0.0
         for rows, _, _ in self.span.rows(part):
