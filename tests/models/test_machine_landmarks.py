@@ -276,8 +276,8 @@ def test_samples_of_rows_lead_to_the_same_minimum(
     solver = S.Nystrom(landmarks=SOME)
     model = mc.KernelLogisticRegression(RBF, alpha, solver=solver, tol=1e-10)
     plain = clone(model).fit(X, BINARY, W)
-    monkeypatch.setattr("mercer.solvers.landmark_newton._FEWEST", 10)
-    monkeypatch.setattr("mercer.solvers.landmark_newton._ROWS_FOR_EACH", 0)
+    monkeypatch.setattr("mercer.solvers.span_newton._FEWEST", 10)
+    monkeypatch.setattr("mercer.solvers.span_newton._ROWS_FOR_EACH", 0)
     sampled = clone(model).fit(X, BINARY, W)
     assert sampled.n_iter_ != plain.n_iter_
     assert_allclose(values(sampled, Z), values(plain, Z), rtol=1e-7, atol=1e-9)
@@ -287,7 +287,7 @@ def test_samples_of_rows_lead_to_the_same_minimum(
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
     model = mc.KernelLogisticRegression(RBF, 0.1, solver=solver)
     plain = clone(model).fit(np.tile(X, (4, 1)), np.tile(THREE, 4))
-    monkeypatch.setattr("mercer.solvers.row_sums._BLOCK_BYTES", 1)  # 256 rows at a time
+    monkeypatch.setattr("mercer.solvers.spans._BLOCK_BYTES", 1)  # 256 rows at a time
     assert_allclose(
         values(clone(model).fit(np.tile(X, (4, 1)), np.tile(THREE, 4)), Z),
         values(plain, Z),
@@ -384,7 +384,6 @@ def test_exact_solvers_by_name(solver: Any) -> None:
         ("newton", "is unknown"),
         (None, "is unknown"),
         (S.Nystrom, "is unknown|least squares"),
-        (S.Primal(), "least squares alone"),
         (S.ConjugateGradient(), "least squares alone"),
     ],
 )

@@ -61,6 +61,10 @@ CONFIGURED = [
     mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.Falkon(landmarks=range(5))),
     mc.KernelLogisticRegression(KERNEL, 1e-3, solver=mc.solvers.Nystrom(landmarks=range(10))),
     mc.KernelHuberRegressor(KERNEL, 0.1, solver=mc.solvers.Falkon(landmarks=range(10))),
+    mc.KernelLogisticRegression(mc.Polynomial(3), 1e-3, solver=mc.solvers.Primal()),
+    mc.KernelHuberRegressor(
+        KERNEL, 0.1, solver=mc.solvers.RandomFeatures(mc.RandomFourier(None, 90, random_state=0))
+    ),
 ]
 
 

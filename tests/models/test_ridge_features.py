@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 import mercer as mc
 from mercer.exceptions import DataError, NoFeatureMapError, NumericalWarning, ParameterError
-from mercer.solvers.explicit import _KernelError
+from mercer.solvers.kernel_features import _KernelError
 from mercer.solvers.rows import Part
 
 S = mc.solvers

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.kernels.points import Points
-from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
-from mercer.solvers.landmark_newton import Problem, descend, minimise
-from mercer.solvers.landmark_steps import ByIterations, Exactly
+from mercer.solvers.landmark_machine import LandmarkMachine
 from mercer.solvers.quadratic import Quadratic
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.row_sums import (
@@ -26,10 +25,13 @@ from mercer.solvers.row_sums import (
     Mass,
     Place,
     Probe,
-    Span,
     Squares,
 )
 from mercer.solvers.rows import InMemory, Part, Totals
+from mercer.solvers.span_machine import MachineTask
+from mercer.solvers.span_newton import Problem, descend, minimise
+from mercer.solvers.span_steps import ByIterations, Exactly
+from mercer.solvers.spans import Constants, FeatureSpan, LandmarkSpan, Span
 from mercer.solvers.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
@@ -87,10 +89,22 @@ class Parts:
         return self.whole.points[indices]
 
 
-def span(*, whitened: bool = True) -> Span:
+def span(*, whitened: bool = True) -> LandmarkSpan:
     points = mc.Points(X[:M])
     found = whiten(KERNEL(points))
-    return Span(KERNEL, points[found.kept], found.upper, whitened)
+    return LandmarkSpan(KERNEL, points[found.kept], found.upper, whitened)
+
+
+@dataclass(frozen=True)
+class Monomials:
+    """Features of a polynomial kernel, dense or sparse."""
+
+    sparse: bool
+
+    def __call__(self, points: Points) -> Any:
+        x, z = points.data.T
+        phi = np.stack([x, z, x**2, np.sqrt(2) * x * z, z**2, x**3], axis=1)
+        return sp.csr_array(phi) if self.sparse else phi
 
 
 def part(loss: RowLoss) -> Part:
@@ -126,11 +140,22 @@ def test_coordinates_are_those_of_the_norm() -> None:
     assert_allclose(plain.inward(rows.T @ W), turned.inward(features.T @ W), atol=1e-8)
 
 
-@pytest.mark.parametrize("whitened", [True, False])
+SPANS: dict[str, Span] = {
+    "whitened": span(),
+    "plain": span(whitened=False),
+    "features": FeatureSpan(Monomials(sparse=False), 6),
+    "about": FeatureSpan(Monomials(sparse=False), 6, np.arange(6.0)),
+    "sparse": FeatureSpan(Monomials(sparse=True), 6, sparse=True),
+    "constants": Constants(),
+}
+
+
+@pytest.mark.parametrize("kind", SPANS)
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_gradients_and_second_derivatives(loss: RowLoss, whitened: bool) -> None:
-    rows, k, here = part(loss), loss.n_outputs, span(whitened=whitened)
-    v, dv = 0.3 * RNG.normal(size=(2, M, k))
+def test_gradients_and_second_derivatives(loss: RowLoss, kind: str) -> None:
+    rows, k, here = part(loss), loss.n_outputs, SPANS[kind]
+    whitened = here.whitened
+    v, dv = 0.3 * RNG.normal(size=(2, len(here), k))
     b, db = RNG.normal(size=(2, k))
 
     def value(length: float) -> float:
@@ -176,6 +201,18 @@ def test_systems_are_solved(loss: RowLoss) -> None:
         assert_allclose(image[kept], right[kept], atol=1e-8)
 
 
+def test_features_are_rows_about_an_origin() -> None:
+    rows, phi = part(LOSSES[0]), Monomials(sparse=False)(mc.Points(X))
+    for kind, origin in (("features", 0.0), ("about", np.arange(6.0)), ("sparse", 0.0)):
+        found = [block for block, _, _ in SPANS[kind].rows(rows)]
+        assert all(sp.issparse(block) == (kind == "sparse") for block in found)
+        dense = [block.toarray() if sp.issparse(block) else block for block in found]
+        assert_allclose(np.concatenate(dense), phi - origin)
+        squares = np.sum((phi - origin) ** 2, axis=1)
+        assert_allclose(SPANS[kind].diag(rows.points), squares)
+        assert_allclose(Mass(SPANS[kind])(rows), [W.sum(), W @ squares])
+
+
 def test_samples_of_rows() -> None:
     loss, here = LOSSES[0], span()
     rows = part(loss)
@@ -187,11 +224,11 @@ def test_samples_of_rows() -> None:
     place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
     for stride in (
         lambda s: Squares(here, loss, place, s),
-        lambda s: Mass(KERNEL, s),
+        lambda s: Mass(here, s),
         lambda s: Explained(here, s),
     ):
         assert_allclose(stride(7)(rows), stride(1)(few), rtol=1e-12)
-    assert_allclose(Mass(KERNEL)(rows), [W.sum(), W.sum()])
+    assert_allclose(Mass(here)(rows), [W.sum(), W.sum()])
     assert 0 < Explained(here)(rows) < W.sum()
 
 

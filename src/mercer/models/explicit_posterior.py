@@ -11,9 +11,9 @@ span them: with these as landmarks the collapsed bound is the likelihood, and ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,15 +60,15 @@ class ExplicitEvidence(FeatureEvidence):
     def seen(self, kernel: Kernel) -> ExplicitFeatures:
         """The features at a kernel."""
         task = ridge_task(replace(self.data, kernel=kernel), self.owner)
-        features = self.solver.features(task)
-        found = features(self.data.points[:1])
-        width, whole = int(found.shape[1]), isinstance(self.solver, RandomFeatures)
+        given = self.solver.features(task)
+        sparse = sp.issparse(given.features(self.data.points[:1]))
         memory.require(
-            8 * _MATRICES * width * width,
-            f"{self.owner} with {width} features",
+            8 * _MATRICES * given.width**2,
+            f"{self.owner} with {given.width} features",
             "take fewer of them, or another solver, such as mercer.solvers.Nystrom()",
         )
-        return ExplicitFeatures(kernel, features, width, whole or not sp.issparse(found))
+        whole = isinstance(self.solver, RandomFeatures)
+        return ExplicitFeatures(kernel, given, whole or not sparse)
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood at theta and its gradient."""
@@ -81,23 +81,6 @@ class ExplicitEvidence(FeatureEvidence):
         kernel, _ = self.data.at(theta)
         _, gradient = self.spanned(kernel).log_likelihood_with_gradient(theta)
         return self.log_likelihood_at(theta), gradient
-
-    def compared(self, seen: ExplicitFeatures) -> tuple[dict[str, Any], str]:
-        """How features differ from the kernel: attributes, and a clause of doubt.
-
-        Parameters
-        ----------
-        seen : ExplicitFeatures
-            The features.
-
-        Returns
-        -------
-        tuple
-            Nothing of the kernel's own features.
-        """
-        if isinstance(self.solver, Primal):
-            return {}, ""
-        return self.solver.compared(ridge_task(self.data, self.owner), seen.features)
 
     def spanned(self, kernel: Kernel) -> LandmarkEvidence:
         """The same through landmarks: rows, as many as features, in whose span are all others.
@@ -134,23 +117,13 @@ class ExplicitPosterior(FeaturePosterior):
         Kernel, points, targets and noise, at learned hyper-parameters.
     seen : ExplicitFeatures
         The features.
-    told : dict
-        Fitted attributes that say how good the features are.
     doubt : str
-        A clause for a warning; empty if all is well.
+        A clause for a warning about the search; empty if all is well.
     """
 
     evidence: ExplicitEvidence
     seen: ExplicitFeatures
-    told: dict[str, Any] = field(default_factory=dict)
     doubt: str = ""
-
-    @classmethod
-    def at(cls, evidence: ExplicitEvidence, theta: Array) -> Self:
-        """Condition at these hyper-parameters."""
-        found = super().at(evidence, theta)
-        told, doubt = found.evidence.compared(found.seen)
-        return replace(found, told=told, doubt=doubt)
 
     @property
     def points(self) -> Points:
@@ -189,11 +162,11 @@ class ExplicitPosterior(FeaturePosterior):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return self.doubt
+        return self.doubt or self.seen.given.doubt
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """What is known of the features, in units of y."""
-        return self.told or super().quality(scaling)
+        return self.seen.given.quality or super().quality(scaling)
 
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
@@ -213,7 +186,8 @@ class ExplicitPosterior(FeaturePosterior):
         InnerProducts
             Of any points with the training points.
         """
-        return InnerProducts.within_memory(self.seen.features, self.points, self.seen.width, owner)
+        given = self.seen.given
+        return InnerProducts.within_memory(given.features, self.points, given.width, owner)
 
     def drawn_together(self, m: int) -> int:
         """Of how many values `draws` needs the covariance, at m points."""

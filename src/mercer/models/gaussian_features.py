@@ -18,8 +18,9 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.likelihood import GaussianEvidence
 from mercer.solvers.bound import BoundSlopes, BoundSums, LandmarkRoot
+from mercer.solvers.kernel_features import KernelFeatures
 from mercer.solvers.rows import InMemory, Part
-from mercer.solvers.summands import Features, among
+from mercer.solvers.summands import among
 from mercer.solvers.task import RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -102,23 +103,25 @@ class ExplicitFeatures:
     ----------
     kernel : Kernel
         The kernel.
-    features : callable
-        ``features(points)`` returns phi, dense or sparse.
-    width : int
-        How many there are.
+    given : KernelFeatures
+        What makes them, and how near their products are to the kernel.
     complete : bool
         Whether they are all features of other rows too. Strings may have some that do not occur in
         training: these are a part of k(x, x), and not of values with training rows.
     """
 
     kernel: Kernel
-    features: Features
-    width: int
+    given: KernelFeatures
     complete: bool
+
+    @property
+    def width(self) -> int:
+        """How many there are."""
+        return self.given.width
 
     def __call__(self, points: Points) -> Array:
         """The features."""
-        found = self.features(doubled(self.kernel, points))
+        found = self.given.features(doubled(self.kernel, points))
         dense = found.toarray() if sp.issparse(found) else found
         return np.ascontiguousarray(dense, dtype=np.float64)
 

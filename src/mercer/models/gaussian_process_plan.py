@@ -34,24 +34,22 @@ from mercer.solvers.auto import (
     FALKON_ITERATIONS,
     MANY_FEATURES,
     MANY_ROWS,
-    NO_FEATURES,
     TOO_LARGE,
     UNASKED,
     UNKNOWN,
     Cost,
     Forecast,
     as_reason,
-    feature_count,
     landmark_count,
     landmarks_of,
-    no_frequencies,
     no_landmarks,
-    random_waves,
     rank_of,
+    waves,
 )
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.kernel_features import NO_FEATURES, no_frequencies, own_features
 from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.solvers.rows import InMemory, Part
 from mercer.solvers.selection import Landmarks, require_no_noise
@@ -264,7 +262,7 @@ def forecast(
     others = (
         rule.of_matrix(Spectral(), throughout=learns),
         rule.of_passes(Falkon(m)),
-        rule.of_map(random_waves(m)),
+        rule.of_map(waves(m)),
     )
     costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     possible = (pair for pair in zip(candidates, reasons, strict=True) if not pair[0].obstacle)
@@ -328,7 +326,7 @@ class _Costs:
 
     def of_map(self, solver: RandomFeatures) -> Cost:
         """Of the features of a map for the posterior, and landmarks for hyper-parameters."""
-        obstacle = self.obstacle or no_frequencies(self.data.kernel, solver)
+        obstacle = self.obstacle or no_frequencies(self.data.kernel, solver.map)
         width = solver.n_features
         if width is None:
             return Cost(solver, None, None, obstacle)
@@ -432,7 +430,7 @@ def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle:
 
 def _width(data: GaussianEvidence) -> int | None:
     """The number of features of the kernel, if there are finitely many."""
-    return feature_count(data.kernel, InMemory(Part(data.points, data.targets)))
+    return own_features(data.kernel, InMemory(Part(data.points, data.targets)))[0]
 
 
 def _affordable_choice(n: int) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -14,30 +13,34 @@ from sklearn.callback import with_callbacks
 from mercer import losses, penalties
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
 from mercer.losses import Loss
 from mercer.models.base import KernelEstimator, shown
+from mercer.models.feature_representer import FeatureRepresenterModel
 from mercer.models.grams import gram_matrix, require_positive
 from mercer.models.iterative import IterativeEstimator, Report
 from mercer.models.machine_search import (
+    FeatureProblem,
     Found,
     LandmarkProblem,
     MachineProblem,
     Search,
+    SpanProblem,
     Stopped,
     WholeProblem,
 )
-from mercer.models.representer import RepresenterModel
-from mercer.models.tasks import Joint, Options, Task
+from mercer.models.tasks import Data, Joint, Options, Task, points_alone
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.solvers import Falkon, Forecast, Nystrom, machine_auto
+from mercer.solvers import Falkon, Forecast, Nystrom, Primal, RandomFeatures, machine_auto
 from mercer.solvers.factor import Advice
-from mercer.solvers.landmark_machine import LandmarkMachine, MachineTask
+from mercer.solvers.feature_machine import FeatureMachine
+from mercer.solvers.kernel_features import own_features
+from mercer.solvers.landmark_machine import LandmarkMachine
 from mercer.solvers.machine_auto import is_exact
 from mercer.solvers.problem import FEW_ROWS
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import InMemory, Part, Rows
+from mercer.solvers.span_machine import MachineTask
 from mercer.streams.labels import NoTargets, Targets
 from mercer.streams.rows import StreamRows
 
@@ -54,24 +57,7 @@ _ADVICE = Advice(
 _LARGEST = 1e100
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """The points, the weights given, the rows of positive weight, and what is to be fitted to them.
-
-    Weights, and with them alpha, are in a `unit`: only their ratio matters to the solution. Values
-    of the function are large or small beside `scale`.
-    """
-
-    points: Points
-    given: Array | None
-    rows: NDArray[np.intp]
-    weights: Array
-    task: Task
-    unit: float
-    scale: float
-
-
-class KernelMachine(IterativeEstimator, RepresenterModel):
+class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     """Base of the regressor and the classifier: the fit, for any loss.
 
     Parameters
@@ -115,7 +101,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         ----------
         X : array-like, data frame, sequence, blocks or Dask collection
             Data of the kind the kernel takes; or blocks of rows, as `KernelRidge` takes them, which
-            smooth losses fit over landmarks.
+            smooth losses fit over landmarks or features.
         y : array-like of shape (n,)
             Targets; None or the name of a column where blocks hold them.
         sample_weight : array-like of shape (n,) or float, optional
@@ -165,7 +151,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             return self._over_blocks(rows), given.X
         data = self._read(*given)
         self.solver_ = self._chosen_solver(data)
-        problem = self._whole(data) if is_exact(self.solver_) else self._landmarks(data)
+        problem = self._whole(data) if is_exact(self.solver_) else self._spanned(data)
         return problem, given.X
 
     @property
@@ -183,33 +169,36 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
         """Of rows that come in blocks: losses, constants to begin with, and the scale of values."""
 
-    def _over_blocks(self, rows: StreamRows) -> LandmarkProblem:
-        """The problem over landmarks of rows that come in blocks."""
+    def _over_blocks(self, rows: StreamRows) -> SpanProblem:
+        """The problem over landmarks or features of rows that come in blocks."""
         owner, totals = type(self).__name__, rows.totals
         unit = self._weight_unit(totals.faintest, totals.heaviest)
         measured = rows.measured_in(unit)
         losses, constants, scale = self._row_losses(measured)
         outputs = len(constants)
-        self.solver_ = self._solver_of_blocks(totals.rows, outputs, len(losses) < outputs)
+        self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
         intercept = bool(self.fit_intercept)
         task = MachineTask(owner, self.kernel_, measured, losses, constants, intercept)
-        problem = self._of_landmarks(task, rows, unit, scale)
-        # The landmarks stand for the rows, of which some may count for nothing.
-        self._require_alpha(float(self.kernel_.diag(self.points_).max()), unit)
+        problem: SpanProblem
+        if self._has_features:
+            problem = FeatureProblem(self._of_features(task), unit, scale)
+        else:
+            problem = self._of_landmarks(task, rows, unit, scale)
+        # What spans the functions stands for the rows, of which some may count for nothing.
+        self._require_alpha(problem.machine.span.reach**2, unit)
         return problem
 
-    def _solver_of_blocks(self, n: int, outputs: int, joint: bool) -> Any:
+    def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
         if is_exact(self.solver):
             raise DataError(
-                f"{type(self).__name__}: {shown(self.solver)} needs all {n} rows in memory, and "
-                "they come in blocks; take solvers.Nystrom(), or pass arrays."
+                f"{type(self).__name__}: {shown(self.solver)} needs all {rows.totals.rows} rows in "
+                "memory, and they come in blocks; take solvers.Nystrom(), or pass arrays."
             )
         if not isinstance(self.solver, str):
-            return self._landmark_solver(self.solver)
-        costs = self._forecast(n, outputs, joint=joint, blocks=True).costs
-        return self._landmark_solver(costs[1].solver)
+            return self._smooth_solver(self.solver)
+        return self._smooth_solver(self._forecast(rows, outputs, joint=joint).chosen)
 
-    def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Data:
+    def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self.points_ = self._validate_points(kernel, X, reset=True)
@@ -222,9 +211,9 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.kernel_ = kernel.resolve(self.points_, given)
         weights = counted / unit
         task = self._task(self.loss_, targets[rows], weights)
-        return _Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
+        return Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
 
-    def _whole(self, data: _Data) -> WholeProblem:
+    def _whole(self, data: Data) -> WholeProblem:
         """The problem with the Gram matrix in memory."""
         gram = self._gram(data.rows, data.task.n_outputs)
         diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
@@ -246,10 +235,9 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             bool(self.fit_intercept),
         )
 
-    def _landmarks(self, data: _Data) -> LandmarkProblem:
-        """The problem over landmarks, which become the points of the model."""
-        everything = len(data.rows) == len(data.points)
-        points = data.points if everything else data.points[data.rows]
+    def _spanned(self, data: Data) -> SpanProblem:
+        """The problem over landmarks, which become the points of the model, or on features."""
+        points = data.counted
         self._require_alpha(float(self.kernel_.diag(points).max()), data.unit)
         task = MachineTask(
             type(self).__name__,
@@ -259,8 +247,19 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             data.task.constants,
             bool(self.fit_intercept),
         )
-        candidates = InMemory(Part(data.points, np.empty((len(data.points), 0)), data.given))
+        if self._has_features:
+            machine, n = self._of_features(task), len(data.points)
+            return FeatureProblem(machine, data.unit, data.scale, data.rows, n)
+        candidates = InMemory(points_alone(data.points, data.given))
         return self._of_landmarks(task, candidates, data.unit, data.scale)
+
+    @property
+    def _has_features(self) -> bool:
+        return isinstance(self.solver_, Primal | RandomFeatures)
+
+    def _of_features(self, task: MachineTask) -> FeatureMachine:
+        """The problem on the features of a solver."""
+        return FeatureMachine(task, self.solver_.features(task))
 
     def _of_landmarks(
         self, task: MachineTask, candidates: Rows, unit: float, scale: float
@@ -282,6 +281,12 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         return float(2.0 ** np.floor(np.log2(high)))
 
     def _require_alpha(self, diagonal: float, unit: float) -> None:
+        if not np.isfinite(diagonal):
+            raise DataError(
+                f"{type(self).__name__}: {shown(self.kernel_)} gives NaN or infinity: the largest "
+                f"k(x, x), {diagonal}, is beyond the arithmetic; scale the data, or use a kernel "
+                "that grows less fast."
+            )
         if diagonal > _LARGEST * float(self.alpha) / unit:
             raise DataError(
                 f"{type(self).__name__}: alpha = {self.alpha!r} is less than {1 / _LARGEST:g} of "
@@ -312,13 +317,13 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     solver: Any = "auto"
 
-    def _chosen_solver(self, data: _Data) -> Any:
+    def _chosen_solver(self, data: Data) -> Any:
         if isinstance(self.solver, str):
             return self._forecast_of(data).chosen
-        return self.solver if is_exact(self.solver) else self._landmark_solver(self.solver)
+        return self.solver if is_exact(self.solver) else self._smooth_solver(self.solver)
 
-    def _landmark_solver(self, solver: Any) -> Any:
-        """A solver over landmarks, if the loss and the kernel allow one."""
+    def _smooth_solver(self, solver: Any) -> Any:
+        """A solver over landmarks or features, if the loss and the kernel allow one."""
         if not self.loss_.smooth:
             raise ParameterError(
                 f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
@@ -332,19 +337,21 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             )
         return solver
 
-    def _forecast_of(self, data: _Data) -> Forecast:
-        task = data.task
-        return self._forecast(len(data.rows), task.n_outputs, joint=isinstance(task, Joint))
+    def _forecast_of(self, data: Data) -> Forecast:
+        rows, task = InMemory(points_alone(data.counted)), data.task
+        return self._forecast(rows, task.n_outputs, joint=isinstance(task, Joint))
 
-    def _forecast(self, n: int, outputs: int, *, joint: bool, blocks: bool = False) -> Forecast:
-        """What each solver would cost for n rows and so many functions."""
+    def _forecast(self, rows: Rows, outputs: int, *, joint: bool) -> Forecast:
+        """What each solver would cost for some rows and so many functions."""
+        smooth = self.loss_.smooth
         return machine_auto.forecast(
             self.kernel_,
-            n,
+            rows.totals.rows,
             outputs,
-            smooth=self.loss_.smooth,
+            smooth=smooth,
             joint=joint,
-            blocks=blocks,
+            blocks=not isinstance(rows, InMemory),
+            own=own_features(self.kernel_, rows) if smooth else None,
             given=None if isinstance(self.solver, str) else self.solver,
         )
 
@@ -361,9 +368,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         self.kernel_ = rows.resolve(kernel)
         losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
         outputs = max(1, len(constants))
-        return self._forecast(
-            rows.totals.rows, outputs, joint=0 < len(losses) < outputs, blocks=True
-        )
+        return self._forecast(rows, outputs, joint=0 < len(losses) < outputs)
 
     def _some_targets(self, kernel: Kernel, X: Any) -> Array:
         """Two classes, which are positive targets: valid for every loss."""
@@ -373,7 +378,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
 
     def _check_solver(self) -> None:
         solver = self.solver
-        if isinstance(solver, Nystrom | Falkon):
+        if isinstance(solver, Primal | Nystrom | Falkon | RandomFeatures):
             solver.check(type(self).__name__)
             return
         if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
@@ -381,7 +386,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
         what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
         raise ParameterError(
             f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
-            "mercer.solvers.Cholesky(), Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000)."
+            "mercer.solvers.Cholesky(), Primal(), Nystrom(n_landmarks=1000), "
+            "Falkon(n_landmarks=10_000) or RandomFeatures()."
         )
 
     # What is learned ----------------------------------------------------------------------------
@@ -397,7 +403,8 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
             "n_iter_": steps,
             "converged_": converged,
             error: found.error,
-        } | found.quality
+            "_function": found.function,
+        } | found.further
 
     @property
     @abstractmethod

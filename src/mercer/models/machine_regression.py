@@ -69,9 +69,11 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; `Nystrom` and `Falkon`
-        minimise smooth losses over landmarks. "auto" takes the whole matrix up to 10,000 rows and
-        for losses with kinks, else `Nystrom`; `mercer.forecast` says what it takes and why.
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix. Smooth losses are
+        minimised over landmarks by `Nystrom` and `Falkon`, on the kernel's own features by
+        `Primal`, and on those of a map by `RandomFeatures`. "auto" takes `Primal` where the kernel
+        has few features, otherwise the whole matrix up to 10,000 rows and for losses with kinks,
+        else `Nystrom`; `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -85,9 +87,9 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         The kernel used, with length-scales resolved to numbers.
     points_ : Points
         The points that carry coefficients, as the kernel prepared them: the training points, or the
-        landmarks of a solver that has some.
-    rows_ : ndarray of shape (n_landmarks,)
-        The rows of X that the landmarks are. Only over landmarks that are rows.
+        landmarks of a solver that has some; on features of rows in blocks, some that span them.
+    rows_ : ndarray of shape (n_points,)
+        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
     solver_ : solver
         The solver used.
     alpha_ : float
@@ -104,14 +106,19 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
         its minimum, in its own units; converged at `tol` times the objective. What rounding of the
         function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. For losses with kinks. Over
-        landmarks, where losses are smooth: how far it is at most above the minimum over functions
+        times the loss of a constant function. For losses with kinks. Over landmarks and on
+        features, where losses are smooth: how far it is at most above the minimum over functions
         with the same constants, which is the square of the gradient's norm over 2 `alpha_`.
     residual_ : float
-        The norm of the gradient, relative to the norms of its two terms. Only over landmarks.
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks and on
+        features.
     trace_error_ : float
         The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
         rows if there are more. Only over landmarks.
+    feature_map_ : transformer
+        The fitted map. Only with `mercer.solvers.RandomFeatures`, whose notes say more.
+    kernel_error_ : float
+        What the kernel of its features differs from the kernel by, relative to it. Only with it.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str

@@ -1,9 +1,10 @@
-"""The problem of a machine on the whole matrix or on landmarks, and the search of its solution."""
+"""The problem of a machine, on the whole matrix, landmarks or features, and its solution."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,10 +14,13 @@ from mercer.exceptions import NumericalWarning, warn
 from mercer.models.iterative import Report
 from mercer.models.tasks import Options, Task
 from mercer.penalties import HalfSquare, Penalty
+from mercer.solvers.feature_machine import FeatureMachine
 from mercer.solvers.landmark_machine import LandmarkMachine
-from mercer.solvers.landmark_newton import LandmarkState
 from mercer.solvers.newton import State
 from mercer.solvers.penalised import effective_alpha
+from mercer.solvers.span_machine import SpanMachine
+from mercer.solvers.span_newton import SpanState
+from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]
@@ -37,14 +41,20 @@ class Found:
         Constants.
     error : float
         The norm of the gradient, or the duality gap.
-    quality : dict
-        Further fitted attributes that say how good the functions are.
+    further : dict
+        Further fitted attributes: how good the functions are, and the points if they are few.
+    function : FeatureFunction, optional
+        The same functions by explicit features, where that is the way to evaluate them.
+    doubt : str
+        A clause for a warning; empty if all is well.
     """
 
     dual: Array
     intercept: Array
     error: float
-    quality: dict[str, Any]
+    further: dict[str, Any] = field(default_factory=dict)
+    function: FeatureFunction | None = None
+    doubt: str = ""
 
 
 class MachineProblem(Protocol):
@@ -143,14 +153,14 @@ class WholeProblem:
         dual[self.rows] = scaled / alpha
         # Summed so that equal columns get equal constants: a matrix product may round each its way.
         shift = np.sum(self.means[:, None] * dual[self.rows], axis=0)
-        return Found(dual, state.intercept - shift, state.error * self.unit, {})
+        return Found(dual, state.intercept - shift, state.error * self.unit)
 
 
 @dataclass(frozen=True)
-class LandmarkProblem:
-    """Functions over landmarks, by sums over rows."""
+class SpanProblem(ABC):
+    """Functions of a span, by sums over rows."""
 
-    machine: LandmarkMachine
+    machine: SpanMachine
     unit: float
     scale: float
 
@@ -163,34 +173,83 @@ class LandmarkProblem:
         """Zeros, and constants near the best ones."""
         return self.machine.start()
 
-    def states(self, alpha: float, start: Start, options: Options) -> Iterator[LandmarkState]:
+    def states(self, alpha: float, start: Start, options: Options) -> Iterator[SpanState]:
         """The states of Newton's method."""
         return self.machine.states(alpha, start, options.tol, options.max_iter)
 
-    def norm(self, state: LandmarkState, alpha: float) -> float:
+    def norm(self, state: SpanState, alpha: float) -> float:
         """The length of the coordinates."""
         return float(np.linalg.norm(state.coordinates))
 
-    def again(self, state: LandmarkState) -> Start:
+    def again(self, state: SpanState) -> Start:
         """Coordinates and constants."""
         return state.coordinates, state.intercept
 
-    def cancels(self, state: LandmarkState, alpha: float) -> bool:
-        """Whether few digits are left, from the lengths of coefficients and coordinates."""
-        reach = self.machine.span.reach
-        values = reach * float(np.abs(state.coordinates).max(initial=0.0))
-        terms = reach**2 * float(np.linalg.norm(self.machine.coefficients(state)))
-        return bool(_EPS * terms > _FEW_DIGITS * max(values, self.scale))
+    def cancels(self, state: SpanState, alpha: float) -> bool:
+        """Whether few digits are left, from the lengths of what is multiplied."""
+        values = self.machine.span.reach * float(np.abs(state.coordinates).max(initial=0.0))
+        return bool(_EPS * self._terms(state) > _FEW_DIGITS * max(values, self.scale))
 
-    def found(self, state: LandmarkState, alpha: float) -> Found:
+    @abstractmethod
+    def found(self, state: SpanState, alpha: float) -> Found:
+        """What a model stores of a state."""
+
+    @abstractmethod
+    def _terms(self, state: SpanState) -> float:
+        """What values are sums of, at most."""
+
+    def _quality(self, state: SpanState) -> dict[str, Any]:
+        return {"residual_": state.residual, "dual_gap_": state.bound * self.unit}
+
+
+@dataclass(frozen=True)
+class LandmarkProblem(SpanProblem):
+    """Functions over landmarks."""
+
+    machine: LandmarkMachine
+
+    def found(self, state: SpanState, alpha: float) -> Found:
         """Coefficients of the landmarks, and how good they are."""
-        quality = {
-            "residual_": state.residual,
-            "dual_gap_": state.bound * self.unit,
-            "trace_error_": self.machine.trace_error,
-        }
+        quality = self._quality(state) | {"trace_error_": self.machine.trace_error}
         error = state.error * self.unit
         return Found(self.machine.coefficients(state), state.intercept, error, quality)
+
+    def _terms(self, state: SpanState) -> float:
+        size = float(np.linalg.norm(self.machine.coefficients(state)))
+        return self.machine.span.reach**2 * size
+
+
+@dataclass(frozen=True)
+class FeatureProblem(SpanProblem):
+    """Functions of explicit features.
+
+    Those of all rows in memory, of which `rows` count among `n`, have coefficients for each row.
+    """
+
+    machine: FeatureMachine
+    rows: NDArray[np.intp] | None = None
+    n: int = 0
+
+    def found(self, state: SpanState, alpha: float) -> Found:
+        """Coefficients of rows and of features, and how good they are."""
+        machine, held = self.machine, self.machine.representers(state, alpha)
+        further, dual = self._quality(state) | machine.given.quality, held.dual
+        if self.rows is None:
+            further |= {"points_": held.points, "rows_": held.rows}
+        else:
+            dual = np.zeros((self.n, held.dual.shape[1]))
+            dual[self.rows] = held.dual
+        return Found(
+            dual,
+            machine.intercept(state),
+            state.error * self.unit,
+            further,
+            machine.function(state),
+            held.doubt or machine.given.doubt,
+        )
+
+    def _terms(self, state: SpanState) -> float:
+        return self.machine.offset * float(np.linalg.norm(state.coordinates))
 
 
 class Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback)
@@ -249,7 +308,10 @@ class Search:
             alpha = effective_alpha(self._measure, alpha, penalty)
             self.start = self.problem.start()  # the last weight that was tried may be far from it
         state = self._solve(alpha)
-        kept = self._attributes(state, alpha, self.steps)
+        found = self.problem.found(state, alpha)
+        kept = self._attributes(found, state, alpha, self.steps)
+        if found.doubt:
+            warn(f"{self.owner}: {found.doubt}.", NumericalWarning)
         if state.converged and self.problem.cancels(state, alpha):
             kept["converged_"] = False
             warn(
@@ -260,8 +322,7 @@ class Search:
         self.store(kept)
         return bool(state.converged)
 
-    def _attributes(self, state: Any, alpha: float, steps: int) -> dict[str, Any]:
-        found = self.problem.found(state, alpha)
+    def _attributes(self, found: Found, state: Any, alpha: float, steps: int) -> dict[str, Any]:
         return self.fitted(found, alpha * self.problem.unit, steps, state.converged)
 
     def _measure(self, alpha: float) -> tuple[float, float]:
@@ -285,7 +346,7 @@ class Search:
         steps = self.steps
 
         def fitted() -> dict[str, Any]:
-            return self._attributes(state, alpha, steps)
+            return self._attributes(self.problem.found(state, alpha), state, alpha, steps)
 
         if self.report(fitted):
             self.store(fitted())

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
+from mercer.models.feature_representer import FeatureRepresenterModel
 from mercer.models.iterative import IterativeEstimator, Report
-from mercer.models.representer import RepresenterModel
-from mercer.models.results import PrimalCoefficients, RidgePath
+from mercer.models.results import RidgePath
 from mercer.models.ridge_dense import DenseRidge
 from mercer.models.ridge_path import ridge_path
 from mercer.models.ridge_search import checked_alphas, default_alphas
 from mercer.solvers import (
     Cholesky,
     ConjugateGradient,
-    RandomFeatures,
     RidgeAnswer,
     RidgeTask,
     Spectral,
     auto,
 )
-from mercer.solvers.feature_problem import InnerProducts
 from mercer.solvers.rows import InMemory, Part, Rows
 from mercer.solvers.settings import Settings
 from mercer.solvers.summands import Trace
@@ -42,7 +38,7 @@ _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
 
 
-class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
+class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -247,24 +243,6 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
         grid = checked_alphas(alphas)
         return ridge_path(other, other._prepare(X, y, sample_weight), grid)
 
-    def primal_coef(self) -> PrimalCoefficients:
-        """The model as coefficients of named features, where the feature space is finite.
-
-        They are the kernel's own features, or for `mercer.solvers.RandomFeatures` those of its map.
-
-        Returns
-        -------
-        PrimalCoefficients
-            Names, coefficients and intercept.
-        """
-        check_is_fitted(self)
-        if self._function is not None:
-            names = tuple(self._function.features.names)
-            return PrimalCoefficients(names, self._shaped(self._function.coef), self.intercept_)
-        features = self.kernel_.feature_map(self.points_)
-        names = tuple(self.kernel_.feature_names(self.points_))
-        return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
-
     # Solvers --------------------------------------------------------------------------------------
 
     @property
@@ -413,29 +391,6 @@ class KernelRidge(RepresenterModel, DenseRidge, IterativeEstimator):
             | ({} if answer.rows is None else {"rows_": answer.rows})
             | answer.quality
         )
-
-    def _function_values(self, X: Any) -> Array:
-        """By explicit features where the solver has them: that is the shorter sum."""
-        check_is_fitted(self)
-        if self._function is None:
-            return super()._function_values(X)
-        points = self._validate_points(self.kernel_, X, reset=False)
-        dtype = self.kernel_.gram(points, self.points_).dtype
-        values: Array = self._shaped(self._function(points)).astype(dtype, copy=False)
-        values += self.intercept_
-        return values
-
-    @property
-    def _is_approximate(self) -> bool:
-        """Whether the function is one of features that only approximate the kernel."""
-        return isinstance(self.solver_, RandomFeatures)
-
-    def _similarities(self) -> Callable[[Points], Array]:
-        if not self._is_approximate:
-            return super()._similarities()
-        function, owner = self._function, type(self).__name__
-        width = len(function.coef)
-        return InnerProducts.within_memory(function.features, self.points_, width, owner)
 
     # The problem ----------------------------------------------------------------------------------
 

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.kernels.points import Points
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
 from mercer.solvers.newton import Curvature, Diagonal, Softmax, State
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
+from mercer.solvers.rows import Part
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
@@ -57,6 +59,61 @@ class Task(ABC):
     def kept(self, gram: Array, alpha: float, state: State) -> State:
         """What to keep of a state if the search ends there."""
         return state
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The data of a machine, validated.
+
+    Attributes
+    ----------
+    points : Points
+        All points.
+    given : ndarray of shape (n,), optional
+        The weights as they were given.
+    rows : ndarray of int
+        The rows of positive weight.
+    weights : ndarray
+        Their weights, in the unit.
+    task : Task
+        What is to be fitted to them.
+    unit : float
+        What weights, and with them alpha, are in: only their ratio matters to the solution.
+    scale : float
+        What values of the function are large or small beside.
+    """
+
+    points: Points
+    given: Array | None
+    rows: NDArray[np.intp]
+    weights: Array
+    task: Task
+    unit: float
+    scale: float
+
+    @property
+    def counted(self) -> Points:
+        """The rows of positive weight."""
+        everything = len(self.rows) == len(self.points)
+        return self.points if everything else self.points[self.rows]
+
+
+def points_alone(points: Points, weights: Array | None = None) -> Part:
+    """Rows of which nobody asks for targets.
+
+    Parameters
+    ----------
+    points : Points
+        The points.
+    weights : ndarray of shape (n,), optional
+        Their weights.
+
+    Returns
+    -------
+    Part
+        With no columns of targets.
+    """
+    return Part(points, np.empty((len(points), 0)), weights)
 
 
 class Joint(Task):

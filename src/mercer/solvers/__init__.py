@@ -37,8 +37,10 @@ nothing of kernels or estimators:
 - `landmark_equations`, `falkon`: the same on landmarks, and by iterations;
 - `paths`: the same at many regularisations;
 - `sketch`: low-rank factors from products with random vectors;
-- `row_loss`, `row_sums`, `quadratic`, `landmark_newton`, `landmark_steps`, `landmark_machine`:
-  smooth losses of functions over landmarks, from sums over rows;
+- `kernel_features`: the features that stand for a kernel;
+- `spans`: functions over landmarks or of features, in coordinates of their norm;
+- `row_loss`, `row_sums`, `quadratic`, `span_newton`, `span_steps`, `span_machine`,
+  `landmark_machine`, `feature_machine`: smooth losses of such functions, from sums over rows;
 - `machine_auto`: the choice of a machine's solver;
 - `boxes`, `smo`: duals of support vector machines, by exchanges between pairs of variables;
 - `seeding`: seeds that lie far apart;

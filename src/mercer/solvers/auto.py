@@ -21,17 +21,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from mercer import memory
-from mercer.exceptions import MemoryForecastError, NoFeatureMapError
 from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.kernel_features import no_frequencies, own_features
 from mercer.solvers.landmark import Falkon, Nystrom
-from mercer.solvers.rows import InMemory, Rows
 from mercer.solvers.selection import contains_noise
 from mercer.solvers.task import RidgeTask
 
@@ -43,7 +41,7 @@ _ITERATIONS = 60
 FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
-#: Those of solvers that "auto" weighs and does not take.
+#: The obstacle of those that are weighed, but not taken unless they are asked for.
 UNASKED = "if asked for"
 IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
@@ -55,7 +53,6 @@ _UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
 UNKNOWN = f"{UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
-NO_FEATURES = "no finite features"
 MANY_FEATURES = "as many features as rows"
 _PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 # Why the whole matrix is not taken.
@@ -215,7 +212,7 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
         _cost(task, solver, searches)
         for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
     ]
-    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), random_waves(m))]
+    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), waves(m))]
     costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     found = _chosen(task, costs)
     return found if given is None else found.asked_for(_cost(task, given, searches))
@@ -252,7 +249,7 @@ def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
     """
     if len(tasks) == 1:
         return tasks[0]
-    widths = [feature_count(task.kernel, task.rows) for task in tasks]
+    widths = [own_features(task.kernel, task.rows)[0] for task in tasks]
     return tasks[int(np.argmax([np.inf if width is None else width for width in widths]))]
 
 
@@ -281,7 +278,7 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
     n, t, item = task.n, task.n_targets + 1, task.dtype.itemsize
     pairs = 50.0 * n * n  # a kernel value and its share of a product
     if isinstance(solver, Primal):
-        width = feature_count(task.kernel, task.rows)
+        width, _ = own_features(task.kernel, task.rows)
         return (None, None) if width is None else (8.0 * width * (width + 3 * t), n * width**2.0)
     if isinstance(solver, Cholesky | Spectral):
         whole = searches or isinstance(solver, Spectral)
@@ -309,29 +306,29 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
 
 def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
     if isinstance(solver, Primal):
-        return _no_primal(task, feature_count(task.kernel, task.rows))
+        return _no_primal(task)
     if isinstance(solver, Cholesky | Spectral):
         return _no_dense(task, size or 0.0, memory.available())
     if isinstance(solver, ConjugateGradient):
         return _no_iterations(task, size or 0.0, memory.available())
     if isinstance(solver, RandomFeatures):
-        found = _no_alpha(task) or no_frequencies(task.kernel, solver)
-        return found or not_positive(task.kernel)
+        missing = no_frequencies(task.kernel, solver.map)
+        return _no_alpha(task) or missing or not_positive(task.kernel)
     return no_landmarks(task.kernel)
 
 
-def random_waves(n_components: int) -> RandomFeatures:
-    """The random features that are weighed: as many as there are landmarks.
+def waves(n_components: int) -> RandomFeatures:
+    """The random features that are weighed.
 
     Parameters
     ----------
     n_components : int
-        How many.
+        As many as there are landmarks.
 
     Returns
     -------
     RandomFeatures
-        The solver.
+        Those of random frequencies.
     """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
@@ -408,45 +405,10 @@ def landmark_count(n: int) -> int:
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
-def feature_count(kernel: Kernel, rows: Rows) -> int | None:
-    """The number of features, if the kernel has them; sparse ones are those that occur in rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    rows : Rows
-        The rows.
-
-    Returns
-    -------
-    int or None
-        None if there are none, or too many to be held.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.auto import feature_count
-    >>> from mercer.solvers.rows import InMemory, Part
-    >>> rows = InMemory(Part(mc.Points([[1.0, 2.0]]), np.zeros((1, 1))))
-    >>> feature_count(mc.Polynomial(2), rows), feature_count(mc.RBF(), rows)
-    (6, None)
-    """
-    try:
-        features = kernel.feature_map(rows.head)
-        if sp.issparse(features) and isinstance(rows, InMemory):
-            features = kernel.feature_map(rows.part.points)
-        return int(features.shape[1])
-    except (NoFeatureMapError, MemoryForecastError):
-        return None
-
-
-def _no_primal(task: RidgeTask, width: int | None) -> str:
-    if width is None:
-        return NO_FEATURES
-    if not task.held and sp.issparse(task.kernel.feature_map(task.rows.head)):
-        return "which features there are depends on the rows"
+def _no_primal(task: RidgeTask) -> str:
+    width, missing = own_features(task.kernel, task.rows)
+    if width is None or missing:
+        return missing
     if zero := _no_alpha(task):
         return zero
     return MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
@@ -471,44 +433,6 @@ def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
     if task.n > WHOLE:  # where the factor takes gigabytes
         return TOO_LARGE if size > free else MANY_ROWS
     return not_positive(task.kernel)
-
-
-def no_frequencies(kernel: Kernel, solver: RandomFeatures) -> str:
-    """Why there are no random features; those of stationary kernels there are.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    solver : RandomFeatures
-        The solver; of other maps than random frequencies nothing is known.
-
-    Returns
-    -------
-    str
-        An obstacle, empty if there is none.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.solvers.auto import no_frequencies
-    >>> no_frequencies(mc.Tanimoto(), mc.solvers.RandomFeatures())
-    'no random frequencies'
-    """
-    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
-    from mercer.features.fourier import RandomFourier
-    from mercer.features.spectral import spectral_measure
-    from mercer.features.terms import expand
-
-    if solver.map is not None and not isinstance(solver.map, RandomFourier):
-        return ""
-    try:
-        for term in expand(kernel):
-            for factor in term.factors:
-                spectral_measure(factor.kernel)
-    except NoFeatureMapError:
-        return "no random frequencies"
-    return ""
 
 
 def _no_alpha(task: RidgeTask) -> str:

@@ -28,7 +28,6 @@ from mercer.solvers.falkon import FalkonSystem, falkon_path
 from mercer.solvers.feature_ridge import FeatureEquations, FeatureRidge
 from mercer.solvers.iterative import Stopped, check_limits, iterate
 from mercer.solvers.landmark_equations import LandmarkEquations
-from mercer.solvers.landmark_steps import ByIterations, Exactly
 from mercer.solvers.moments import Moments
 from mercer.solvers.one_alpha import OneAlpha
 from mercer.solvers.paths import PathAnswer, landmark_path
@@ -36,6 +35,7 @@ from mercer.solvers.ranges import in_range, require_range
 from mercer.solvers.rows import Part
 from mercer.solvers.selection import Landmarks
 from mercer.solvers.settings import RidgeSolver
+from mercer.solvers.span_steps import ByIterations, Exactly
 from mercer.solvers.summands import Features, Trace, blocks_of
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 

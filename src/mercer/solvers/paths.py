@@ -145,7 +145,7 @@ def _representers(
 ) -> Representers:
     """Points and their coefficients at each alpha: all rows, or few of those that are elsewhere."""
     if not isinstance(task.rows, InMemory):
-        few = representers.of_few(task, function, squares)
+        few = representers.of_few(task.rows, function, squares)
         dual = np.moveaxis(few.dual.reshape(len(few.points), *intercept.shape), 0, 1)
         return replace(few, dual=dual)
     part = task.rows.part

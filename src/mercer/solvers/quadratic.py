@@ -1,4 +1,4 @@
-"""Newton's equations of functions over landmarks: a second derivative, ready to solve with."""
+"""Newton's equations of the functions of a span: a second derivative, ready to solve with."""
 
 from __future__ import annotations
 

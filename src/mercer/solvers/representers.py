@@ -14,9 +14,9 @@ from scipy.linalg import qr
 
 from mercer.kernels.points import Points
 from mercer.sampling import uniform_rows
-from mercer.solvers.rows import Part
+from mercer.solvers.rows import Part, Rows
 from mercer.solvers.summands import CountedDraw, Features, blocks_of
-from mercer.solvers.task import FeatureFunction, RidgeTask
+from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
@@ -75,7 +75,7 @@ class Representers:
     doubt: str = ""
 
 
-def of_few(task: RidgeTask, function: FeatureFunction, squares: Array) -> Representers:
+def of_few(rows: Rows, function: FeatureFunction, squares: Array) -> Representers:
     """Coefficients a of some rows with Phi'a = v, where not all rows can be kept.
 
     A sample of twice as many rows as there are features mostly spans what all rows do. Where it
@@ -84,8 +84,8 @@ def of_few(task: RidgeTask, function: FeatureFunction, squares: Array) -> Repres
 
     Parameters
     ----------
-    task : RidgeTask
-        The problem.
+    rows : Rows
+        The rows, with their weights.
     function : FeatureFunction
         Features, and their coefficients v.
     squares : ndarray of shape (p, p)
@@ -96,28 +96,28 @@ def of_few(task: RidgeTask, function: FeatureFunction, squares: Array) -> Repres
     Representers
         No more than twice as many rows as features, with the solution of least norm.
     """
-    lengths = np.sqrt(squares.diagonal() / task.rows.totals.weight)
+    lengths = np.sqrt(squares.diagonal() / rows.totals.weight)
     features = _Scaled(function.features, np.where(lengths > 0, lengths, 1.0))
-    numbers = _some_rows(task, _SPANNING * len(lengths))
-    points, chosen = task.rows.made_of(numbers, _Spanning(features))
+    numbers = _some_rows(rows, _SPANNING * len(lengths))
+    points, chosen = rows.made_of(numbers, _Spanning(features))
     few = _Few(features, points, numbers[chosen])
     dual, missing = few.solved(function.coef, squares)
     if missing > few.close:
-        strays = task.rows.total(_Strays(features, few.basis)).rows
+        strays = rows.total(_Strays(features, few.basis)).rows
         if len(strays):
-            few = few.joined_by(task.rows.take(strays), strays)
+            few = few.joined_by(rows.take(strays), strays)
             dual, missing = few.solved(function.coef, squares)
     doubt = _DOUBT.format(missing) if missing > _DOUBTFUL * few.close else ""
     return Representers(few.points, dual, few.rows, doubt)
 
 
-def _some_rows(task: RidgeTask, size: int) -> NDArray[np.intp]:
+def _some_rows(rows: Rows, size: int) -> NDArray[np.intp]:
     """Rows at random among those that count, ascending."""
-    count = task.rows.totals.rows
+    count = rows.totals.rows
     size = min(size, count)
-    if count == task.n:
-        return np.sort(uniform_rows(task.n, size, np.random.RandomState(0)))
-    return np.sort(task.rows.total(CountedDraw(size, 0)).rows)
+    if count == len(rows):
+        return np.sort(uniform_rows(count, size, np.random.RandomState(0)))
+    return np.sort(rows.total(CountedDraw(size, 0)).rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,115 +1,25 @@
-r"""Sums over rows for functions over landmarks: losses, gradients and second derivatives.
+r"""Sums over rows for the functions of a span: losses, gradients and second derivatives.
 
-For f(x) = sum_j c_j k(x, z_j) + b and a smooth loss of each row, everything that Newton's method
-asks of the rows is a sum over them. The summands of this module are given to `rows.Rows.total`:
-each takes a part of the rows, works in blocks of bounded memory, and returns something that can be
-added. They hold arrays and kernels alone, so that they can be sent to where the rows are.
+For f(x) = r(x)'v + b (`spans`) and a smooth loss of each row, everything that Newton's method asks
+of the rows is a sum over them. The summands of this module are given to `rows.Rows.total`: each
+takes a part of the rows, works in blocks of bounded memory, and returns something that can be
+added. They hold a span and arrays alone, so that they can be sent to where the rows are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import get_lapack_funcs, solve_triangular
 
-from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import Part
-from mercer.solvers.whitening import Whitening
+from mercer.solvers.spans import Span, counted, squared_lengths
 
 Array = NDArray[np.floating[Any]]
-
-# Kernel values that are in memory at a time.
-_BLOCK_BYTES = 2**22
-# Numbers for each row beside them.
-_LEAST_WIDTH = 64
-
-
-@dataclass(frozen=True, eq=False)
-class Span:
-    """Functions over landmarks, and coordinates v in which their squared norm is |v|^2.
-
-    With R'R = k(Z, Z) the coordinates are v = R c, and the features of a row, whose product with v
-    is f(x) - b, are k(x, Z) R^-1. They cost m^2 operations for a row. Where that is too much, rows
-    are taken as they are, k(x, Z) c, at the price of digits: c is long where R is nearly singular.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        The m landmarks, none of which the others make superfluous.
-    upper : ndarray of shape (m, m)
-        The triangle R, in float64.
-    whitened : bool
-        Whether rows are given as features, or as they are.
-    """
-
-    kernel: Kernel
-    points: Points
-    upper: Array
-    whitened: bool = True
-
-    def __len__(self) -> int:
-        return len(self.upper)
-
-    def coefficients(self, coordinates: Array) -> Array:
-        """The coefficients c = R^-1 v."""
-        return self._triangular(coordinates, "N")
-
-    def outward(self, coordinates: Array) -> Array:
-        """What rows are multiplied with: v or c."""
-        return coordinates if self.whitened else self.coefficients(coordinates)
-
-    def inward(self, sums: Array) -> Array:
-        """What a derivative in that is in v."""
-        return sums if self.whitened else self._triangular(sums, "T")
-
-    @property
-    def reach(self) -> float:
-        """The square root of the largest k(z, z)."""
-        return float(np.abs(self.upper[:1, :1]).sum())
-
-    @property
-    def stretch(self) -> float:
-        """By how much rounding in sums over rows grows on the way to coordinates, about."""
-        if self.whitened or not len(self):
-            return 1.0
-        trcon = get_lapack_funcs("trcon", (self.upper,))
-        share = float(trcon(self.upper, norm="1")[0])
-        largest = float(np.abs(self.upper).sum(axis=0).max())
-        return self.reach / max(share * largest, np.finfo(np.float64).tiny)
-
-    def rows(
-        self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
-    ) -> Iterator[tuple[Array, Array, Array]]:
-        """One in `stride` of the rows that count, as they are or as features; targets and weights.
-
-        So few rows at a time that `width` numbers for each of them are not too many.
-        """
-        wanted = self.whitened if whitened is None else whitened
-        step = max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
-        for some in _counted(part, stride, step):
-            cross = self._cross(part.points[some])
-            if wanted and cross.size:
-                cross = Whitening(np.arange(len(self)), self.upper).apply(cross)
-            yield cross, part.targets[some], np.asarray(part.mass[some], dtype=np.float64)
-
-    def _cross(self, points: Points) -> Array:
-        if not len(self):
-            return np.empty((len(points), 0))
-        return self.kernel(points, self.points).astype(np.float64, copy=False)
-
-    def _triangular(self, columns: Array, trans: str) -> Array:
-        if not columns.size:
-            return columns.copy()
-        found = solve_triangular(self.upper, columns, trans=trans, check_finite=False)
-        return np.asarray(found)
 
 
 class _Added:
@@ -135,7 +45,7 @@ class Place:
     coef: Array
     intercept: Array
 
-    def at(self, rows: Array) -> Array:
+    def at(self, rows: Any) -> Array:
         """Values, or changes of them."""
         return np.asarray(rows @ self.coef + self.intercept)
 
@@ -174,7 +84,7 @@ class Probe:
     Attributes
     ----------
     span : Span
-        The landmarks.
+        The functions.
     loss : RowLoss
         The loss.
     place : Place
@@ -245,7 +155,7 @@ class Squares:
     def __call__(self, part: Part) -> Array:
         """The sums over a part, of shape (p, m + 1, m + 1)."""
         total = _no_squares(self.loss, len(self.span))
-        place = self._whitened_place()
+        place = Place(self.span.coordinates(self.place.coef), self.place.intercept)
         width = len(total)
         for rows, targets, mass in self.span.rows(part, self.stride, whitened=True, width=width):
             bends = mass[:, None] * self.loss.curvature(targets, place.at(rows))
@@ -253,11 +163,6 @@ class Squares:
                 bends = np.repeat(mass[:, None], len(total), axis=1)
             _add_squares(total, rows, bends)
         return total
-
-    def _whitened_place(self) -> Place:
-        if self.span.whitened:
-            return self.place
-        return Place(self.span.upper @ self.place.coef, self.place.intercept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,27 +238,25 @@ class Mass:
 
     Attributes
     ----------
-    kernel : Kernel
-        The kernel.
-    stride : int
-        1 for all rows, more for a sample of them.
+    span, stride
+        As in `Probe`.
     """
 
-    kernel: Kernel
+    span: Span
     stride: int = 1
 
     def __call__(self, part: Part) -> Array:
         """The sums over a part, two numbers."""
         found = np.zeros(2)
-        for some in _counted(part, self.stride, max(1, len(part))):
+        for some in counted(part, self.stride, self.span.step()):
             mass = np.asarray(part.mass[some], dtype=np.float64)
-            found += [mass.sum(), mass @ self.kernel.diag(part.points[some])]
+            found += [mass.sum(), mass @ self.span.diag(part.points[some])]
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """The weighted part of k(x, x) that the landmarks explain.
+    """The weighted part of k(x, x) that the functions of the span explain.
 
     Attributes
     ----------
@@ -368,44 +271,21 @@ class Explained:
         """The sum over a part."""
         found = 0.0
         for rows, _, weights in self.span.rows(part, self.stride, whitened=True):
-            found += float(weights @ np.einsum("ij,ij->i", rows, rows))
+            found += float(weights @ squared_lengths(rows))
         return found
-
-
-def _counted(part: Part, stride: int, step: int) -> Iterator[slice | NDArray[np.intp]]:
-    """One in `stride` of the rows of positive weight, so many at a time."""
-    everything = part.weights is None or part.weights.all()
-    if everything and stride == 1:
-        for start in range(0, len(part), step):
-            yield slice(start, min(start + step, len(part)))
-        return
-    rows = np.arange(len(part)) if everything else np.flatnonzero(part.mass)
-    rows = _one_in(stride, rows, part.start)
-    for start in range(0, len(rows), step):
-        yield rows[start : start + step]
-
-
-def _one_in(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """One of every `stride` rows, at random, as rows may come from several places in turn."""
-    if stride == 1:
-        return rows
-    firsts = np.arange(0, len(rows), stride)
-    sizes = np.minimum(stride, len(rows) - firsts)
-    found: NDArray[np.intp] = rows[firsts + np.random.default_rng(seed).integers(sizes)]
-    return found
 
 
 def _no_squares(loss: RowLoss, m: int) -> Array:
     return np.zeros((len(loss.directions), m + 1, m + 1))
 
 
-def _add_squares(total: Array, rows: Array, bends: Array) -> None:
-    """Add products of features and a one, weighted; rows are overwritten.
+def _add_squares(total: Array, rows: Any, bends: Array) -> None:
+    """Add products of rows and a one, weighted; rows are overwritten.
 
     Rows that do not bend are left out.
     """
     some = np.flatnonzero(bends.any(axis=1))
-    if len(some) < len(rows):
+    if len(some) < rows.shape[0]:
         rows, bends = rows[some], bends[some]
     m, roots = rows.shape[1], np.sqrt(bends)
     border = (rows.T @ bends).T
@@ -413,6 +293,11 @@ def _add_squares(total: Array, rows: Array, bends: Array) -> None:
     total[:, m, :m] += border
     total[:, m, m] += bends.sum(axis=0)
     for i, matrix in enumerate(total):
+        if sp.issparse(rows):
+            scaled = sp.csr_array(rows.multiply(roots[:, [i]]))
+            # One dense factor: products of two sparse ones have more entries than they save.
+            matrix[:m, :m] += scaled.T @ scaled.toarray()
+            continue
         last = i == len(total) - 1
         scaled = np.multiply(rows, roots[:, [i]], out=rows if last else None)
         matrix[:m, :m] += scaled.T @ scaled

@@ -1,12 +1,12 @@
-r"""Newton's method for a smooth convex loss of functions over landmarks, from sums over rows.
+r"""Newton's method for a smooth convex loss of the functions of a span, from sums over rows.
 
-With coordinates v in which the squared norm is |v|^2 (`row_sums.Span`), the functions minimise
+With coordinates v in which the squared norm is |v|^2 (`spans.Span`), the functions minimise
 
 .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac\alpha2 \|v\|^2, \qquad f(x) = \phi(x)^\top v + b .
 
-`landmark_steps.Exactly` asks the rows for the second derivative, n m^2 operations: one pass of the
+`span_steps.Exactly` asks the rows for the second derivative, n m^2 operations: one pass of the
 rows for each step, as losses at several lengths of a step and the derivatives where it is whole
-come together. `landmark_steps.ByIterations` solves Newton's equations by conjugate gradients, each
+come together. `span_steps.ByIterations` solves Newton's equations by conjugate gradients, each
 iteration a pass of n m operations, preconditioned by the second derivative of a sample of rows.
 
 First steps are taken with alphas that fall to the one that is asked for and, where there are many
@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.row_loss import RowLoss
-from mercer.solvers.row_sums import BentAlong, Compare, Mass, Place, Probe, Probed, Span, Squares
+from mercer.solvers.row_sums import BentAlong, Compare, Mass, Place, Probe, Probed, Squares
 from mercer.solvers.rows import Rows
+from mercer.solvers.spans import Span
 
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]
@@ -41,12 +42,12 @@ _EPS = float(np.finfo(np.float64).eps)
 _FALL = 10.0
 _FIRST = 1 / 300
 _STEPS_OF_PATH, _TOL_OF_PATH = 2, 0.1
-# A sample has so many rows for each landmark, at least so many, and at most one of so many rows.
+# A sample has so many rows for each coordinate, at least so many, and at most one of so many rows.
 _ROWS_FOR_EACH, _FEWEST, _WORTH_A_SAMPLE = 8, 4000, 8
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkState:
+class SpanState:
     """Where the method stands after a step.
 
     Attributes
@@ -117,14 +118,14 @@ class Direct(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A smooth loss of functions over landmarks.
+    """A smooth loss of the functions of a span.
 
     Attributes
     ----------
     rows : Rows
         The rows.
     span : Span
-        The landmarks.
+        The functions.
     loss : RowLoss
         The loss of a row.
     alpha : float
@@ -197,7 +198,7 @@ class Problem:
             scale = float(lengths[-1]) / 2
         return point
 
-    def state(self, point: Point, tol: float, excused: bool) -> LandmarkState:
+    def state(self, point: Point, tol: float, excused: bool) -> SpanState:
         """The point with the norm of its gradient, measured against the terms that cancel.
 
         Where steps no longer lower the objective, rounding is an excuse, as in `newton`, as long as
@@ -221,7 +222,7 @@ class Problem:
             small = small and total <= tol * sums + min(8 * excused * noise, 100 * tol * sums)
             ratio = max(ratio, total / sums if sums > 0 else 0.0)
             error = float(np.hypot(error, total))
-        return LandmarkState(
+        return SpanState(
             point.coordinates,
             point.intercept,
             float(probed.losses[0]),
@@ -258,7 +259,7 @@ class Problem:
 
 def minimise(
     problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
-) -> Iterator[LandmarkState]:
+) -> Iterator[SpanState]:
     """Yield the state after every step, until the gradient is small.
 
     Parameters
@@ -276,7 +277,7 @@ def minimise(
 
     Yields
     ------
-    LandmarkState
+    SpanState
         At least one; the last is converged or there were `max_iter`, or rounding allows no more.
     """
     point, idle, more = problem.at(*start, curved=direct.curved), 0, True
@@ -296,7 +297,7 @@ def minimise(
 
 def descend(
     problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
-) -> Iterator[LandmarkState]:
+) -> Iterator[SpanState]:
     """The same after first steps at larger alphas, on few of the rows where there are many.
 
     Parameters
@@ -306,7 +307,7 @@ def descend(
 
     Yields
     ------
-    LandmarkState
+    SpanState
         Those on the way are not converged.
     """
     steps, best = 0, start
@@ -331,15 +332,13 @@ def _sample(problem: Problem) -> Problem:
     stride = problem.rows.totals.rows // fewest
     if stride < _WORTH_A_SAMPLE:
         return problem
-    few, all_of_them = (
-        problem.rows.total(Mass(problem.span.kernel, step))[0] for step in (stride, 1)
-    )
+    few, all_of_them = (problem.rows.total(Mass(problem.span, step))[0] for step in (stride, 1))
     return replace(problem, stride=stride, alpha=problem.alpha * few / all_of_them)
 
 
 def _easier(problem: Problem) -> Iterator[Problem]:
     """The same with alphas that fall."""
-    total = _FIRST * problem.rows.total(Mass(problem.span.kernel, problem.stride))[1]
+    total = _FIRST * problem.rows.total(Mass(problem.span, problem.stride))[1]
     if problem.alpha < total:
         falls = int(np.log(total / problem.alpha) / np.log(_FALL))
         for fall in range(falls, 0, -1):

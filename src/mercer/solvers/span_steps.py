@@ -1,4 +1,4 @@
-"""Directions of Newton's method for functions over landmarks: exact ones, and by iterations."""
+"""Directions of Newton's method for the functions of a span: exact ones, and by iterations."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers import conjugate
-from mercer.solvers.landmark_newton import Point, Problem
 from mercer.solvers.quadratic import Quadratic
 from mercer.solvers.row_sums import Mass
+from mercer.solvers.span_newton import Point, Problem
 
 Array = NDArray[np.floating[Any]]
 
 # What the equations of a step are solved to at least, relative to the gradient.
 _FORCING = 0.1
-# A preconditioner has at least so many rows for each landmark; while the square of the number of
-# landmarks is small, more, as they then cost no more than some iterations.
+# A preconditioner has at least so many rows for each coordinate; while the square of their number
+# is small, more, as they then cost no more than some iterations.
 _ROWS_FOR_EACH = 2
-_LANDMARKS_FOR_A_ROW = 100
+_COORDINATES_FOR_A_ROW = 100
 # The most unknowns of which all outputs are tied in it.
 _TIED = 4000
 
@@ -74,7 +74,11 @@ class ByIterations:
             tol=max(self.tol, min(_FORCING, left)),
             max_iter=self.max_iter,
         )
-        return system.split(found.solution)
+        coordinates, intercept = system.split(found.solution)
+        if not problem.loss.directions.sum(axis=1).any():
+            # A softmax does not see a constant added to all outputs; a loosened inverse adds one.
+            intercept = intercept - intercept.mean()
+        return coordinates, intercept
 
 
 class _System:
@@ -94,11 +98,10 @@ class _System:
         if m * k > _TIED:
             loss = loss.loosened()
         most = len(problem.rows) // max(1, _ROWS_FOR_EACH * m)
-        stride, share = max(problem.stride, min(m // _LANDMARKS_FOR_A_ROW, most)), 1.0
+        stride, share = max(problem.stride, min(m // _COORDINATES_FOR_A_ROW, most)), 1.0
         if stride > problem.stride:
             few, all_of_them = (
-                problem.rows.total(Mass(problem.span.kernel, step))[0]
-                for step in (stride, problem.stride)
+                problem.rows.total(Mass(problem.span, step))[0] for step in (stride, problem.stride)
             )
             share = few / all_of_them
         squares = problem.squares(self.point, loss, stride) / share
