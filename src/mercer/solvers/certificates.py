@@ -143,7 +143,8 @@ class Certificates:
 
     def _gained(self, slopes: Array) -> Array:
         """What every variable could gain on its own at these multipliers: the duality gap."""
-        return self._sums(np.where(slopes > 0, slopes * self.up, -slopes * self.down))
+        # Of the two one is not negative: what there is to gain in the direction of the slope.
+        return self._sums(np.maximum(slopes * self.up, -slopes * self.down))
 
     def _sums(self, values: Array) -> Array:
         return self._per_problem(np.add, values)
@@ -155,5 +156,8 @@ class Certificates:
         """Values of the problems, for every variable of theirs."""
         if len(values) == 1:
             return values
-        edges = np.append(self.groups[:, 0], len(self.linear))
-        return np.repeat(values, np.diff(edges))
+        return np.repeat(values, self._sizes)
+
+    @cached_property
+    def _sizes(self) -> Positions:
+        return np.diff(np.append(self.groups[:, 0], len(self.linear)))

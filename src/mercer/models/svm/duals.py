@@ -65,7 +65,7 @@ class Dual(ABC):
     def machines(
         self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
     ) -> Machines:
-        """The functions that solutions stand for; products are those with the whole matrix."""
+        """The functions that solutions stand for; products are their values at some rows."""
         return replace(
             Machines.unsolved(len(self)),
             rows=programmes.variables.rows,
@@ -108,7 +108,9 @@ class TwoClasses(Dual):
         return edges_of(self.sizes)
 
     def some(self, numbers: Rows) -> Self:
-        """Some of the problems, in the order of their numbers."""
+        """Some of the problems, in this order."""
+        if len(numbers) == len(self) and (np.diff(numbers) > 0).all():
+            return self
         sizes = self.sizes[numbers]
         own = stretches(self.edges[numbers], sizes)
         return replace(

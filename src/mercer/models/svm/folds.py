@@ -79,11 +79,12 @@ class Fold:
             if near is not None:
                 near = near * (cost / before)
             dual = model._dual(self.data)
-            machines = solved(matrix, dual, model._options, near=near, everywhere=True)
+            machines = solved(matrix, dual, model._options, near=near, at=self.held)
             near, before = machines.coefficients(matrix.size), cost
             fitted = time.perf_counter()
-            values = machines.values(self.held)
-            score = _scored(scorer, _HeldOut(model, rows, values), self.labels, self.weights)
+            score = _scored(
+                scorer, _HeldOut(model, rows, machines.values), self.labels, self.weights
+            )
             short = int((~machines.converged).sum())
             scored = time.perf_counter()
             found[cost] = Outcome(score, fitted - started, scored - fitted, short)

@@ -35,8 +35,8 @@ class Machines:
         The coefficients b_ij of the terms.
     which : ndarray of int of shape (m,)
         The numbers j of their functions.
-    products : ndarray of shape (n_functions, n), optional
-        f_j - b_j at all rows, those that the problems do not have among them.
+    products : ndarray of shape (n_functions, n_rows), optional
+        f_j - b_j at some rows of the matrix, which the problems may not have.
     intercept : ndarray of shape (n_functions,)
         The constants b_j.
     objective, gap : ndarray of shape (n_functions,)
@@ -169,7 +169,8 @@ class Machines:
         found.eliminate_zeros()
         return found
 
-    def values(self, rows: Rows) -> Array:
-        """Values of the functions at rows of the matrix, of shape (n_rows, n_functions)."""
+    @property
+    def values(self) -> Array:
+        """Values of the functions at the rows of the products, of shape (n_rows, n_functions)."""
         assert self.products is not None
-        return np.asarray(self.products[:, rows].T + self.intercept)
+        return np.asarray(self.products.T + self.intercept)

@@ -290,8 +290,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         values, short = np.empty((len(data.rows), len(machines))), 0
         for train, held in self._folds(data.codes):
             dual = self._dual(data.part(train))
-            fitted = solved(matrix, dual, self._options, near=near, everywhere=True)
-            values[held] = fitted.values(data.rows[held])
+            fitted = solved(matrix, dual, self._options, near=near, at=data.rows[held])
+            values[held] = fitted.values
             short += int((~fitted.converged).sum())
         warn_of_folds(type(self).__name__, short)
         found = Calibration.of(self._scheme, values, data.codes, self._weights_of_errors(data))

@@ -189,9 +189,11 @@ class Pairs(Scheme):
         given = coo_array(coefficients)
         own = codes[given.row]
         other = self.pairs.sum(axis=1)[given.col] - own
-        found = np.zeros((self.n_classes - 1, given.shape[0]))
-        found[other - (other > own), given.row] = given.data
-        return found
+        # Written row by row, as they are read, and turned in the end.
+        found = np.zeros((given.shape[0], self.n_classes - 1))
+        begins = given.row.astype(np.int64) * found.shape[1]
+        np.put(found, begins + other - (other > own), given.data)
+        return np.ascontiguousarray(found.T)
 
 
 class Rest(Scheme):

@@ -87,7 +87,7 @@ def solved(
     options: Options,
     *,
     near: csr_array | None = None,
-    everywhere: bool = False,
+    at: Rows | None = None,
     report: Report | None = None,
 ) -> Machines:
     """Solve dual problems.
@@ -102,8 +102,8 @@ def solved(
         Of the solver.
     near : csr_array of shape (n, n_problems), optional
         Coefficients of all rows to start from, for each problem.
-    everywhere : bool, default=False
-        Whether the machines are to know their values at all rows, those left out too.
+    at : ndarray of int, optional
+        Rows at which the machines are to know their values, those left out too.
     report : callable, optional
         Called after each step of a single problem, and after each of several. After Ctrl-C also
         with those that were being solved, as far as they came.
@@ -113,7 +113,7 @@ def solved(
     Machines
         One for each problem.
     """
-    jobs = _Jobs(matrix, dual, options, near, everywhere)
+    jobs = _Jobs(matrix, dual, options, near, at)
     if len(dual) == 1:
         return jobs.solve(0, report)
     try:
@@ -155,9 +155,9 @@ def _tiles(dual: Dual, numbers: Rows) -> list[Rows]:
     return _split(numbers, first * (int(dual.rows.max()) // _STRETCH + 1) + last)
 
 
-def _parts(dual: Dual, tile: Rows) -> list[Rows]:
+def _parts(dual: Dual) -> list[Rows]:
     """Problems that are solved before callbacks are asked again."""
-    return _split(tile, np.cumsum(np.diff(dual.edges)[tile] ** 2) // _WORK)
+    return _split(np.arange(len(dual)), np.cumsum(np.diff(dual.edges) ** 2) // _WORK)
 
 
 def _split(numbers: Rows, keys: Rows) -> list[Rows]:
@@ -182,15 +182,14 @@ class _Jobs:
         dual: Dual,
         options: Options,
         near: csr_array | None,
-        everywhere: bool,
+        at: Rows | None,
     ) -> None:
         self.matrix = matrix
         self.dual = dual
         self.options = options
         self.near = near
-        self.everywhere = everywhere
+        self.at = at
         self._found: list[tuple[Rows, Machines]] = []
-        self._done = np.zeros(len(dual), bool)
         self._begun: dict[int, Callable[[], Machines]] = {}
         self._stop = Event()
 
@@ -204,7 +203,7 @@ class _Jobs:
 
     def _run_others(self, report: Report | None) -> None:
         """Solve those that no batch has."""
-        numbers = np.flatnonzero(~self._done).tolist()
+        numbers = self._left()
         threads = min(thread_count(), len(numbers))
         if threads <= 1:
             self._follow(map(self._solve_one_of_several, numbers), report)
@@ -220,17 +219,24 @@ class _Jobs:
 
     def machines(self) -> Machines:
         """Those that are solved, the others as far as they came; while no thread works on them."""
-        begun = [(np.array([number]), machine()) for number, machine in self._begun.items()]
+        left = [number for number in self._left() if number in self._begun]
+        begun = [(np.array([number]), self._begun[number]()) for number in left]
         return Machines.joined(len(self.dual), [*self._found, *begun])
 
     def _solved(self) -> Machines:
         """Those that are solved, and none in place of the others."""
         return Machines.joined(len(self.dual), self._found)
 
+    def _left(self) -> list[int]:
+        """Problems that are not solved."""
+        left = np.ones(len(self.dual), bool)
+        for numbers, _ in self._found:
+            left[numbers] = False
+        return np.flatnonzero(left).tolist()
+
     def _keep(self, numbers: Rows, machines: Machines, chosen: NDArray[np.bool_]) -> None:
         """Some machines of these numbers."""
         self._found.append((numbers[chosen], machines.some(chosen)))
-        self._done[numbers[chosen]] = True
 
     def _follow(self, ends: Iterable[None], report: Report | None) -> None:
         """Report as problems end, until a callback asks to stop."""
@@ -266,22 +272,24 @@ class _Jobs:
     def _batches(self, small: Rows) -> Iterator[None]:
         """Solve small problems, those together that share a part of the matrix."""
         for tile in _tiles(self.dual, small):
+            dual = self.dual.some(tile)
             seen = np.zeros(self.matrix.size, bool)
-            seen[self.dual.some(tile).rows] = True
+            seen[dual.rows] = True
             rows = np.flatnonzero(seen)
             matrix, positions = self.matrix.among(rows)
             if not isinstance(matrix, StoredMatrix):
                 continue
             places = np.empty(self.matrix.size, np.int64)
             places[rows] = positions
-            for numbers in _parts(self.dual, tile):
-                self._solve_batch(numbers, matrix, places)
+            for part in _parts(dual):
+                self._solve_batch(tile[part], dual.some(part), matrix, places)
                 yield
 
-    def _solve_batch(self, numbers: Rows, matrix: StoredMatrix, places: Positions) -> None:
-        """Solve some problems; those that need more than a batch has are left."""
-        dual, limit = self.dual.some(numbers), self.options.max_iter
-        programmes = dual.programmes()
+    def _solve_batch(
+        self, numbers: Rows, dual: Dual, matrix: StoredMatrix, places: Positions
+    ) -> None:
+        """Solve the problems of these numbers; those that need more than a batch has are left."""
+        programmes, limit = dual.programmes(), self.options.max_iter
         batch = Batch(programmes, matrix, places, self._near(numbers, programmes))
         if not batch.is_ordinary:
             return
@@ -325,18 +333,18 @@ class _Jobs:
         return np.asarray(self.near[programmes.variables.rows, numbers[programmes.which]])
 
     def _products(self, programmes: BoxProgrammes, found: BoxSolutions) -> Array | None:
-        """Values at all rows, one problem after another."""
-        if not self.everywhere:
+        """Values at the rows that are asked for, of one problem after another."""
+        if self.at is None:
             return None
         places = programmes.which, programmes.variables.rows
         shape = len(programmes.sizes), self.matrix.size
         weights = coo_array((found.coefficients, places), shape).tocsr()
         weights.eliminate_zeros()
-        products = np.empty(shape)
+        products = np.empty((len(programmes.sizes), len(self.at)))
         for number, ends in enumerate(pairwise(weights.indptr)):
             own = slice(*ends)
             rows = weights.indices[own].astype(np.int64)
-            products[number] = self.matrix.times(rows, weights.data[own], precise=True)
+            products[number] = self.matrix.times(rows, weights.data[own], precise=True, at=self.at)
         return products
 
     # One problem ----------------------------------------------------------------------------------
@@ -357,8 +365,8 @@ class _Jobs:
         near = self._near(numbers, programmes)
         alone = self._within_boxes(dual, matrix, local, near, None if tell is None else report)
         found = BoxSolutions.alone(alone)
-        if self.everywhere and matrix is self.matrix:
-            return dual.machines(programmes, found, found.product[None])
+        if self.at is not None and matrix is self.matrix:
+            return dual.machines(programmes, found, found.product[None, self.at])
         return dual.machines(programmes, found, self._products(programmes, found))
 
     def _within_boxes(
