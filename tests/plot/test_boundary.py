@@ -87,7 +87,7 @@ def test_the_line_of_two_classes_is_where_predictions_change(model: Any, size: i
     assert set(display.margin_.levels) <= {-1.0, 1.0}
 
 
-@pytest.mark.parametrize("size", [5, 60])
+@pytest.mark.parametrize("size", [3, 5, 60])
 def test_the_level_of_two_classes_is_where_the_probability_is_a_half(size: int) -> None:
     labels = (X[:, 0] > 1.0).astype(int)
     model = mc.SVC(C=0.5, probability=True, random_state=0).fit(X, labels)

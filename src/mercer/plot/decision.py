@@ -75,16 +75,19 @@ class Decision:
             return usual
         responses, second = self.surface.response.ravel(), self._predicted == self.classes[1]
         low, high = _ends(responses, second)
-        if low - high > ROUNDING * np.abs(responses).max():
+        rounding = ROUNDING * float(np.abs(responses).max())
+        if low - high > rounding:
             return None
-        if min(low, high) <= usual <= max(low, high):
+        if second.any() and not second.all():
+            low, high = self._nearer_ends(responses, second)
+        if low - rounding <= usual <= high + rounding:
             return usual
-        if second.all() or not second.any():
-            return float(high if second.all() else low)  # all that is drawn is of one class
-        return self._level(self._grid, responses, second)
+        # Of one end alone there is no middle: all that is drawn is of one class.
+        return float(np.mean([end for end in (low, high) if np.isfinite(end)]))
 
-    def _level(self, points: Array, responses: Array, second: NDArray[np.bool_]) -> float:
-        """The response between those next to it, on lines that join the points that have them."""
+    def _nearer_ends(self, responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
+        """The same between points of the grid, on lines that join those that have the ends."""
+        points = self._grid
         for _ in range(_LINES):
             low = points[np.where(second, -np.inf, responses).argmax()]
             high = points[np.where(second, responses, np.inf).argmin()]
@@ -93,7 +96,7 @@ class Decision:
             found = np.asarray(getattr(self.estimator, self.method)(rows))
             responses = found.reshape(_ON_LINE, -1)[:, -1]
             second = self._asked(rows) == self.classes[1]
-        return float(np.mean(_ends(responses, second)))
+        return _ends(responses, second)
 
     @property
     def _grid(self) -> Array:

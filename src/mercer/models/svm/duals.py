@@ -184,7 +184,7 @@ class NuClasses(TwoClasses):
         above, below = found.levels.T
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             ratios = np.maximum(found.objective, 0.0) / found.dual_gap
-        known = np.where(found.dual_gap == 0, 0.0, ratios) * (below - above) / 2
+            known = np.where(found.dual_gap == 0, 0.0, ratios) * (below - above) / 2
         units = np.where(
             margins > 0,
             np.maximum(margins, _OF_TERMS * terms),

@@ -137,9 +137,10 @@ class Machines:
             dual=self.dual * factors[self.which],
             intercept=self.intercept * factors,
             products=None if self.products is None else self.products * factors[:, None],
-            objective=self.objective * factors**2,
-            gap=self.gap * factors**2,
-            squared_norm=self.squared_norm * factors**2,
+            # Factor by factor: a square may be beyond what float64 has.
+            objective=self.objective * factors * factors,
+            gap=self.gap * factors * factors,
+            squared_norm=self.squared_norm * factors * factors,
         )
 
     def rounded(self, largest: float, tol: float) -> Machines:
