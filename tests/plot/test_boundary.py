@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_moons
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -44,6 +45,81 @@ def test_the_boundary_is_where_the_decision_changes() -> None:
     (lines,) = display.boundary_
     on_boundary = np.concatenate([path.vertices for path in lines.get_paths()])
     assert np.abs(CLASSIFIER.decision_function(on_boundary)).max() < 0.02
+
+
+def crossed(lines: Any, x: Any, y: Any) -> set[tuple[str, int, int]]:
+    """The edges of a grid that lines cross: each of their vertices lies on one."""
+    found = set()
+    for across, up in np.concatenate([path.vertices for path in lines.get_paths()]):
+        if np.abs(y - up).min() < 1e-9:
+            found.add(("row", int(np.abs(y - up).argmin()), int(np.searchsorted(x, across)) - 1))
+        else:
+            found.add(("column", int(np.searchsorted(y, up)) - 1, int(np.abs(x - across).argmin())))
+    return found
+
+
+@pytest.mark.parametrize("size", [8, 80])
+@pytest.mark.parametrize(
+    "model",
+    [
+        mc.SVC(probability=True, random_state=0),
+        mc.SVC(probability=True, random_state=0, decision_function_shape="ovo"),
+        mc.SVC(probability=True, random_state=0, class_weight={"no": 1.0, "yes": 20.0}),
+        mc.NuSVC(nu=0.2, probability=True, random_state=0),
+        mc.NuSVC(nu=0.2, decision_function_shape="ovo"),
+        mc.SVC(break_ties=False),
+        FixedThresholdClassifier(mc.SVC(), threshold=-0.7, response_method="decision_function"),
+        FixedThresholdClassifier(LogisticRegression(), threshold=0.8),
+    ],
+    ids=str,
+)
+def test_the_line_of_two_classes_is_where_predictions_change(model: Any, size: int) -> None:
+    labels = np.where(X[:, 0] + X[:, 1] > 0.9, "yes", "no")
+    display = draw(model.fit(X, labels), X, labels, grid_resolution=size)
+    x, y = display.surface.xx0[0], display.surface.xx1[:, 0]
+    predicted = model.predict([[a, b] for b in y for a in x]).reshape(size, size)
+    changes = {("row", i, j) for i, j in np.argwhere(predicted[:, 1:] != predicted[:, :-1])}
+    changes |= {("column", i, j) for i, j in np.argwhere(predicted[1:] != predicted[:-1])}
+    (lines,) = display.boundary_
+    assert crossed(lines, x, y) == changes
+    assert display.method == "decision_function"
+    assert display.margin_ is not None
+    assert set(display.margin_.levels) <= {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("size", [3, 5, 60])
+def test_the_level_of_two_classes_is_where_the_probability_is_a_half(size: int) -> None:
+    labels = (X[:, 0] > 1.0).astype(int)
+    model = mc.SVC(C=0.5, probability=True, random_state=0).fit(X, labels)
+    display = draw(model, X, labels, grid_resolution=size)
+    # The logarithm of the odds is a line in the decision function.
+    logs = model.predict_log_proba(X)
+    slope, offset = np.polyfit(model.decision_function(X), logs[:, 1] - logs[:, 0], 1)
+    assert abs(offset / slope) > 0.05
+    assert display.threshold == pytest.approx(-offset / slope, abs=1e-4)
+
+
+def test_a_response_that_does_not_tell_two_classes() -> None:
+    class Contrary(SVC):
+        """Predicts by the first column, whatever its decision function says."""
+
+        def predict(self, X: Any) -> Any:
+            return np.asarray(X)[:, 0] > 0.5
+
+    model = Contrary().fit(X, LABELS == 1)
+    assert draw(model, X).method == "predict"
+    with pytest.raises(ParameterError, match="is not everywhere larger where the second class"):
+        draw(model, X, response_method="decision_function")
+
+
+def test_predictions_of_one_class_have_no_line() -> None:
+    for threshold in (-50.0, 50.0):
+        model = FixedThresholdClassifier(
+            mc.SVC(), threshold=threshold, response_method="decision_function"
+        )
+        display = draw(model.fit(X, LABELS), X, LABELS)
+        assert display.boundary_ == []
+        assert display.margin_ is not None
 
 
 def test_points_are_drawn_by_class() -> None:
@@ -97,6 +173,11 @@ def test_three_classes(method: Any) -> None:
         (make_pipeline(StandardScaler(), mc.SVC(decision_function_shape="ovo")), "predict"),
         (mc.SVC(), "decision_function"),
         (mc.SVC(multi_class="ovr"), "decision_function"),
+        (mc.SVC("linear", C=100.0, break_ties=False), "predict"),
+        (mc.SVC(probability=True, random_state=0), "predict_proba"),
+        (mc.SVC(probability=True, random_state=0, multi_class="ovr"), "predict_proba"),
+        (mc.NuSVC(nu=0.9, probability=True, random_state=0), "predict_proba"),
+        (mc.NuSVC(nu=0.9, decision_function_shape="ovo"), "predict"),
     ],
     ids=str,
 )
@@ -110,7 +191,7 @@ def test_the_colour_is_that_of_the_class_predicted(model: Any, method: str) -> N
     predicted = model.predict(pd.DataFrame(grid, columns=data.columns))
     np.testing.assert_array_equal(drawn.ravel(), predicted)
     assert display.method == method
-    if method == "predict":
+    if method != "decision_function":
         with pytest.raises(ParameterError, match="is not everywhere largest for the class"):
             draw(model, data, y, response_method="decision_function", grid_resolution=50)
 

@@ -18,6 +18,7 @@ from mercer.models.kernel_matrix import LazyMatrix, kernel_matrix
 from mercer.solvers import certificates, smo
 from mercer.solvers.batches import Batch
 from mercer.solvers.boxes import BoxProgramme, BoxSolution, StoredMatrix
+from mercer.solvers.programmes import BoxProgrammes
 from mercer.solvers.smo import solve
 
 Array = NDArray[np.floating[Any]]
@@ -542,7 +543,7 @@ def test_a_batch_of_problems_is_solved_like_each(sums: int, C: float, narrow: bo
             start = (problem.lower + problem.upper) / 3
             problem = replace(problem, linear=np.zeros(size), start=start, n_first=first)
         problems.append(problem)
-    batch = Batch(problems, matrix)
+    batch = Batch(BoxProgrammes.of(problems), matrix)
     batch.solve(tol=TIGHT)
     for problem, found in zip(problems, batch.solutions(), strict=True):
         part = exact[np.ix_(problem.rows, problem.rows)]
@@ -559,9 +560,9 @@ def test_a_batch_has_a_limit_and_goes_on_from_where_it_is() -> None:
     x, signs = points(18, 90)
     K = gaussian(x, 0.4)
     problem = classification(signs, 10.0)
-    batch = Batch([problem, problem], StoredMatrix(K))
+    batch = Batch(BoxProgrammes.of([problem, problem]), StoredMatrix(K))
     batch.solve(tol=TIGHT, max_iter=7)
-    first = batch.solutions()[0]
+    first, _ = batch.solutions()
     assert first.n_iter == 7
     assert not first.converged
     assert first.objective == pytest.approx(
@@ -577,12 +578,15 @@ def test_a_batch_has_a_limit_and_goes_on_from_where_it_is() -> None:
 def test_a_batch_starts_near_a_point() -> None:
     x, signs = points(19, 80)
     matrix, problem = StoredMatrix(gaussian(x, 0.4)), classification(signs, 2.0)
-    far = Batch([problem], matrix)
+    programmes = BoxProgrammes.of([problem])
+    far = Batch(programmes, matrix)
     far.solve(tol=TIGHT)
-    near = Batch([problem], matrix, near=[far.solutions()[0].coefficients])
+    (exact,) = far.solutions()
+    near = Batch(programmes, matrix, near=exact.coefficients)
     near.solve(tol=10 * TIGHT)
-    assert near.solutions()[0].n_iter < far.solutions()[0].n_iter / 4
-    assert near.solutions()[0].objective == pytest.approx(far.solutions()[0].objective, rel=1e-7)
+    (again,) = near.solutions()
+    assert again.n_iter < exact.n_iter / 4
+    assert again.objective == pytest.approx(exact.objective, rel=1e-7)
 
 
 def test_arrays_of_a_batch_have_to_fit() -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_outlier_detector, is_regressor
+from sklearn.base import is_outlier_detector
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError
 from mercer.models.representer import RepresenterModel
 from mercer.plot.canvas import (
     COLOURS,
@@ -21,6 +21,7 @@ from mercer.plot.canvas import (
     numbers_of,
     positive_integer,
 )
+from mercer.plot.decision import OWNER, ROUNDING, Decision
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,28 +30,26 @@ if TYPE_CHECKING:
 
 Method = Literal["auto", "decision_function", "predict_proba", "predict"]
 
-_OWNER = "BoundaryDisplay"
-_METHODS = ("decision_function", "predict_proba", "predict")
 _MARKERS = "osD^vP"
 _RING_AREA = 260.0
-_ROUNDING = 1e-7
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoundaryDisplay(Display):
     """The surface of a model of two inputs, with boundary, margins, data and coefficients.
 
-    The surface is scikit-learn's `DecisionBoundaryDisplay`. Added to it are the line between
-    classes, the lines where the decision function is -1 and 1, the data, and rings around the
-    points over which the model is expanded, or its support vectors, with areas in proportion to
-    their coefficients.
+    The surface is scikit-learn's `DecisionBoundaryDisplay`. Added to it are the lines between
+    classes, where the prediction changes, the lines where the decision function is -1 and 1, the
+    data, and rings around the points over which the model is expanded, or its support vectors, with
+    areas in proportion to their coefficients.
 
     Parameters
     ----------
     surface : sklearn.inspection.DecisionBoundaryDisplay
         The response on a grid.
     threshold : float or None
-        The response at the boundary between two classes; None for regression and more classes.
+        The response at which the prediction of two classes changes, such as 0 of a decision
+        function; None for regression and more classes.
     method : str
         The method of the model that was asked.
     data : ndarray of shape (n, 2)
@@ -132,9 +131,10 @@ class BoundaryDisplay(Display):
         y : array-like of shape (n,), optional
             Their labels or targets, which colour them.
         response_method : {"auto", "decision_function", "predict_proba", "predict"}
-            What to draw; by default the first of these that the classifier has. Of several
-            classes the response has to be largest for the one predicted; if it is not (it may
-            speak of pairs of classes, or leave ties to votes), the default is "predict".
+            What to draw; by default the first of these that the classifier has and that tells
+            the class predicted. Of two classes that is the second from some response on. Of
+            several it has the largest, unless the response speaks of pairs of classes, or leaves
+            ties to votes, or probabilities decide.
         grid_resolution : int, default=200
             Points of the grid along each axis.
         margin : float, default=0.1
@@ -151,25 +151,21 @@ class BoundaryDisplay(Display):
         """
         cls._require_matplotlib()
         check_is_fitted(estimator)
-        table = Numbers.read(X, 2, _OWNER)
-        size = positive_integer(grid_resolution, "grid_resolution", _OWNER, 2)
-        method = _method(estimator, response_method)
-        classes = _classes(estimator)
-        target = None if y is None else numbers_of(y, len(table.values), _OWNER)
+        table = Numbers.read(X, 2, OWNER)
+        size = positive_integer(grid_resolution, "grid_resolution", OWNER, 2)
+        target = None if y is None else numbers_of(y, len(table.values), OWNER)
+        carriers, weights = _carriers(estimator)
+        decision = Decision.shown(estimator, table, response_method, size, margin)
+        classes = decision.classes if len(decision.classes) else None
         if classes is not None and target is not None and not np.isin(target, classes).all():
             raise DataError(
-                f"{_OWNER}: y has labels that {type(estimator).__name__} was not fitted with; pass "
+                f"{OWNER}: y has labels that {type(estimator).__name__} was not fitted with; pass "
                 f"labels among {', '.join(map(str, classes))}."
             )
-        carriers, weights = _carriers(estimator)
-        surface = _surface(estimator, table, method, size, margin)
-        if method != "predict" and not _tells_classes(surface, estimator, table):
-            method = _instead(estimator, response_method)
-            surface = _surface(estimator, table, method, size, margin)
         display = cls(
-            surface=surface,
-            threshold=_threshold(method, classes),
-            method=method,
+            surface=decision.surface,
+            threshold=decision.threshold,
+            method=decision.method,
             data=table.values,
             target=target,
             classes=classes,
@@ -244,7 +240,7 @@ class BoundaryDisplay(Display):
         """How many levels, or, for a constant, levels that do not magnify its rounding."""
         low, high = float(self.surface.response.min()), float(self.surface.response.max())
         size = max(abs(low), abs(high))
-        if high - low > _ROUNDING * size:
+        if high - low > ROUNDING * size:
             return 20
         return np.linspace(low - (0.1 * size or 1.0), high + (0.1 * size or 1.0), 21)
 
@@ -329,91 +325,6 @@ class BoundaryDisplay(Display):
         )
 
 
-def _method(estimator: Any, wanted: str) -> str:
-    """The method that gives the surface."""
-    if wanted not in ("auto", *_METHODS):
-        raise ParameterError(
-            f"{_OWNER}: response_method = {wanted!r} is unknown; pass "
-            f"{', '.join(map(repr, ('auto', *_METHODS)))}."
-        )
-    if is_regressor(estimator):
-        return "predict"
-    if not (hasattr(estimator, "classes_") or is_outlier_detector(estimator)):
-        raise ParameterError(
-            f"{_OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor nor a "
-            "machine of one class; pass one of these, or draw it with "
-            "sklearn.inspection.DecisionBoundaryDisplay."
-        )
-    candidates = _METHODS if wanted == "auto" else (wanted,)
-    found = next((name for name in candidates if hasattr(estimator, name)), None)
-    if found is None:
-        raise ParameterError(
-            f"{_OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass "
-            'response_method="auto", or a classifier that has one.'
-        )
-    return found
-
-
-def _classes(estimator: Any) -> NDArray[Any] | None:
-    """The labels; those of machines of one class are -1 and 1. None for regression."""
-    if is_regressor(estimator):
-        return None
-    return np.array([-1, 1]) if is_outlier_detector(estimator) else estimator.classes_
-
-
-def _threshold(method: str, classes: NDArray[Any] | None) -> float | None:
-    if classes is None or len(classes) != 2:
-        return None
-    return 0.0 if method == "decision_function" else 0.5
-
-
-def _tells_classes(surface: Any, estimator: Any, table: Numbers) -> bool:
-    """Whether the largest response is that of the class predicted; two classes have a sign."""
-    if surface.n_classes <= 2:
-        return True
-    grid = table.like(np.column_stack([surface.xx0.ravel(), surface.xx1.ravel()]))
-    largest = surface.response.reshape(len(grid), -1).argmax(axis=1)
-    classes = estimator.classes_
-    in_range = surface.response.shape[-1] == len(classes)
-    return bool(in_range and np.array_equal(classes[largest], estimator.predict(grid)))
-
-
-def _instead(estimator: Any, wanted: str) -> str:
-    """The method in place of one that does not tell the classes, unless that was asked for."""
-    if wanted == "auto":
-        return "predict"
-    raise ParameterError(
-        f"{_OWNER}: response_method = {wanted!r} of {type(estimator).__name__} is not everywhere "
-        "largest for the class that is predicted, so that its colours would mislead; pass "
-        'response_method="predict".'
-    )
-
-
-def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: float) -> Any:
-    """The response on a grid, by scikit-learn, which draws it too: on axes that are thrown away."""
-    from matplotlib.figure import Figure
-    from sklearn.inspection import DecisionBoundaryDisplay
-
-    n_classes = len(getattr(estimator, "classes_", ()))
-    try:
-        return DecisionBoundaryDisplay.from_estimator(
-            estimator,
-            table.like(table.limits(margin, _OWNER)),
-            grid_resolution=size,
-            eps=0.0,
-            plot_method="pcolormesh",
-            response_method=method,
-            multiclass_colors=list(COLOURS[:n_classes]) if n_classes <= len(COLOURS) else None,
-            xlabel=table.label(0, "$x_1$"),
-            ylabel=table.label(1, "$x_2$"),
-            ax=Figure().subplots(),
-        )
-    except ValueError as error:
-        raise DataError(
-            f"{_OWNER}: {type(estimator).__name__} cannot be drawn over two columns: {error}"
-        ) from error
-
-
 def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     """The points and the sizes of the coefficients of a model of representer form."""
     # An online model on explicit features keeps no points.
@@ -424,7 +335,7 @@ def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
     if len(getattr(estimator, "support_", ())):
         # A repair of the matrix spreads the coefficients over all rows; the support is its own.
         points, dual = estimator.support_vectors_, _dense(estimator.dual_coef_).T
-    return Numbers.read(points, 2, _OWNER).values, np.linalg.norm(dual, axis=1)
+    return Numbers.read(points, 2, OWNER).values, np.linalg.norm(dual, axis=1)
 
 
 def _dense(values: Any) -> Array:
@@ -433,6 +344,11 @@ def _dense(values: Any) -> Array:
 
 def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> BoundaryDisplay:
     """Draw what a model of two inputs decides, with its margin and the points that carry it.
+
+    A line is drawn where ``estimator.predict`` changes. Of two classes that is where the decision
+    function f is 0, unless the model decides otherwise: with ``probability=True``, an `SVC` changes
+    its prediction at the f whose probability is 1/2. The dashed lines, where f is -1 and 1, and the
+    support vectors are those of the machine in any case.
 
     Parameters
     ----------

@@ -295,15 +295,56 @@ class BoxProgramme:
         ndarray of shape (m,)
             These clipped, and moved in proportion to the room that is left.
         """
-        coefficients = np.clip(near, self.lower, self.upper)
-        for group in self.groups:
-            lack = float(self.start[group].sum() - coefficients[group].sum())
-            limit = self.upper[group] if lack > 0 else self.lower[group]
-            room = limit - coefficients[group]
-            total = float(room.sum())
-            if total:
-                coefficients[group] += room * min(1.0, lack / total)
-        return coefficients
+        return feasible(self, near, np.array([group.start for group in self.groups]))
+
+
+def feasible(programme: BoxProgramme, near: Array, starts: Positions) -> Array:
+    """A point in a box whose stretches have the sums of the start.
+
+    Parameters
+    ----------
+    programme : BoxProgramme
+        The box and the start.
+    near : ndarray of shape (m,)
+        Coefficients.
+    starts : ndarray of int
+        The first variable of every stretch that keeps a sum.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        The coefficients clipped, and moved in proportion to the room that is left.
+    """
+    found = np.clip(near, programme.lower, programme.upper)
+    sizes = np.diff(np.append(starts, len(found)))
+    lack = reduced(np.add, programme.start, starts) - reduced(np.add, found, starts)
+    room = np.where(np.repeat(lack > 0, sizes), programme.upper, programme.lower) - found
+    total = reduced(np.add, room, starts)
+    share = np.divide(lack, total, out=np.zeros(len(lack)), where=total != 0)
+    return np.asarray(found + room * np.repeat(np.minimum(share, 1.0), sizes))
+
+
+def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
+    """Sums or extremes of stretches of variables.
+
+    Parameters
+    ----------
+    operation : numpy.ufunc
+        `numpy.add`, or another of two arguments.
+    values : ndarray of shape (m,)
+        The values.
+    starts : ndarray of int of shape (n,)
+        The first position of every stretch, none of which is empty.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        One for each. Those of one or two stretches, which may be long, are summed in pairs: that
+        keeps rounding small.
+    """
+    if len(starts) <= 2:
+        return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
+    return np.asarray(operation.reduceat(values, starts))
 
 
 @dataclass(frozen=True)

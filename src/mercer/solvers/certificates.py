@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.solvers.boxes import Array, Positions
+from mercer.solvers.boxes import Array, Positions, reduced
 
 # What rounding leaves of sums.
 _EPS = 16 * float(np.finfo(np.float64).eps)
@@ -68,8 +68,8 @@ class Certificates:
         """
         rises, falls = self._rooms
         free = rises & falls
-        count = _reduced(np.add, free.astype(np.float64), self._starts)
-        total = _reduced(np.add, np.where(free, self._ascents, 0.0), self._starts)
+        count = reduced(np.add, free.astype(np.float64), self._starts)
+        total = reduced(np.add, np.where(free, self._ascents, 0.0), self._starts)
         high, low = self._extremes(rises, falls)
         ends = np.stack([high, low])
         known = np.isfinite(ends)
@@ -137,30 +137,27 @@ class Certificates:
         rising = np.where(rises, self._ascents, -np.inf)
         falling = np.where(falls, self._ascents, np.inf)
         return (
-            _reduced(np.maximum, rising, self._starts),
-            _reduced(np.minimum, falling, self._starts),
+            reduced(np.maximum, rising, self._starts),
+            reduced(np.minimum, falling, self._starts),
         )
 
     def _gained(self, slopes: Array) -> Array:
         """What every variable could gain on its own at these multipliers: the duality gap."""
-        return self._sums(np.where(slopes > 0, slopes * self.up, -slopes * self.down))
+        # Of the two one is not negative: what there is to gain in the direction of the slope.
+        return self._sums(np.maximum(slopes * self.up, -slopes * self.down))
 
     def _sums(self, values: Array) -> Array:
         return self._per_problem(np.add, values)
 
     def _per_problem(self, operation: np.ufunc, values: Array) -> Array:
-        return _reduced(operation, values, self.groups[:, 0])
+        return reduced(operation, values, self.groups[:, 0])
 
     def _of_variables(self, values: Array) -> Array:
         """Values of the problems, for every variable of theirs."""
         if len(values) == 1:
             return values
-        edges = np.append(self.groups[:, 0], len(self.linear))
-        return np.repeat(values, np.diff(edges))
+        return np.repeat(values, self._sizes)
 
-
-def _reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
-    """Sums or extremes of stretches; long sums in pairs, which keeps rounding small."""
-    if len(starts) == 1:
-        return np.asarray(operation.reduce(values, keepdims=True))
-    return np.asarray(operation.reduceat(values, starts))
+    @cached_property
+    def _sizes(self) -> Positions:
+        return np.diff(np.append(self.groups[:, 0], len(self.linear)))

@@ -155,6 +155,20 @@ def test_margins_of_any_size(nu: float, scale: float) -> None:
     assert (margins[model.support_][np.abs(model.dual_coef_[0]) < bounds] < 1 + 2e-3).all()
 
 
+@pytest.mark.parametrize("scale", [1e-60, 1e60, 1e100, 1e140])
+def test_margins_whose_squares_float64_does_not_have(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 8)
+    data = rng.normal(size=(16, 4)) + 3 * np.eye(4)[labels]
+    model = mc.NuSVC("linear", nu=0.2, tol=1e-8)
+    want = model.fit(data, labels).decision_function(data)
+    objective = float(model.objective_[0])
+    np.testing.assert_allclose(
+        model.fit(scale * data, labels).decision_function(scale * data), want, atol=1e-5
+    )
+    assert model.objective_[0] * scale * scale == pytest.approx(objective, rel=1e-5)
+
+
 # Rows of kernels that Python evaluates ----------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -24,7 +24,8 @@ from mercer.models.iterative import IterativeEstimator
 from mercer.models.kernel_matrix import kernel_matrix
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import named
-from mercer.models.svm.duals import Dual, Machine, Rows, stacked_coefficients
+from mercer.models.svm.duals import Dual
+from mercer.models.svm.machines import Machines, Rows
 from mercer.models.svm.solving import Options, solved, with_rounding
 from mercer.models.svm.training import (
     Training,
@@ -138,31 +139,31 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         return Training.of(points, weights)
 
     def _fit_duals(
-        self, X: Any, y: Any, data: Training, duals: Sequence[Dual]
-    ) -> tuple[SymmetricMatrix, list[Machine]]:
+        self, X: Any, y: Any, data: Training, dual: Dual
+    ) -> tuple[SymmetricMatrix, Machines]:
         """Solve the dual problems, and keep what they say."""
         matrix, repair = self._matrix(data.points)
         bounded = self._is_bounded_by_gap(matrix)
         with self._iterations(X, y, None, "round") as report:
 
-            def told(machines: Callable[[], list[Machine]]) -> bool:
+            def told(machines: Callable[[], Machines]) -> bool:
                 return report(lambda: self._kept(data, machines(), repair, bounded))
 
-            machines = solved(matrix, duals, self._options, report=told)
+            machines = solved(matrix, dual, self._options, report=told)
             honest = with_rounding(matrix, machines, self._options)
             self.__dict__.update(self._kept(data, honest, repair, bounded))
-        lost = sum(machine.is_rounded for machine in honest)
+        lost = int(honest.is_rounded.sum())
         if lost and not self._has_other_lacks(machines):
             self._warn_of_rounding(lost, len(machines))
         else:
             self._warn_of_lacks(machines)
         return matrix, machines
 
-    def _has_other_lacks(self, machines: Sequence[Machine]) -> bool:
+    def _has_other_lacks(self, machines: Machines) -> bool:
         """Whether there is a reason to stop short that is not rounding."""
-        if all(machine.converged for machine in machines):
+        if machines.converged.all():
             return False
-        has_margins = all(machine.has_margin for machine in machines)
+        has_margins = bool(machines.has_margin.all())
         return self.max_iter != -1 or self._allows_no_errors or not has_margins
 
     def _matrix(
@@ -207,37 +208,37 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _kept(
         self,
         data: Training,
-        machines: Sequence[Machine],
+        machines: Machines,
         repair: validity.Repair | None,
         bounded: bool,
     ) -> dict[str, Any]:
         """The fitted attributes."""
         n = len(data.points)
-        coefficients = stacked_coefficients(machines, n)
+        coefficients = machines.coefficients(n)
         support = np.flatnonzero(np.diff(coefficients.indptr))
         support = support[self._order_of_support(data, support)]
+        own = self._expanded(coefficients[support])
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion = self._expanded(coefficients[carriers])
+        expansion = own if len(support) else self._expanded(coefficients[carriers])
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
             carriers = np.arange(n)
         if not bounded:
             # What is found may be far from the minimum.
-            machines = [replace(machine, gap=np.nan) for machine in machines]
+            machines = replace(machines, gap=np.full(len(machines), np.nan))
+        converged = bool(machines.converged.all())
         return {
             "support_": data.numbers[support].astype(np.int32),
             "support_vectors_": self._rows_as_given(data.points[support]),
             "points_": data.points[carriers].detached(),
             "rows_": data.numbers[carriers],
-            "converged_": all(machine.converged for machine in machines),
-            "fit_status_": int(not all(machine.converged for machine in machines)),
+            "converged_": converged,
+            "fit_status_": int(not converged),
             "shape_fit_": data.shape,
             "_expansion": expansion,
-        } | self._as_given(
-            data, self._meaning(data, support, self._expanded(coefficients[support]), machines)
-        )
+        } | self._as_given(data, self._meaning(data, support, own, machines))
 
     def _expanded(self, coefficients: csr_array) -> Any:
         """Coefficients of points for all functions, as they are kept."""
@@ -252,7 +253,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     @abstractmethod
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Any, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Any, machines: Machines
     ) -> dict[str, Any]:
         """Coefficients of support vectors, intercepts and quality, as the model calls them."""
 
@@ -260,10 +261,10 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """How support vectors are put in order."""
         return np.arange(len(support))
 
-    def _warn_of_lacks(self, machines: Sequence[Machine]) -> None:
+    def _warn_of_lacks(self, machines: Machines) -> None:
         """Tell what the machines do not have."""
         limit = np.inf if self.max_iter == -1 else self.max_iter
-        without = sum(not m.has_margin and m.n_iter < limit for m in machines)
+        without = int((~machines.has_margin & (machines.n_iter < limit)).sum())
         if without:
             self._warn_of_no_margin(without, len(machines))
         elif not self.converged_:

@@ -15,10 +15,11 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.base import shown
 from mercer.models.svm.base import Similarity
-from mercer.models.svm.duals import Classes, Dual, NuClasses, Rows
+from mercer.models.svm.duals import Classes, Dual, NuClasses
 from mercer.models.svm.landmarks import learned, over_landmarks
+from mercer.models.svm.machines import Rows
 from mercer.models.svm.multiclass import SupportVectorClassifier
-from mercer.models.svm.schemes import scheme_of
+from mercer.models.svm.schemes import Sides, scheme_of
 from mercer.models.svm.training import Training
 from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.streams.blocks import Blocks
@@ -291,8 +292,8 @@ class SVC(SupportVectorClassifier):
         if machine.stopped_short:
             self._warn_of_short_fit()
 
-    def _dual(self, rows: Rows, signs: Array, weights: Array) -> Dual:
-        return Classes(rows, signs, weights)
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> Dual:
+        return Classes(rows, sides.signs, costs, sides.sizes)
 
     def _costs(self) -> Array:
         """The C of each class, with its weight."""
@@ -453,18 +454,18 @@ class NuSVC(SupportVectorClassifier):
         self.nu = nu
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
-        for dual in self._duals(data):
-            self._require_feasible(dual)
+        self._require_feasible(self._dual(data))
         super()._learn(X, y, data)
 
-    def _dual(self, rows: Rows, signs: Array, weights: Array) -> NuClasses:
-        return NuClasses(rows, signs, weights, float(self.nu))
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuClasses:
+        return NuClasses(rows, sides.signs, costs, sides.sizes, float(self.nu))
 
     def _require_feasible(self, dual: Dual) -> None:
         assert isinstance(dual, NuClasses)
-        if dual.nu > dual.largest * (1 + 1e-12):
+        too_small = dual.largest[dual.nu > dual.largest * (1 + 1e-12)]
+        if len(too_small):
             raise ParameterError(
-                f"{type(self).__name__}: nu = {self.nu!r} is more than {dual.largest:.3g}, twice "
+                f"{type(self).__name__}: nu = {self.nu!r} is more than {too_small[0]:.3g}, twice "
                 "the share of the smaller of two classes, so that no function has it (the "
                 'specified nu is infeasible); lower nu, or pass class_weight="balanced".'
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,8 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
 from mercer.models.svm.base import Similarity, SupportVectorMachine
-from mercer.models.svm.duals import Ball, Dual, Half, Machine, Rows
+from mercer.models.svm.duals import Ball, Dual, Half
+from mercer.models.svm.machines import Machines, Rows
 from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]
@@ -84,7 +84,7 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
             self._require_number("nu", low=0.0, high=1.0, example="0.5")
             kernel, points = self._read_points(X)
             data = self._training(kernel, points, sample_weight, np.empty(len(points)))
-            self._fit_duals(X, y, data, [self._dual(data)])
+            self._fit_duals(X, y, data, self._dual(data))
         return self
 
     @abstractmethod
@@ -92,17 +92,16 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
         """The problem of the rows that count."""
 
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Machines
     ) -> dict[str, Any]:
-        (machine,) = machines
         return {
             "dual_coef_": coefficients.T,
-            "intercept_": np.array([machine.intercept]),
-            "offset_": np.array([-machine.intercept]),
+            "intercept_": machines.intercept,
+            "offset_": -machines.intercept,
             "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": machine.n_iter,
-            "dual_gap_": machine.gap,
-            "objective_": machine.objective,
+            "n_iter_": int(machines.n_iter[0]),
+            "dual_gap_": float(machines.gap[0]),
+            "objective_": float(machines.objective[0]),
         }
 
     offset_: Array
@@ -325,11 +324,10 @@ class SVDD(SupportVectorDetector):
         return Ball(data.rows, data.weights, float(self.nu), diagonal)
 
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Machines
     ) -> dict[str, Any]:
         # On the sphere <phi(x), c> - k(x, x) / 2 is the threshold, which is (|c|^2 - R^2) / 2.
-        (machine,) = machines
-        squared = max(machine.squared_norm + 2 * machine.intercept, 0.0)
+        squared = max(float(machines.squared_norm[0] + 2 * machines.intercept[0]), 0.0)
         return super()._meaning(data, support, coefficients, machines) | {
             "radius_": float(np.sqrt(squared))
         }

@@ -13,263 +13,205 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array
 
-from mercer.solvers.boxes import BoxProgramme, BoxSolution
+from mercer.models.svm.machines import Machines, Rows
+from mercer.solvers.boxes import BoxProgramme, reduced
+from mercer.solvers.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
 
 Array = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 # Distances less than this share of what the function varies by, and margins and distances less than
 # this share of the sum of its terms if none cancelled, are hardly there; and what rounding leaves.
 _OF_SPREAD, _OF_TERMS, _OF_ROUNDING = 0.01, 1e-6, 1e-11
-_EPS = float(np.finfo(np.float64).eps)
-# Rounding that shows in values of functions, in their unit: the tolerance that is usual.
-_SHOWN = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class Machine:
-    """A function f(x) = sum_i b_i k(x, x_i) + b that solves a dual problem.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows x_i; some may be there twice.
-    dual : ndarray
-        The b_i.
-    intercept : float
-        The constant b.
-    product : ndarray of shape (n,), optional
-        f - b at all rows, those that the problem does not have among them.
-    objective, gap : float
-        The value of the dual problem, and how much less it could be at most.
-    n_iter : int
-        Steps of the solver.
-    converged : bool
-        Whether every row is as near to its condition of optimality as asked.
-    squared_norm : float
-        The squared length of f - b in the space of the kernel.
-    epsilon : float
-        The half-width of the tube that was found, for machines that find one.
-    has_margin : bool
-        False if the rows of two classes are not known to be apart at the given share.
-    scale : float
-        What values of the function are measured in by the tolerance.
-    is_rounded : bool
-        Whether rounding of kernel values shows in those of the function.
-    """
-
-    rows: Rows
-    dual: Array
-    intercept: float
-    product: Array | None
-    objective: float
-    gap: float
-    n_iter: int
-    converged: bool
-    squared_norm: float
-    epsilon: float = 0.0
-    has_margin: bool = True
-    scale: float = 1.0
-    is_rounded: bool = False
-
-    def rounding(self, largest: float) -> float:
-        """What rounding of kernel values, of which one is as large, may be in values of f."""
-        return _EPS * largest * float(np.abs(self.dual).sum())
-
-    def rounded(self, largest: float, tol: float) -> Machine:
-        """The same with a gap that knows of rounding, if that is more than the tolerance.
-
-        Where it shows in values of the function, the machine is not converged.
-        """
-        rounding = self.rounding(largest)
-        if not rounding > tol * self.scale:
-            return self
-        gap = max(self.gap, 0.0) + rounding * float(np.abs(self.dual).sum())
-        shown = rounding > max(tol, _SHOWN) * self.scale
-        return replace(self, gap=gap, converged=self.converged and not shown, is_rounded=shown)
-
-    def coefficients(self, n: int) -> Array:
-        """The b_i of all n rows."""
-        return np.bincount(self.rows, self.dual, n).astype(np.float64, copy=False)
-
-    def values(self, rows: Rows) -> Array:
-        """Values of f at rows of the matrix."""
-        assert self.product is not None
-        return self.product[rows] + self.intercept
-
-
-def stacked_coefficients(machines: Sequence[Machine], n: int) -> csr_array:
-    """The b_i of all rows, for each machine.
-
-    Parameters
-    ----------
-    machines : sequence of Machine
-        The machines.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    csr_array of shape (n, n_machines)
-        Without zeros.
-    """
-    rows = np.concatenate([machine.rows for machine in machines])
-    values = np.concatenate([machine.dual for machine in machines])
-    sizes = [len(machine.rows) for machine in machines]
-    numbers = np.repeat(np.arange(len(machines)), sizes)
-    kept = values != 0
-    found = coo_array((values[kept], (rows[kept], numbers[kept])), (n, len(machines))).tocsr()
-    found.eliminate_zeros()
-    return found
 
 
 class Dual(ABC):
-    """A dual problem over some rows."""
+    """Dual problems of one kind, the rows of one after those of another; mostly it is one."""
+
+    rows: Rows
+
+    @cached_property
+    def edges(self) -> Rows:
+        """Where the rows of each problem begin, and where the last ones end."""
+        return np.array([0, len(self.rows)])
+
+    def __len__(self) -> int:
+        """The number of problems."""
+        return len(self.edges) - 1
+
+    def some(self, numbers: Rows) -> Dual:
+        """Some of the problems; where there is one, that one."""
+        return self
 
     @abstractmethod
-    def programme(self) -> BoxProgramme:
-        """The problem, with a place to start."""
+    def programmes(self) -> BoxProgrammes:
+        """The problems, each with a place to start."""
 
-    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
-        """The unit in which the decision function is measured: the margin, if it is 1 there.
+    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
+        """The units in which functions are measured: their margins, if these are 1 there.
 
-        Beside the solution there is a function that finds the largest value of the kernel.
+        Beside the solutions there is a function that finds the largest value of the kernel for
+        each.
         """
-        return 1.0
+        return np.ones(len(self))
 
-    def machine(
-        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
-    ) -> Machine:
-        """The function that a solution stands for; the product is that with the whole matrix."""
-        return Machine(
-            programme.rows,
-            found.coefficients,
-            found.levels[0],
-            product,
-            found.objective,
-            found.dual_gap,
-            found.n_iter,
-            found.converged,
-            found.squared_norm,
+    def machines(
+        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
+    ) -> Machines:
+        """The functions that solutions stand for; products are their values at some rows."""
+        return replace(
+            Machines.unsolved(len(self)),
+            rows=programmes.variables.rows,
+            dual=found.coefficients,
+            which=programmes.which,
+            intercept=found.levels[:, 0],
+            products=products,
+            objective=found.objective,
+            gap=found.dual_gap,
+            n_iter=found.n_iter,
+            converged=found.converged,
+            squared_norm=found.squared_norm,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(Dual):
-    """Two classes: the length of f is to be small, and sum_i y_i b_i large; 0 <= y_i b_i <= C_i.
+class TwoClasses(Dual):
+    """Two classes in each of several problems.
 
     Attributes
     ----------
-    rows : ndarray of int
-        The rows.
-    signs : ndarray
+    rows : ndarray of int of shape (m,)
+        The rows, problem by problem.
+    signs : ndarray of shape (m,)
         Their classes y_i, -1 and 1.
-    costs : ndarray
-        The C_i.
+    costs : ndarray of shape (m,)
+        What errors cost, C_i.
+    sizes : ndarray of int of shape (n_problems,)
+        How many rows each problem has.
     """
 
     rows: Rows
     signs: Array
     costs: Array
+    sizes: Rows
 
-    def programme(self) -> BoxProgramme:
+    @cached_property
+    def edges(self) -> Rows:
+        """Where the rows of each problem begin, and where the last ones end."""
+        return edges_of(self.sizes)
+
+    def some(self, numbers: Rows) -> Self:
+        """Some of the problems, in this order."""
+        if len(numbers) == len(self) and (np.diff(numbers) > 0).all():
+            return self
+        sizes = self.sizes[numbers]
+        own = stretches(self.edges[numbers], sizes)
+        return replace(
+            self, rows=self.rows[own], signs=self.signs[own], costs=self.costs[own], sizes=sizes
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(TwoClasses):
+    """The length of f is to be small, and sum_i y_i b_i large; 0 <= y_i b_i <= C_i."""
+
+    def programmes(self) -> BoxProgrammes:
         """From zero."""
         bounds = self.signs * self.costs
-        return BoxProgramme(
+        variables = BoxProgramme(
             self.rows,
             -self.signs,
             np.minimum(bounds, 0.0),
             np.maximum(bounds, 0.0),
             np.zeros(len(self.rows)),
         )
+        return BoxProgrammes(variables, self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
-class NuClasses(Dual):
-    """Two classes, of whose rows a share nu at most may lie within the margin.
+class NuClasses(TwoClasses):
+    """A share nu at most of the rows may lie within the margin.
 
     Attributes
     ----------
-    rows : ndarray of int
-        The rows.
-    signs : ndarray
-        Their classes, -1 and 1.
-    weights : ndarray
-        Their weights.
     nu : float
         The share; `largest` in its place if it is more.
     """
 
-    rows: Rows
-    signs: Array
-    weights: Array
     nu: float
 
     @property
-    def largest(self) -> float:
-        """The largest share that there is a function for: twice that of the smaller class."""
-        sides = self.weights[self.signs > 0].sum(), self.weights[self.signs < 0].sum()
-        return float(2 * min(sides) / sum(sides))
+    def largest(self) -> Array:
+        """The largest shares that there are functions for: twice those of the smaller classes."""
+        above = self._sums(np.where(self.signs > 0, self.costs, 0.0))
+        below = self._sums(np.where(self.signs > 0, 0.0, self.costs))
+        return np.asarray(2 * np.minimum(above, below) / (above + below))
 
-    def programme(self) -> BoxProgramme:
+    def _sums(self, values: NDArray[Any]) -> Array:
+        return reduced(np.add, values.astype(np.float64, copy=False), self.edges[:-1])
+
+    def programmes(self) -> BoxProgrammes:
         """The first rows of each class, up to the sum that each must have."""
-        order = np.argsort(-self.signs, kind="stable")
-        n_first = int((self.signs > 0).sum())
+        which = np.repeat(np.arange(len(self)), self.sizes)
+        order = np.lexsort((-self.signs, which))
+        above = self.signs[order] > 0
+        firsts = self._sums(above).astype(np.int64)
         # The margin is the unit in the end, so that weights may have any.
-        rows, weights = self.rows[order], self.weights[order] / self.weights.max()
+        weights = self.costs[order] / reduced(np.maximum, self.costs, self.edges[:-1])[which]
         # Without some of its rows, the smaller class may be too small for the share.
-        wanted = min(self.nu, self.largest) * weights.sum() / 2
-        above, below = filled(weights[:n_first], wanted), filled(weights[n_first:], wanted)
-        return BoxProgramme(
-            rows,
-            np.zeros(len(rows)),
-            np.concatenate([np.zeros(n_first), -weights[n_first:]]),
-            np.concatenate([weights[:n_first], np.zeros(len(below))]),
-            np.concatenate([above, -below]),
-            n_first,
+        wanted = np.minimum(self.nu, self.largest) * self._sums(weights) / 2
+        sides = np.stack([firsts, self.sizes - firsts], axis=1).ravel()
+        start = filled(weights, np.repeat(wanted, 2), sides)
+        variables = BoxProgramme(
+            self.rows[order],
+            np.zeros(len(order)),
+            np.where(above, 0.0, -weights),
+            np.where(above, weights, 0.0),
+            np.where(above, start, -start),
         )
+        return BoxProgrammes(variables, self.sizes, firsts)
 
-    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
-        """The margin that was found; less as long as the gap leaves open whether there is one."""
-        margin, terms = self._margin(found), _terms(found, largest())
-        if margin:
-            return max(margin, _OF_TERMS * terms)
-        above, below = found.levels
-        known = max(found.objective, 0.0) / found.dual_gap if found.dual_gap else 0.0
-        return max(known * (below - above) / 2, _OF_ROUNDING * terms) or 1.0
+    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
+        """The margins that were found; less as long as the gap leaves open whether there is one."""
+        margins, terms = self._margins(found), _terms(found, largest())
+        above, below = found.levels.T
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            ratios = np.maximum(found.objective, 0.0) / found.dual_gap
+            known = np.where(found.dual_gap == 0, 0.0, ratios) * (below - above) / 2
+        units = np.where(
+            margins > 0,
+            np.maximum(margins, _OF_TERMS * terms),
+            np.maximum(known, _OF_ROUNDING * terms),
+        )
+        return np.where(units == 0, 1.0, units)
 
     @staticmethod
-    def _margin(found: BoxSolution) -> float:
+    def _margins(found: BoxSolutions) -> Array:
         """Zero unless there is one for sure: without, the minimum of the problem is zero."""
-        above, below = found.levels
-        return max((below - above) / 2, 0.0) if found.objective > found.dual_gap else 0.0
+        above, below = found.levels.T
+        is_sure = found.objective > found.dual_gap
+        return np.where(is_sure, np.maximum((below - above) / 2, 0.0), 0.0)
 
-    def machine(
-        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
-    ) -> Machine:
-        """In units of the margin that was found; as it is if there is none."""
-        above, below = found.levels
-        margin = self._margin(found)
-        unit = margin or 1.0
-        plain = super().machine(programme, found, product)
+    def machines(
+        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
+    ) -> Machines:
+        """In units of the margins that were found; as they are where there is none."""
+        margins = self._margins(found)
+        has_margin = margins > 0
+        plain = super().machines(programmes, found, products)
         return replace(
             plain,
-            dual=plain.dual / unit,
-            intercept=(above + below) / 2 / unit,
-            product=None if product is None else product / unit,
-            objective=plain.objective / unit**2,
-            gap=plain.gap / unit**2,
-            squared_norm=plain.squared_norm / unit**2,
-            converged=plain.converged and margin > 0,
-            has_margin=margin > 0,
-        )
+            intercept=found.levels.mean(axis=1),
+            converged=plain.converged & has_margin,
+            has_margin=has_margin,
+        ).scaled(1 / np.where(has_margin, margins, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,16 +235,17 @@ class Tube(Dual):
     costs: Array
     epsilon: float
 
-    def programme(self) -> BoxProgramme:
+    def programmes(self) -> BoxProgrammes:
         """Two variables for each row: above the tube, and below it."""
         n = len(self.rows)
-        return BoxProgramme(
+        programme = BoxProgramme(
             np.tile(self.rows, 2),
             np.concatenate([self.epsilon - self.targets, -self.epsilon - self.targets]),
             np.concatenate([np.zeros(n), -self.costs]),
             np.concatenate([self.costs, np.zeros(n)]),
             np.zeros(2 * n),
         )
+        return BoxProgrammes.of([programme])
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,11 +269,11 @@ class NuTube(Dual):
     costs: Array
     nu: float
 
-    def programme(self) -> BoxProgramme:
+    def programmes(self) -> BoxProgrammes:
         """Both variables of the first rows, up to the sum that they must have."""
         n = len(self.rows)
         start = filled(self.costs, self.nu * self.costs.sum() / 2)
-        return BoxProgramme(
+        programme = BoxProgramme(
             np.tile(self.rows, 2),
             np.tile(-self.targets, 2),
             np.concatenate([np.zeros(n), -self.costs]),
@@ -338,14 +281,15 @@ class NuTube(Dual):
             np.concatenate([start, -start]),
             n,
         )
+        return BoxProgrammes.of([programme])
 
-    def machine(
-        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
-    ) -> Machine:
+    def machines(
+        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
+    ) -> Machines:
         """With the tube that was found."""
-        above, below = found.levels
+        above, below = found.levels.T
         return replace(
-            super().machine(programme, found, product),
+            super().machines(programmes, found, products),
             intercept=(above + below) / 2,
             epsilon=(above - below) / 2,
         )
@@ -369,24 +313,25 @@ class Half(Dual):
     weights: Array
     nu: float
 
-    def programme(self) -> BoxProgramme:
+    def programmes(self) -> BoxProgrammes:
         """The first rows, up to the sum that they must have."""
         zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
         start = filled(weights, self.nu * weights.sum())
-        return BoxProgramme(self.rows, zeros, zeros, weights, start)
+        return BoxProgrammes.of([BoxProgramme(self.rows, zeros, zeros, weights, start)])
 
-    def machine(
-        self, programme: BoxProgramme, found: BoxSolution, product: Array | None = None
-    ) -> Machine:
+    def machines(
+        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
+    ) -> Machines:
         """In the unit of the weights, of which the tolerance knows nothing."""
-        unit = float(self.weights.max())
-        whole = None if product is None else product * unit
-        return replace(super().machine(programme, found.scaled(unit), whole), scale=unit)
+        unit = np.array([self.weights.max()])
+        return replace(super().machines(programmes, found, products).scaled(unit), scale=unit)
 
-    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
+    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
         """The distance of the plane, if that is less than 1 and the rows are not on both sides."""
-        distance = max(abs(found.levels[0]), _least_unit(found, largest()))
-        return min(1.0, distance) or 1.0
+        spread = float(np.ptp(found.product))
+        least = np.maximum(_OF_SPREAD * spread, _OF_TERMS * _terms(found, largest()))
+        distance = np.maximum(np.abs(found.levels[:, 0]), least)
+        return np.where(distance == 0, 1.0, np.minimum(distance, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,44 +358,47 @@ class Ball(Dual):
     nu: float
     diagonal: Array
 
-    def programme(self) -> BoxProgramme:
+    def programmes(self) -> BoxProgrammes:
         """The first rows, up to a sum of 1."""
         costs = self.weights / (self.nu * self.weights.sum())
-        return BoxProgramme(
+        programme = BoxProgramme(
             self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
         )
+        return BoxProgrammes.of([programme])
 
-    def unit(self, found: BoxSolution, largest: Callable[[], float]) -> float:
+    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
         """The squared radius, if that is less than 1."""
-        squared = found.squared_norm + 2 * found.levels[0]
-        return min(1.0, squared) if squared > 0 else 1.0
+        squared = found.squared_norm + 2 * found.levels[:, 0]
+        return np.where(squared > 0, np.minimum(squared, 1.0), 1.0)
 
 
-def _least_unit(found: BoxSolution, largest: float) -> float:
-    """What a function that varies so much, of such coefficients, can be measured in at least."""
-    spread = float(found.product.max() - found.product.min())
-    return max(_OF_SPREAD * spread, _OF_TERMS * _terms(found, largest))
+def _terms(found: BoxSolutions, largest: Array) -> Array:
+    """The sums of functions' terms, if none of them cancelled."""
+    return largest * found.absolute_sums
 
 
-def _terms(found: BoxSolution, largest: float) -> float:
-    """The sum of a function's terms, if none of them cancelled."""
-    return largest * float(np.abs(found.coefficients).sum())
-
-
-def filled(upper: Array, total: float) -> Array:
+def filled(upper: Array, totals: Array | float, sizes: Rows | None = None) -> Array:
     """The largest values from the first on, as far as their sum allows.
 
     Parameters
     ----------
-    upper : ndarray
+    upper : ndarray of shape (m,)
         The largest values.
-    total : float
-        The sum.
+    totals : ndarray of shape (n,) or float
+        The sum of each stretch of values.
+    sizes : ndarray of int of shape (n,), optional
+        How many values each has; by default all are one stretch.
 
     Returns
     -------
-    ndarray
+    ndarray of shape (m,)
         Values from 0 to the largest.
     """
-    before = np.concatenate([[0.0], np.cumsum(upper)[:-1]])
-    return np.clip(total - before, 0.0, upper)
+    sizes = np.array([len(upper)]) if sizes is None else sizes
+    begins, before = edges_of(sizes)[:-1], np.zeros(len(upper))
+    # One sum over all stretches would leave its rounding in each of them.
+    for size in np.unique(sizes):
+        alike = begins[sizes == size, None] + np.arange(size)
+        before[alike[:, 1:]] = np.cumsum(upper[alike], axis=1)[:, :-1]
+    left = np.repeat(np.broadcast_to(totals, len(sizes)), sizes) - before
+    return np.clip(left, 0.0, upper)

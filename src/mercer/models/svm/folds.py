@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from mercer.exceptions import ParameterError
 from mercer.models.base import shown
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.duals import Rows
+from mercer.models.svm.machines import Rows
 from mercer.models.svm.solving import solved
 from mercer.models.svm.training import Training
 from mercer.solvers.boxes import SymmetricMatrix
@@ -77,14 +77,15 @@ class Fold:
             started = time.perf_counter()
             model.C = cost
             if near is not None:
-                near = [coefficients * (cost / before) for coefficients in near]
-            duals = model._duals(self.data)
-            machines = solved(matrix, duals, model._options, near=near, everywhere=True)
-            near, before = [machine.coefficients(matrix.size) for machine in machines], cost
+                near = near * (cost / before)
+            dual = model._dual(self.data)
+            machines = solved(matrix, dual, model._options, near=near, at=self.held)
+            near, before = machines.coefficients(matrix.size), cost
             fitted = time.perf_counter()
-            values = np.stack([machine.values(self.held) for machine in machines], axis=1)
-            score = _scored(scorer, _HeldOut(model, rows, values), self.labels, self.weights)
-            short = sum(not machine.converged for machine in machines)
+            score = _scored(
+                scorer, _HeldOut(model, rows, machines.values), self.labels, self.weights
+            )
+            short = int((~machines.converged).sum())
             scored = time.perf_counter()
             found[cost] = Outcome(score, fitted - started, scored - fitted, short)
         return [found[cost] for cost in costs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -23,10 +23,11 @@ from mercer.models.availability import offered_unless
 from mercer.models.base import require_two_classes, shown
 from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine
-from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.duals import Dual
+from mercer.models.svm.machines import Machines
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration
-from mercer.models.svm.schemes import Codes, Pairs, Scheme, scheme_of
+from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
 from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread
@@ -110,7 +111,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
         data = self._arranged(data)
-        matrix, machines = self._fit_duals(X, y, data, self._duals(data))
+        matrix, machines = self._fit_duals(X, y, data, self._dual(data))
         if not self.probability:
             return
         try:
@@ -150,14 +151,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             ordered, points=points, numbers=ordered.rows, rows=np.arange(len(ordered.rows))
         )
 
-    def _duals(self, data: Training) -> list[Dual]:
+    def _dual(self, data: Training) -> Dual:
         """The problems of all functions."""
-        sides, weights = self._scheme.sides(data.codes), data.weights * self._costs()[data.codes]
-        return [self._dual(data.rows[some], signs, weights[some]) for some, signs in sides]
+        sides, costs = self._scheme.sides(data.codes), data.weights * self._costs()[data.codes]
+        return self._dual_of(data.rows[sides.positions], sides, costs[sides.positions])
 
     @abstractmethod
-    def _dual(self, rows: Codes, signs: Array, weights: Array) -> Dual:
-        """The problem of one function, with the side that it puts each row on."""
+    def _dual_of(self, rows: Codes, sides: Sides, costs: Array) -> Dual:
+        """The problems, with the sides that they put rows on, and what errors cost there."""
 
     def _class_weights(self, labels: NDArray[Any]) -> Array:
         """Those of the classes; "balanced" counts all rows, whatever their weights."""
@@ -194,16 +195,16 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return coefficients if paired else super()._expanded(coefficients)
 
     def _meaning(
-        self, data: Training, support: Codes, coefficients: Any, machines: Sequence[Machine]
+        self, data: Training, support: Codes, coefficients: Any, machines: Machines
     ) -> dict[str, Any]:
         codes = data.codes_of(support)
         return {
             "dual_coef_": self._scheme.layout(coefficients, codes),
-            "intercept_": np.array([machine.intercept for machine in machines]),
+            "intercept_": machines.intercept,
             "n_support_": np.bincount(codes, minlength=len(self.classes_)).astype(np.int32),
-            "n_iter_": np.array([machine.n_iter for machine in machines], dtype=np.int32),
-            "dual_gap_": np.array([machine.gap for machine in machines]),
-            "objective_": np.array([machine.objective for machine in machines]),
+            "n_iter_": machines.n_iter.astype(np.int32),
+            "dual_gap_": machines.gap,
+            "objective_": machines.objective,
         }
 
     # Predictions ----------------------------------------------------------------------------------
@@ -283,18 +284,15 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     # Probabilities --------------------------------------------------------------------------------
 
-    def _calibrate(
-        self, matrix: SymmetricMatrix, data: Training, machines: Sequence[Machine]
-    ) -> None:
+    def _calibrate(self, matrix: SymmetricMatrix, data: Training, machines: Machines) -> None:
         """Learn probabilities from machines that have not seen the rows."""
-        near = [machine.coefficients(matrix.size) for machine in machines]
+        near = machines.coefficients(matrix.size)
         values, short = np.empty((len(data.rows), len(machines))), 0
         for train, held in self._folds(data.codes):
-            duals = self._duals(data.part(train))
-            fitted = solved(matrix, duals, self._options, near=near, everywhere=True)
-            for column, machine in enumerate(fitted):
-                values[held, column] = machine.values(data.rows[held])
-            short += sum(not machine.converged for machine in fitted)
+            dual = self._dual(data.part(train))
+            fitted = solved(matrix, dual, self._options, near=near, at=data.rows[held])
+            values[held] = fitted.values
+            short += int((~fitted.converged).sum())
         warn_of_folds(type(self).__name__, short)
         found = Calibration.of(self._scheme, values, data.codes, self._weights_of_errors(data))
         self._calibration, self.calibration_error_ = found, found.error

@@ -20,7 +20,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from mercer.models.svm.schemes import Codes, Scheme
+from mercer.models.svm.schemes import Codes, Scheme, Sides
 
 Array = NDArray[np.floating[Any]]
 
@@ -129,14 +128,14 @@ class Sigmoids:
     units: Array
 
     @classmethod
-    def of(cls, values: Array, sides: Sequence[tuple[Codes, Array]], weights: Array) -> Sigmoids:
+    def of(cls, values: Array, sides: Sides, weights: Array) -> Sigmoids:
         """One problem for each function, of the rows on its two sides.
 
         Parameters
         ----------
         values : ndarray of shape (n, n_functions)
             Of the functions.
-        sides : sequence of (ndarray, ndarray)
+        sides : Sides
             For each function the rows that count, and the signs of their sides.
         weights : ndarray of shape (n,)
             The weights of the rows, whose unit does not matter.
@@ -146,8 +145,8 @@ class Sigmoids:
         Sigmoids
             The problems.
         """
-        rows, signs = (np.concatenate(parts) for parts in zip(*sides, strict=True))
-        which = np.repeat(np.arange(len(sides)), [len(part) for part, _ in sides])
+        rows, signs, sizes = sides
+        which = np.repeat(np.arange(len(sizes)), sizes)
         own = values[rows, which].astype(np.float64)
         relative = shares(weights[rows], which)
         sums = np.bincount(which, relative)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +13,8 @@ from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine
-from mercer.models.svm.duals import Dual, Machine, NuTube, Rows, Tube
+from mercer.models.svm.duals import Dual, NuTube, Tube
+from mercer.models.svm.machines import Machines, Rows
 from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
             kernel, points = self._read_points(X)
             targets = self._single_targets(y, len(points))
             data = self._training(kernel, points, sample_weight, targets)
-            self._fit_duals(X, y, data, [self._dual(data, targets[data.rows])])
+            self._fit_duals(X, y, data, self._dual(data, targets[data.rows]))
         return self
 
     def _single_targets(self, y: ArrayLike, n: int) -> Array:
@@ -73,16 +73,15 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         """The problem of the rows that count."""
 
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Machines
     ) -> dict[str, Any]:
-        (machine,) = machines
         return {
             "dual_coef_": coefficients.T,
-            "intercept_": np.array([machine.intercept]),
+            "intercept_": machines.intercept,
             "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": machine.n_iter,
-            "dual_gap_": machine.gap,
-            "objective_": machine.objective,
+            "n_iter_": int(machines.n_iter[0]),
+            "dual_gap_": float(machines.gap[0]),
+            "objective_": float(machines.objective[0]),
         }
 
     def predict(self, X: Any) -> Array:
@@ -323,10 +322,10 @@ class NuSVR(SupportVectorRegressor):
         return NuTube(data.rows, targets, float(self.C) * data.weights, float(self.nu))
 
     def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Sequence[Machine]
+        self, data: Training, support: Rows, coefficients: Array, machines: Machines
     ) -> dict[str, Any]:
         return super()._meaning(data, support, coefficients, machines) | {
-            "epsilon_": machines[0].epsilon
+            "epsilon_": float(machines.epsilon[0])
         }
 
     def _check_parameters(self) -> None:

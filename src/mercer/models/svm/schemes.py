@@ -13,13 +13,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
+
+from mercer.solvers.programmes import stretches
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -28,6 +29,24 @@ Codes = NDArray[np.intp]
 _DOUBT = 1e-7
 # Values in the systems of equations of as many rows as are solved at a time.
 _VALUES = 2**18
+
+
+class Sides(NamedTuple):
+    """Which rows the functions learn from, those of one function after those of another.
+
+    Attributes
+    ----------
+    positions : ndarray of int of shape (m,)
+        The rows.
+    signs : ndarray of shape (m,)
+        1 where a function speaks for the class of the row, and -1.
+    sizes : ndarray of int of shape (n_functions,)
+        How many rows each function has.
+    """
+
+    positions: Codes
+    signs: Array
+    sizes: Codes
 
 
 @dataclass(frozen=True)
@@ -43,8 +62,8 @@ class Scheme(ABC):
     n_classes: int
 
     @abstractmethod
-    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
-        """For each function the positions that it learns from, and their signs."""
+    def sides(self, codes: Codes) -> Sides:
+        """The positions that each function learns from, and their signs."""
 
     @property
     @abstractmethod
@@ -75,9 +94,10 @@ class Scheme(ABC):
 class Single(Scheme):
     """Two classes: one function, which speaks for the second."""
 
-    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> Sides:
         """All rows."""
-        return [(np.arange(len(codes)), np.where(codes == 1, 1.0, -1.0))]
+        signs = np.where(codes == 1, 1.0, -1.0)
+        return Sides(np.arange(len(codes)), signs, np.array([len(codes)]))
 
     @property
     def directions(self) -> Array:
@@ -105,24 +125,26 @@ class Pairs(Scheme):
     """One function for each pair of classes, which speaks for the first of them."""
 
     @cached_property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The pairs in the order of the functions."""
-        return list(combinations(range(self.n_classes), 2))
+    def pairs(self) -> Codes:
+        """The pairs in the order of the functions, of shape (n_pairs, 2)."""
+        return np.stack(np.triu_indices(self.n_classes, 1), axis=1)
 
-    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
-        """The rows of both classes."""
+    def sides(self, codes: Codes) -> Sides:
+        """The rows of both classes, the first one's before the second one's."""
         counts = np.bincount(codes, minlength=self.n_classes)
-        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
-        return [_against(members[first], members[second]) for first, second in self.pairs]
+        classes = self.pairs.ravel()
+        members = stretches((np.cumsum(counts) - counts)[classes], counts[classes])
+        signs = np.repeat(np.tile([1.0, -1.0], len(self.pairs)), counts[classes])
+        order = np.argsort(codes, kind="stable")
+        return Sides(order[members], signs, counts[self.pairs].sum(axis=1))
 
     @cached_property
     def directions(self) -> csr_array:
         """For the first class of a pair and against the second."""
-        pairs = np.array(self.pairs)
-        numbers = np.repeat(np.arange(len(pairs)), 2)
-        signs = np.tile([1.0, -1.0], len(pairs))
-        shape = (len(pairs), self.n_classes)
-        return coo_array((signs, (numbers, pairs.ravel())), shape).tocsr()
+        n_pairs = len(self.pairs)
+        signs, numbers = np.tile([1.0, -1.0], n_pairs), np.repeat(np.arange(n_pairs), 2)
+        shape = (n_pairs, self.n_classes)
+        return coo_array((signs, (numbers, self.pairs.ravel())), shape).tocsr()
 
     def scores(self, values: Array) -> Array:
         """Votes, and within equal votes the sum of the functions, squeezed below half a vote."""
@@ -152,7 +174,7 @@ class Pairs(Scheme):
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
     def _solved(self, odds: Array) -> Array:
-        first, second = np.transpose(self.pairs)
+        first, second = self.pairs.T
         ratios = np.zeros((len(odds), self.n_classes, self.n_classes))
         ratios[:, first, second] = np.clip(expit(odds), _DOUBT, 1 - _DOUBT)
         ratios[:, second, first] = 1 - ratios[:, first, second]
@@ -165,21 +187,26 @@ class Pairs(Scheme):
     def layout(self, coefficients: Any, codes: Codes) -> Array:
         """For each support vector its coefficients against the other classes in turn."""
         given = coo_array(coefficients)
-        first, second = np.array(self.pairs)[given.col].T
-        places = np.where(codes[given.row] == first, second - 1, first)
-        found = np.zeros((self.n_classes - 1, given.shape[0]))
-        found[places, given.row] = given.data
-        return found
+        own = codes[given.row]
+        other = self.pairs.sum(axis=1)[given.col] - own
+        # Written row by row, as they are read, and turned in the end.
+        found = np.zeros((given.shape[0], self.n_classes - 1))
+        begins = given.row.astype(np.int64) * found.shape[1]
+        np.put(found, begins + other - (other > own), given.data)
+        return np.ascontiguousarray(found.T)
 
 
 class Rest(Scheme):
     """One function for each class, which speaks against all others."""
 
-    def sides(self, codes: Codes) -> list[tuple[Codes, Array]]:
+    def sides(self, codes: Codes) -> Sides:
         """All rows, for each class."""
-        everything = np.arange(len(codes))
-        wanted = range(self.n_classes)
-        return [(everything, np.where(codes == code, 1.0, -1.0)) for code in wanted]
+        wanted = np.arange(self.n_classes)
+        return Sides(
+            np.tile(np.arange(len(codes)), self.n_classes),
+            np.where(codes == wanted[:, None], 1.0, -1.0).ravel(),
+            np.full(self.n_classes, len(codes)),
+        )
 
     @property
     def directions(self) -> Array:
@@ -202,13 +229,6 @@ class Rest(Scheme):
     def layout(self, coefficients: Array, codes: Codes) -> Array:
         """One row for each class."""
         return coefficients.T
-
-
-def _against(first: Codes, second: Codes) -> tuple[Codes, Array]:
-    """The rows of two classes, and for which of them they speak."""
-    signs = np.ones(len(first) + len(second))
-    signs[len(first) :] = -1.0
-    return np.concatenate([first, second]), signs
 
 
 def scheme_of(n_classes: int, multi_class: str) -> Scheme:

@@ -32,8 +32,8 @@ from mercer.models.base import shown
 from mercer.models.ridge_search import candidates, free_lengths
 from mercer.models.svm import named
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.duals import Rows
 from mercer.models.svm.folds import Fold, Outcome, takes_weights
+from mercer.models.svm.machines import Rows
 from mercer.models.svm.score_table import score_table
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from threading import Event
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
 from mercer.exceptions import ShortFitWarning, warn
-from mercer.models.svm.duals import Dual, Machine
+from mercer.models.svm.duals import Dual
+from mercer.models.svm.machines import Machines, Rows
 from mercer.parallel import one_thread, thread_count
 from mercer.sampling import spread
 from mercer.solvers.batches import Batch
@@ -24,12 +27,14 @@ from mercer.solvers.boxes import (
     Positions,
     StoredMatrix,
     SymmetricMatrix,
+    reduced,
 )
+from mercer.solvers.programmes import BoxProgrammes, BoxSolutions
 from mercer.solvers.smo import solve
 
 Array = NDArray[np.float64]
 #: Called after a step with a function that returns the machines so far; True stops.
-Report = Callable[[Callable[[], list[Machine]]], bool]
+Report = Callable[[Callable[[], Machines]], bool]
 
 # How long it takes at least from one report of several problems to the next.
 _SECONDS = 0.05
@@ -78,40 +83,39 @@ class Options:
 
 def solved(
     matrix: SymmetricMatrix,
-    duals: Sequence[Dual],
+    dual: Dual,
     options: Options,
     *,
-    near: Sequence[Array] | None = None,
-    everywhere: bool = False,
+    near: csr_array | None = None,
+    at: Rows | None = None,
     report: Report | None = None,
-) -> list[Machine]:
+) -> Machines:
     """Solve dual problems.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
         The kernel values of all rows.
-    duals : sequence of Dual
+    dual : Dual
         The problems.
     options : Options
         Of the solver.
-    near : sequence of ndarray of shape (n,), optional
+    near : csr_array of shape (n, n_problems), optional
         Coefficients of all rows to start from, for each problem.
-    everywhere : bool, default=False
-        Whether the machines are to know their values at all rows, those left out too.
+    at : ndarray of int, optional
+        Rows at which the machines are to know their values, those left out too.
     report : callable, optional
         Called after each step of a single problem, and after each of several. After Ctrl-C also
         with those that were being solved, as far as they came.
 
     Returns
     -------
-    list of Machine
-        One for each.
+    Machines
+        One for each problem.
     """
-    jobs = _Jobs(matrix, duals, options, near, everywhere)
-    if len(duals) == 1:
-        tell = None if report is None else lambda machine: report(lambda: [machine()])
-        return [jobs.solve(0, tell)]
+    jobs = _Jobs(matrix, dual, options, near, at)
+    if len(dual) == 1:
+        return jobs.solve(0, report)
     try:
         jobs.run(report)
     finally:
@@ -120,96 +124,86 @@ def solved(
     return jobs.machines()
 
 
-def with_rounding(
-    matrix: SymmetricMatrix, machines: Sequence[Machine], options: Options
-) -> list[Machine]:
+def with_rounding(matrix: SymmetricMatrix, machines: Machines, options: Options) -> Machines:
     """Machines that do not claim more digits than kernel values of float64 give them.
 
     Parameters
     ----------
     matrix : SymmetricMatrix
         The kernel values of all rows.
-    machines : sequence of Machine
+    machines : Machines
         Solutions.
     options : Options
         Of the solver.
 
     Returns
     -------
-    list of Machine
+    Machines
         Gaps contain what rounding may hide where that is more than the tolerance, and machines in
         whose values it shows are not converged.
     """
-    largest = _largest(matrix, spread(matrix.size, _SAMPLE))
-    return [machine.rounded(largest, options.tol) for machine in machines]
+    return machines.rounded(_largest(matrix, spread(matrix.size, _SAMPLE)), options.tol)
 
 
-def _tiles(programmes: Sequence[BoxProgramme], numbers: Sequence[int]) -> list[list[int]]:
+def _tiles(dual: Dual, numbers: Rows) -> list[Rows]:
     """Problems whose first rows, and whose last rows, are of the same stretch of the matrix.
 
     The rows of pairs of classes are two stretches: so each tile has few rows, which many share.
     """
-    tiles: dict[tuple[int, int], list[int]] = {}
-    for number in numbers:
-        rows = programmes[number].rows
-        key = int(rows[0]) // _STRETCH, int(rows[-1]) // _STRETCH
-        tiles.setdefault(key, []).append(number)
-    return list(tiles.values())
+    first = dual.rows[dual.edges[numbers]] // _STRETCH
+    last = dual.rows[dual.edges[numbers + 1] - 1] // _STRETCH
+    return _split(numbers, first * (int(dual.rows.max()) // _STRETCH + 1) + last)
 
 
-def _parts(programmes: Sequence[BoxProgramme], tile: Sequence[int]) -> Iterator[list[int]]:
+def _parts(dual: Dual) -> list[Rows]:
     """Problems that are solved before callbacks are asked again."""
-    part, work = [], 0
-    for number in tile:
-        part.append(number)
-        work += len(programmes[number].rows) ** 2
-        if work > _WORK:
-            yield part
-            part, work = [], 0
-    if part:
-        yield part
+    return _split(np.arange(len(dual)), np.cumsum(np.diff(dual.edges) ** 2) // _WORK)
 
 
-def _largest(matrix: SymmetricMatrix, rows: Positions, places: Positions | None = None) -> float:
-    """The largest value of some rows, at their places, with themselves; 1 if all are zero."""
-    some = rows[:_SAMPLE] if places is None else places[rows[:_SAMPLE]]
-    values, positions = matrix.block(some, precise=True)
+def _split(numbers: Rows, keys: Rows) -> list[Rows]:
+    """Numbers that have the same key."""
+    order = np.argsort(keys, kind="stable")
+    parts = np.split(numbers[order], np.flatnonzero(np.diff(keys[order])) + 1)
+    return [part for part in parts if len(part)]
+
+
+def _largest(matrix: SymmetricMatrix, rows: Positions) -> float:
+    """The largest value of some rows with themselves; 1 if all are zero."""
+    values, positions = matrix.block(rows[:_SAMPLE], precise=True)
     return float(np.abs(values[positions, positions]).max()) or 1.0
 
 
 class _Jobs:
-    """Problems of one matrix, and what is known of each: a machine, or the way to its last one."""
+    """Problems of one matrix, and what is known of them: machines, or the way to their last one."""
 
     def __init__(
         self,
         matrix: SymmetricMatrix,
-        duals: Sequence[Dual],
+        dual: Dual,
         options: Options,
-        near: Sequence[Array] | None,
-        everywhere: bool,
+        near: csr_array | None,
+        at: Rows | None,
     ) -> None:
         self.matrix = matrix
-        self.duals = duals
+        self.dual = dual
         self.options = options
         self.near = near
-        self.everywhere = everywhere
-        self._done: list[Machine | None] = [None] * len(duals)
-        self._begun: list[Callable[[], Machine]] = [_unsolved] * len(duals)
+        self.at = at
+        self._found: list[tuple[Rows, Machines]] = []
+        self._begun: dict[int, Callable[[], Machines]] = {}
         self._stop = Event()
 
     # Several problems -----------------------------------------------------------------------------
 
     def run(self, report: Report | None) -> None:
         """Solve all: small ones many at a time, others as many as there are threads."""
-        programmes = [dual.programme() for dual in self.duals]
-        small = [n for n, programme in enumerate(programmes) if len(programme.rows) <= _FEW]
-        self._follow(self._batches(programmes, small), report)
+        self._follow(self._batches(np.flatnonzero(np.diff(self.dual.edges) <= _FEW)), report)
         if not self._stop.is_set():
             self._run_others(report)
 
     def _run_others(self, report: Report | None) -> None:
         """Solve those that no batch has."""
-        numbers = [number for number, done in enumerate(self._done) if done is None]
+        numbers = self._left()
         threads = min(thread_count(), len(numbers))
         if threads <= 1:
             self._follow(map(self._solve_one_of_several, numbers), report)
@@ -223,13 +217,26 @@ class _Jobs:
                 for job in waiting:
                     job.cancel()
 
-    def machines(self) -> list[Machine]:
+    def machines(self) -> Machines:
         """Those that are solved, the others as far as they came; while no thread works on them."""
-        return [done or begun() for done, begun in zip(self._done, self._begun, strict=True)]
+        left = [number for number in self._left() if number in self._begun]
+        begun = [(np.array([number]), self._begun[number]()) for number in left]
+        return Machines.joined(len(self.dual), [*self._found, *begun])
 
-    def _solved(self) -> list[Machine]:
+    def _solved(self) -> Machines:
         """Those that are solved, and none in place of the others."""
-        return [done or _unsolved() for done in self._done]
+        return Machines.joined(len(self.dual), self._found)
+
+    def _left(self) -> list[int]:
+        """Problems that are not solved."""
+        left = np.ones(len(self.dual), bool)
+        for numbers, _ in self._found:
+            left[numbers] = False
+        return np.flatnonzero(left).tolist()
+
+    def _keep(self, numbers: Rows, machines: Machines, chosen: NDArray[np.bool_]) -> None:
+        """Some machines of these numbers."""
+        self._found.append((numbers[chosen], machines.some(chosen)))
 
     def _follow(self, ends: Iterable[None], report: Report | None) -> None:
         """Report as problems end, until a callback asks to stop."""
@@ -247,13 +254,13 @@ class _Jobs:
             self._solve_one_of_several(number)
 
     def _solve_one_of_several(self, number: int) -> None:
-        def tell(machine: Callable[[], Machine]) -> bool:
+        def tell(machine: Callable[[], Machines]) -> bool:
             self._begun[number] = machine
             self._check()
             return False
 
-        self._done[number] = self.solve(number, tell)
-        self._begun[number] = _unsolved  # which lets go of the solver's arrays
+        self._keep(np.array([number]), self.solve(number, tell), np.array([True]))
+        self._begun.pop(number, None)  # which lets go of the solver's arrays
 
     def _check(self) -> None:
         """Signals reach the main thread alone, which tells the others."""
@@ -262,98 +269,107 @@ class _Jobs:
 
     # Batches of small problems --------------------------------------------------------------------
 
-    def _batches(self, programmes: Sequence[BoxProgramme], small: Sequence[int]) -> Iterator[None]:
+    def _batches(self, small: Rows) -> Iterator[None]:
         """Solve small problems, those together that share a part of the matrix."""
-        for tile in _tiles(programmes, small):
-            rows = np.unique(np.concatenate([programmes[number].rows for number in tile]))
+        for tile in _tiles(self.dual, small):
+            dual = self.dual.some(tile)
+            seen = np.zeros(self.matrix.size, bool)
+            seen[dual.rows] = True
+            rows = np.flatnonzero(seen)
             matrix, positions = self.matrix.among(rows)
             if not isinstance(matrix, StoredMatrix):
                 continue
             places = np.empty(self.matrix.size, np.int64)
             places[rows] = positions
-            for numbers in _parts(programmes, tile):
-                self._solve_batch(programmes, numbers, matrix, places)
+            for part in _parts(dual):
+                self._solve_batch(tile[part], dual.some(part), matrix, places)
                 yield
 
     def _solve_batch(
-        self,
-        programmes: Sequence[BoxProgramme],
-        numbers: Sequence[int],
-        matrix: StoredMatrix,
-        places: Positions,
+        self, numbers: Rows, dual: Dual, matrix: StoredMatrix, places: Positions
     ) -> None:
-        """Solve some problems; those that need more than a batch has are left."""
-        near, limit = self.near, self.options.max_iter
-        starts = None if near is None else [near[n][programmes[n].rows] for n in numbers]
-        batch = Batch([programmes[number] for number in numbers], matrix, places, starts)
+        """Solve the problems of these numbers; those that need more than a batch has are left."""
+        programmes, limit = dual.programmes(), self.options.max_iter
+        batch = Batch(programmes, matrix, places, self._near(numbers, programmes))
         if not batch.is_ordinary:
             return
+
+        def largest() -> Array:
+            values = np.abs(matrix.values.diagonal())[places[dual.rows]]
+            found = reduced(np.maximum, values, dual.edges[:-1])
+            return np.where(found == 0, 1.0, found).astype(np.float64)
+
         try:
-            found = self._refined_batch(batch, programmes, numbers, matrix, places)
+            found = self._refined_batch(dual, batch, largest)
         except KeyboardInterrupt:
-            for number, solution in zip(numbers, batch.solutions(), strict=True):
-                if solution.n_iter:
-                    machine = self.duals[number].machine
-                    self._begun[number] = partial(machine, programmes[number], solution)
+            begun = batch.solutions()
+            self._keep(numbers, dual.machines(programmes, begun), begun.n_iter > 0)
             raise
-        for number, solution in zip(numbers, found, strict=True):
-            if solution.converged or solution.n_iter == limit:
-                product = self._product(programmes[number], None, solution)
-                self._done[number] = self.duals[number].machine(
-                    programmes[number], solution, product
-                )
+        ended = found.converged | (found.n_iter == (-1 if limit is None else limit))
+        products = self._products(programmes, found)
+        self._keep(numbers, dual.machines(programmes, found, products), ended)
 
     def _refined_batch(
-        self,
-        batch: Batch,
-        programmes: Sequence[BoxProgramme],
-        numbers: Sequence[int],
-        matrix: StoredMatrix,
-        places: Positions,
-    ) -> list[BoxSolution]:
+        self, dual: Dual, batch: Batch, largest: Callable[[], Array]
+    ) -> BoxSolutions:
         """Solutions whose violations are small in the units of their functions."""
         tol, limit = self.options.tol, self.options.max_iter
-        tolerances = np.full(len(numbers), tol)
+        tolerances = np.full(len(dual), tol)
         for _ in range(1 + _REFINEMENTS):
             batch.solve(tol=tolerances, max_iter=limit)
             found = batch.solutions()
-            units = [
-                self.duals[number].unit(
-                    solution, partial(_largest, matrix, programmes[number].rows, places)
-                )
-                for number, solution in zip(numbers, found, strict=True)
-            ]
-            needed = tol * np.array(units)
-            violations = np.array([solution.violation for solution in found])
-            more = (violations <= tolerances) & (violations > needed)
+            needed = tol * dual.units(found, largest)
+            more = (found.violation <= tolerances) & (found.violation > needed)
             if not more.any():
                 break
             tolerances = np.where(more, needed, tolerances)
         # Less than the solver was asked for may be all that the unit needs.
-        enough = (violations <= np.maximum(tolerances, needed)).tolist()
-        return [
-            solution if solution.converged == good else replace(solution, converged=good)
-            for solution, good in zip(found, enough, strict=True)
-        ]
+        return replace(found, converged=found.violation <= np.maximum(tolerances, needed))
+
+    def _near(self, numbers: Rows, programmes: BoxProgrammes) -> Array | None:
+        """Where to begin with the variables of some problems."""
+        if self.near is None:
+            return None
+        return np.asarray(self.near[programmes.variables.rows, numbers[programmes.which]])
+
+    def _products(self, programmes: BoxProgrammes, found: BoxSolutions) -> Array | None:
+        """Values at the rows that are asked for, of one problem after another."""
+        if self.at is None:
+            return None
+        places = programmes.which, programmes.variables.rows
+        shape = len(programmes.sizes), self.matrix.size
+        weights = coo_array((found.coefficients, places), shape).tocsr()
+        weights.eliminate_zeros()
+        products = np.empty((len(programmes.sizes), len(self.at)))
+        for number, ends in enumerate(pairwise(weights.indptr)):
+            own = slice(*ends)
+            rows = weights.indices[own].astype(np.int64)
+            products[number] = self.matrix.times(rows, weights.data[own], precise=True, at=self.at)
+        return products
 
     # One problem ----------------------------------------------------------------------------------
 
-    def solve(self, number: int, tell: Callable[[Callable[[], Machine]], bool] | None) -> Machine:
+    def solve(self, number: int, tell: Report | None) -> Machines:
         """Solve one problem; what is told is how to have the machine of the last step."""
-        dual = self.duals[number]
-        programme = dual.programme()
-        near = None if self.near is None else self.near[number][programme.rows]
+        numbers = np.array([number])
+        dual = self.dual.some(numbers)
+        programmes = dual.programmes()
+        (programme,) = programmes
         matrix, rows = self.matrix.among(programme.rows)
         local = replace(programme, rows=rows)
 
         def report(solution: Callable[[], BoxSolution]) -> bool:
             assert tell is not None
-            return tell(lambda: dual.machine(programme, solution()))
+            return tell(lambda: dual.machines(programmes, BoxSolutions.alone(solution())))
 
-        found = self._found(dual, matrix, local, near, None if tell is None else report)
-        return dual.machine(programme, found, self._product(programme, matrix, found))
+        near = self._near(numbers, programmes)
+        alone = self._within_boxes(dual, matrix, local, near, None if tell is None else report)
+        found = BoxSolutions.alone(alone)
+        if self.at is not None and matrix is self.matrix:
+            return dual.machines(programmes, found, found.product[None, self.at])
+        return dual.machines(programmes, found, self._products(programmes, found))
 
-    def _found(
+    def _within_boxes(
         self,
         dual: Dual,
         matrix: SymmetricMatrix,
@@ -388,35 +404,24 @@ class _Jobs:
         within = partial(solve, programme, matrix, report=report, poll=self._check)
         found = within(tol=tol, max_iter=left, near=near)
         # The unit is known only now; where it is small, the tolerance has to be.
-        largest = partial(_largest, matrix, programme.rows)
-        needed = tol * dual.unit(found, largest)
+        needed = tol * self._unit(dual, matrix, programme, found)
         for _ in range(_REFINEMENTS):
             if not found.converged or found.violation <= needed:
                 break
             left = None if left is None else max(left - found.n_iter, 1)
             again = within(tol=needed, max_iter=left, near=found.coefficients)
             found = replace(again, n_iter=again.n_iter + found.n_iter)
-            needed = tol * dual.unit(found, largest)
+            needed = tol * self._unit(dual, matrix, programme, found)
         # Less than the solver was asked for may be all that the unit needs.
         return replace(found, converged=found.converged or found.violation <= needed)
 
-    def _product(
-        self, programme: BoxProgramme, matrix: SymmetricMatrix | None, found: BoxSolution
-    ) -> Array | None:
-        """Values at all rows, which the solver has unless it was given some rows alone."""
-        if not self.everywhere:
-            return None
-        if matrix is self.matrix:
-            return found.product
-        weights = np.bincount(programme.rows, found.coefficients, self.matrix.size).astype(
-            np.float64, copy=False
-        )
-        rows = np.flatnonzero(weights)
-        return self.matrix.times(rows, weights[rows], precise=True)
+    @staticmethod
+    def _unit(
+        dual: Dual, matrix: SymmetricMatrix, programme: BoxProgramme, found: BoxSolution
+    ) -> float:
+        """What the values of a function are measured in."""
 
+        def largest() -> Array:
+            return np.array([_largest(matrix, programme.rows)])
 
-def _unsolved() -> Machine:
-    """The function zero, of which nothing is known."""
-    nothing = np.empty(0)
-    rows = np.empty(0, np.intp)
-    return Machine(rows, nothing, 0.0, None, np.nan, np.inf, 0, False, squared_norm=0.0)
+        return float(dual.units(BoxSolutions.alone(found), largest)[0])

@@ -1,0 +1,175 @@
+"""What a model of two inputs decides, and the surface that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_outlier_detector, is_regressor
+
+from mercer.exceptions import DataError, ParameterError
+from mercer.plot.canvas import COLOURS, Array, Numbers
+
+OWNER = "BoundaryDisplay"
+_METHODS = ("decision_function", "predict_proba", "predict")
+# Differences of responses that are less than this share of them are rounding.
+ROUNDING = 1e-7
+# Lines on which the response is looked for at which the prediction changes, and their points.
+_LINES, _ON_LINE = 3, 65
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A surface, and what it shows of the classes that are predicted."""
+
+    estimator: Any
+    table: Numbers
+    method: str
+    surface: Any
+    classes: NDArray[Any]
+
+    @classmethod
+    def shown(
+        cls, estimator: Any, table: Numbers, wanted: str, size: int, margin: float
+    ) -> Decision:
+        """By the first method that tells the classes, of those that are wanted."""
+        for method in _methods(estimator, wanted):
+            surface = _surface(estimator, table, method, size, margin)
+            found = cls(estimator, table, method, surface, _classes(estimator))
+            if found.is_shown:
+                return found
+        raise ParameterError(
+            f"{OWNER}: response_method = {wanted!r} of {type(estimator).__name__} is not "
+            f"everywhere {found._rule}, so that its colours would mislead; pass "
+            'response_method="predict".'
+        )
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the class predicted can be told from the response."""
+        if self.method == "predict" or len(self.classes) < 2:
+            return True
+        if len(self.classes) == 2:
+            return self.threshold is not None
+        responses = self.surface.response.reshape(len(self._grid), -1)
+        of_classes = responses.shape[1] == len(self.classes)
+        largest = responses.argmax(axis=1)
+        return bool(of_classes and np.array_equal(self.classes[largest], self._predicted))
+
+    @property
+    def _rule(self) -> str:
+        if len(self.classes) > 2:
+            return "largest for the class that is predicted"
+        return "larger where the second class is predicted than where the first is"
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """The response at which the prediction of two classes changes; None if there is no such."""
+        if len(self.classes) != 2:
+            return None
+        usual = 0.0 if self.method == "decision_function" else 0.5
+        if self.method == "predict":
+            return usual
+        responses, second = self.surface.response.ravel(), self._predicted == self.classes[1]
+        low, high = _ends(responses, second)
+        rounding = ROUNDING * float(np.abs(responses).max())
+        if low - high > rounding:
+            return None
+        if second.any() and not second.all():
+            low, high = self._nearer_ends(responses, second)
+        if low - rounding <= usual <= high + rounding:
+            return usual
+        # Of one end alone there is no middle: all that is drawn is of one class.
+        return float(np.mean([end for end in (low, high) if np.isfinite(end)]))
+
+    def _nearer_ends(self, responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
+        """The same between points of the grid, on lines that join those that have the ends."""
+        points = self._grid
+        for _ in range(_LINES):
+            low = points[np.where(second, -np.inf, responses).argmax()]
+            high = points[np.where(second, responses, np.inf).argmin()]
+            points = np.linspace(low, high, _ON_LINE)
+            rows = self.table.like(points)
+            found = np.asarray(getattr(self.estimator, self.method)(rows))
+            responses = found.reshape(_ON_LINE, -1)[:, -1]
+            second = self._asked(rows) == self.classes[1]
+        return _ends(responses, second)
+
+    @property
+    def _grid(self) -> Array:
+        return np.column_stack([self.surface.xx0.ravel(), self.surface.xx1.ravel()])
+
+    @cached_property
+    def _predicted(self) -> NDArray[Any]:
+        return self._asked(self.table.like(self._grid))
+
+    def _asked(self, rows: Any) -> NDArray[Any]:
+        return np.asarray(self.estimator.predict(rows))
+
+
+def _methods(estimator: Any, wanted: str) -> list[str]:
+    """The methods that may give the surface, the best first."""
+    if wanted not in ("auto", *_METHODS):
+        raise ParameterError(
+            f"{OWNER}: response_method = {wanted!r} is unknown; pass "
+            f"{', '.join(map(repr, ('auto', *_METHODS)))}."
+        )
+    if is_regressor(estimator):
+        return ["predict"]
+    if not (hasattr(estimator, "classes_") or is_outlier_detector(estimator)):
+        raise ParameterError(
+            f"{OWNER}: {type(estimator).__name__} is neither a classifier nor a regressor nor a "
+            "machine of one class; pass one of these, or draw it with "
+            "sklearn.inspection.DecisionBoundaryDisplay."
+        )
+    candidates = _METHODS if wanted == "auto" else (wanted,)
+    found = [name for name in candidates if hasattr(estimator, name)]
+    if not found:
+        raise ParameterError(
+            f"{OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass "
+            'response_method="auto", or a classifier that has one.'
+        )
+    return found
+
+
+def _classes(estimator: Any) -> NDArray[Any]:
+    """The labels; those of machines of one class are -1 and 1, and regression has none."""
+    if is_regressor(estimator):
+        return np.empty(0)
+    return np.asarray([-1, 1] if is_outlier_detector(estimator) else estimator.classes_)
+
+
+def _ends(responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
+    """The largest response of the first class, and the least of the second."""
+    return (
+        float(responses[~second].max(initial=-np.inf)),
+        float(responses[second].min(initial=np.inf)),
+    )
+
+
+def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: float) -> Any:
+    """The response on a grid, by scikit-learn, which draws it too: on axes that are thrown away."""
+    from matplotlib.figure import Figure
+    from sklearn.inspection import DecisionBoundaryDisplay
+
+    n_classes = len(getattr(estimator, "classes_", ()))
+    try:
+        return DecisionBoundaryDisplay.from_estimator(
+            estimator,
+            table.like(table.limits(margin, OWNER)),
+            grid_resolution=size,
+            eps=0.0,
+            plot_method="pcolormesh",
+            response_method=method,
+            multiclass_colors=list(COLOURS[:n_classes]) if n_classes <= len(COLOURS) else None,
+            xlabel=table.label(0, "$x_1$"),
+            ylabel=table.label(1, "$x_2$"),
+            ax=Figure().subplots(),
+        )
+    except ValueError as error:
+        raise DataError(
+            f"{OWNER}: {type(estimator).__name__} cannot be drawn over two columns: {error}"
+        ) from error
