@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
-from mercer.solvers.newton import Curvature, Diagonal, Softmax, State
+from mercer.solvers.newton import State
+from mercer.solvers.newton_curvature import Curvature, Diagonal, Softmax
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.smoothing import Terms
 
