@@ -29,7 +29,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.iterative import ConjugateGradient, factor_size
 from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.solvers.rows import InMemory
 from mercer.solvers.selection import contains_noise
@@ -43,7 +43,8 @@ _ITERATIONS = 60
 _FALKON_ITERATIONS = 30
 _DENSE_MATRICES = 1.1
 _SEARCH_MATRICES = 4.1
-_UNASKED = "if asked for"
+#: The obstacle of a solver that is weighed and never taken by "auto".
+UNASKED = "if asked for"
 IN_BLOCKS = "rows come in blocks"
 #: The obstacle that nobody can ask a solver to overlook.
 TOO_LARGE = "does not fit in memory"
@@ -52,10 +53,10 @@ _WHITE = "the kernel contains White"
 _INVALID = "the kernel is not valid"
 _UNSURE = "the kernel is not known to be valid"
 #: Those that speak against a solver which is not asked for, and against no other.
-UNKNOWN = f"{_UNASKED}: {_UNSURE}"
+UNKNOWN = f"{UNASKED}: {_UNSURE}"
 MANY_ROWS = "many rows"
 _MANY_FEATURES = "as many features as rows"
-_PREFERENCES = (_UNASKED, UNKNOWN, MANY_ROWS, _MANY_FEATURES)
+_PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, _MANY_FEATURES)
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
     IN_BLOCKS: IN_BLOCKS,
@@ -214,7 +215,7 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
         for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
     ]
     others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), _waves(m))]
-    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or _UNASKED) for cost in others))
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     found = _chosen(task, costs)
     return found if given is None else found.asked_for(_cost(task, given, searches))
 
@@ -287,10 +288,9 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
         matrices = _SEARCH_MATRICES if whole else _DENSE_MATRICES
         return matrices * n * n * item, cubes * n**3 + pairs
     if isinstance(solver, ConjugateGradient):
-        rank = rank_of(solver, n)
-        # The factor is made in the type of the kernel and used in double precision.
-        factor = (8.0 if item == 8 else 8.0 + item) * n * rank
-        return factor + 64.0 * n * t, 2.0 * n * rank**2 + _ITERATIONS * pairs
+        rank = solver.rank_for(n)
+        size = factor_size(n, rank, task.dtype) + 64.0 * n * t
+        return size, 2.0 * n * rank**2 + _ITERATIONS * pairs
     if isinstance(solver, Nystrom):
         m = landmarks_of(solver, n)
         return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
@@ -349,27 +349,6 @@ def landmarks_of(solver: Nystrom | Falkon, n: int) -> int:
     """
     chosen = solver.landmarks
     return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
-
-
-def rank_of(solver: ConjugateGradient, n: int) -> int:
-    """The rank of the preconditioner that a solver takes.
-
-    Parameters
-    ----------
-    solver : ConjugateGradient
-        The solver.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    int
-        That which is given, or about as many as it takes by itself.
-    """
-    if solver.preconditioner is None:
-        return 0
-    by_itself = int((2 if solver.preconditioner == "nystrom" else 10) * np.sqrt(n))
-    return min(n, solver.rank) if solver.rank is not None else by_itself
 
 
 def landmark_count(n: int) -> int:

@@ -65,6 +65,8 @@ class LandmarkState:
         The objective is at most this much above its minimum over functions with the same constants.
     converged : bool
         Whether the gradient is as small as was asked for.
+    doubt : str
+        Why the last step is not what it should be, as a clause; empty if nothing is known.
     """
 
     coordinates: Array
@@ -74,6 +76,7 @@ class LandmarkState:
     residual: float
     bound: float
     converged: bool
+    doubt: str = ""
 
 
 @dataclass(frozen=True, eq=False)
