@@ -385,7 +385,6 @@ def test_exact_solvers_by_name(solver: Any) -> None:
         (None, "is unknown"),
         (S.Nystrom, "is unknown|least squares"),
         (S.Primal(), "least squares alone"),
-        (S.ConjugateGradient(), "least squares alone"),
     ],
 )
 def test_other_solvers_are_refused(solver: Any, message: str) -> None:

@@ -61,6 +61,9 @@ CONFIGURED = [
     mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.Falkon(landmarks=range(5))),
     mc.KernelLogisticRegression(KERNEL, 1e-3, solver=mc.solvers.Nystrom(landmarks=range(10))),
     mc.KernelHuberRegressor(KERNEL, 0.1, solver=mc.solvers.Falkon(landmarks=range(10))),
+    mc.KernelLogisticRegression(
+        KERNEL, 1e-3, solver=mc.solvers.ConjugateGradient(rank=5, random_state=0)
+    ),
 ]
 
 

@@ -441,7 +441,7 @@ class KernelMachine(IterativeEstimator, RepresenterModel):
                 "alpha or tol"
             )
         if doubt:
-            remedy = f"{doubt}; raise max_iter or rank of the solver, alpha or tol"
+            remedy = f"for its last step {doubt}"
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
             f"{error:.3g}, more than tol = {self.tol:g} allows; {remedy}.",

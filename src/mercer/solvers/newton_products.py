@@ -46,6 +46,7 @@ _COLUMNS = 3000
 # Rows of the factor that are weighed at a time.
 _PANEL = 2048
 _EPS = float(np.finfo(np.float64).eps)
+_LEVERS = "max_iter or rank of the solver, or alpha"
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +147,9 @@ class Products:
             report=lambda progress: system.error(progress) <= share,
         )
         step = system.step(found.solution)
-        error = system.error(found)
-        if error <= conjugate.SLACK * share:
+        if system.error(found) <= conjugate.SLACK * share:
             return step
-        return replace(step, doubt=_complaint(found, error))
+        return replace(step, doubt=conjugate.complaint(found, _LEVERS))
 
 
 class _System:
@@ -276,11 +276,3 @@ class _Inverse:
         inside = (self.factor.T @ self.system.outward(columns)).T.reshape(-1)
         solved = cho_solve(self.cholesky, inside, check_finite=False).reshape(k, -1).T
         return columns - self.system.matrix.scale * self.system.inward(self.factor @ solved)
-
-
-def _complaint(found: conjugate.Progress, error: float) -> str:
-    how = "stalled" if found.stalled else "stopped"
-    return (
-        f"the iterations for its last step {how} after {found.n_iter} products with the matrix, "
-        f"where {error:.2g} of the step may be wrong"
-    )
