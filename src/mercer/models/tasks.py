@@ -14,14 +14,13 @@ from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
 from mercer.solvers.newton import State
 from mercer.solvers.newton_curvature import Curvature, Diagonal, Softmax
-from mercer.solvers.newton_steps import Scalable
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]
-# The matrix in memory, or by products alone, which serve smooth losses.
-Gram = Array | Scalable
+# An array; for smooth losses also a matrix that is multiplied with alone, `newton_steps.Scalable`.
+Gram = Any
 
 
 @dataclass(frozen=True)

@@ -106,16 +106,17 @@ class Products:
     def __matmul__(self, columns: Array) -> Array:
         if self.scale == 0:
             return np.zeros_like(columns)
-        if self.means is None:
-            return self.scale * np.asarray(self.multiply(columns), np.float64)
-        found = np.asarray(self.multiply(columns - columns.mean(axis=0)), np.float64)
-        return self.scale * (found - found.mean(axis=0))
+        centred = self.means is not None
+        columns = columns - columns.mean(axis=0) if centred else columns
+        found: Array = np.asarray(self.multiply(columns), np.float64)
+        found = found - found.mean(axis=0) if centred else found
+        return self.scale * found
 
     def diagonal(self) -> Array:
         """The diagonal."""
         if self.means is None:
             return self.scale * self.values
-        return self.scale * (self.values - 2 * self.means + self.means.mean())
+        return np.asarray(self.scale * (self.values - 2 * self.means + self.means.mean()))
 
     @property
     def least_tolerance(self) -> float:
