@@ -82,9 +82,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; `Nystrom` and `Falkon`
-        minimise smooth losses over landmarks. "auto" takes the whole matrix up to 10,000 rows and
-        for losses with kinks, else `Nystrom`; `mercer.forecast` says what it takes and why.
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
+        `ConjugateGradient` has the same answer by products with it, without storing it, and
+        `Nystrom` and `Falkon` minimise over landmarks. "auto" takes the whole matrix up to 10,000
+        rows and for losses with kinks, else `Nystrom`; `mercer.forecast` says what it takes and
+        why.
 
     Attributes
     ----------
@@ -119,11 +121,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
         its minimum, in its own units; converged at `tol` times the objective. What rounding of the
         function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. For losses with kinks. Over
-        landmarks, where losses are smooth: how far it is at most above the minimum over functions
-        with the same constants, which is the square of the gradient's norm over 2 `alpha_`.
+        times the loss of a constant function. For losses with kinks. Over landmarks and by
+        `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum over
+        functions with the same constants, which is the square of the gradient's norm over 2
+        `alpha_`.
     residual_ : float
-        The norm of the gradient, relative to the norms of its two terms. Only over landmarks.
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks and by
+        `ConjugateGradient`.
+    preconditioner_error_ : float
+        The share of the trace of the kernel matrix that the preconditioner leaves out. Only by
+        `ConjugateGradient` with one.
     trace_error_ : float
         The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
         rows if there are more. Only over landmarks.

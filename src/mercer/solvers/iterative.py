@@ -47,7 +47,7 @@ _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "piv
 
 @dataclass(frozen=True, eq=False)
 class ConjugateGradient(RidgeSolver):
-    """Exact kernel ridge without the matrix.
+    """The exact answer without the matrix: kernel ridge, and machines of smooth losses.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ConjugateGradient(RidgeSolver):
         Relative residual, below 1, at which to stop; no less than 64 units of rounding of the
         kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
-        Products with K at most, for each call of `fit`.
+        Products with K at most, for each call of `fit`; of a machine, for each Newton step.
     search_rows : int
         Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
         on a random sample of so many, left out one by one exactly, and the best is solved for all
@@ -77,6 +77,10 @@ class ConjugateGradient(RidgeSolver):
     ``converged_`` says that ``residual_``, which is computed anew at the end, is at most twice that
     tolerance. Memory is that of n rows of the factor. A model with ``warm_start=True`` goes on from
     where its last fit stopped, short of the tolerance or interrupted, as if it had not.
+
+    A machine of another smooth loss solves the equations of each Newton step by such iterations, to
+    a share of the step that falls with the gradient, from a tenth to `tol`; the model's own `tol`
+    says when its gradient is small enough, and is no less than those 64 units of rounding either.
 
     Examples
     --------

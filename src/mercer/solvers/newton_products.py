@@ -171,7 +171,8 @@ class _System:
         diagonal = matrix.diagonal()
         k = self.shape[1]
         self.trace = sum(float(self.curvature.between(c, c) @ diagonal) for c in range(k))
-        self.precondition = None if matrix.factor is None else _Inverse(self, matrix.factor)
+        bare = matrix.factor is None or matrix.scale == 0
+        self.precondition = None if bare else _Inverse(self, matrix.factor)
 
     def _borders(self) -> Array:
         """(1'W1)^+, zero without intercepts; a softmax does not see a constant of all outputs."""
