@@ -356,6 +356,15 @@ def test_single_precision(loss: str, y: Any) -> None:
     assert_allclose(values(found, Z.astype(np.float32)), values(exact, Z), atol=1e-3)
 
 
+@pytest.mark.parametrize(("loss", "y"), [("squared", Y), ("logistic", BINARY)], ids=name)
+def test_single_precision_says_what_it_cannot_do(loss: str, y: Any) -> None:
+    model = machine(loss, y, 1e-7, solver=WHOLE)
+    with pytest.warns(NumericalWarning, match=r"raise alpha"):
+        model.fit(X.astype(np.float32), y)
+    assert not model.converged_
+    assert model.residual_ > 64 * np.finfo(np.float32).eps
+
+
 def test_degenerate_data() -> None:
     one = mc.KernelHuberRegressor(RBF, solver=WHOLE).fit(X[:1], [3.0])
     assert one.predict(Z) == pytest.approx(3.0)
@@ -487,6 +496,13 @@ def test_rows_in_blocks_are_refused() -> None:
     model = mc.KernelLogisticRegression(RBF, solver=FEW)
     with pytest.raises(DataError, match=r"needs all 40000 rows in memory.*Nystrom"):
         model.fit(mc.Blocks(blocks))
+
+
+def test_few_rows_in_blocks_are_gathered() -> None:
+    blocks = mc.Blocks(lambda: iter([(X[:50], THREE[:50]), (X[50:], THREE[50:])]))
+    model = mc.KernelLogisticRegression(RBF, 0.1, solver=FEW)
+    held, gathered = clone(model).fit(X, THREE), clone(model).fit(blocks)
+    assert_allclose(values(gathered, Z), values(held, Z), rtol=1e-10)
 
 
 @parametrize_with_checks(

@@ -212,8 +212,9 @@ class _Problem:
         Where steps no longer lower the objective, rounding is an excuse.
         """
         gradient, derivative = point.gradient, point.derivative
+        # Coarser products have a coarser tolerance, and no further excuse.
         curvature, tol = self.loss.curvature(point.values), max(tol, self.gram.least_tolerance)
-        lost = curvature.size(rounding(self.gram, point.scaled, point.values, self.gram.eps))
+        lost = curvature.size(rounding(self.gram, point.scaled, point.values))
         lost = 8 * excused * (lost + _EPS * np.abs(derivative))
         parts = curvature.size(np.abs(point.values)) + np.abs(derivative)
         root = float(np.sqrt(alpha * self.gram.diagonal().sum()))
@@ -249,7 +250,7 @@ def _small(error: float, terms: float, parts: float, lost: float, tol: float) ->
     return error <= tol * terms + min(lost, 100 * tol * parts)
 
 
-def rounding(gram: Array | Matrix, scaled: Array, values: Array, eps: float = _EPS) -> Array:
+def rounding(gram: Array | Matrix, scaled: Array, values: Array) -> Array:
     """What rounding may change in the values of functions, from the sizes of what is added up.
 
     Parameters
@@ -260,8 +261,6 @@ def rounding(gram: Array | Matrix, scaled: Array, values: Array, eps: float = _E
         Coefficients.
     values : ndarray of shape (n, k)
         The values.
-    eps : float
-        The rounding of products with the matrix; by default that of float64.
 
     Returns
     -------
@@ -277,4 +276,4 @@ def rounding(gram: Array | Matrix, scaled: Array, values: Array, eps: float = _E
     """
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ scaled**2))
-    return np.asarray(eps * (np.abs(values) + terms))
+    return np.asarray(_EPS * (np.abs(values) + terms))

@@ -256,7 +256,9 @@ class _Inverse:
         for c in range(k):
             for d in range(c + 1):
                 weights = system.curvature.between(c, d)
-                square[c, :, d] = square[d, :, c] = self._weighed_square(weights)
+                # Those of two outputs are negative, as in every softmax.
+                block = self._weighed_square(np.abs(weights)) * (1 if c == d else -1)
+                square[c, :, d] = square[d, :, c] = block
                 edges[c, :, d] = edges[d, :, c] = self.factor.T @ weights
         found = square.reshape(k * rank, k * rank)
         edge = edges.reshape(k * rank, k)
@@ -268,8 +270,9 @@ class _Inverse:
         rank = self.factor.shape[1]
         found = np.zeros((rank, rank))
         for first in range(0, len(weights), _PANEL):  # so that an interrupt is felt
-            part = self.factor[first : first + _PANEL]
-            found += part.T @ (weights[first : first + _PANEL, None] * part)
+            rows = slice(first, first + _PANEL)
+            part = np.sqrt(weights[rows, None]) * self.factor[rows]
+            found += part.T @ part  # of which NumPy computes one triangle
         return found
 
     def __call__(self, columns: Array, shifts: Array) -> Array:

@@ -12,8 +12,6 @@ from mercer.solvers.newton_curvature import Curvature
 
 Array = NDArray[np.floating[Any]]
 
-_EPS = float(np.finfo(np.float64).eps)
-
 
 @dataclass(frozen=True, eq=False)
 class Equations:
@@ -61,11 +59,6 @@ class Matrix(Protocol):
     """The matrix G."""
 
     @property
-    def eps(self) -> float:
-        """The rounding of its products."""
-        ...
-
-    @property
     def least_tolerance(self) -> float:
         """The least relative gradient that its products can tell from zero."""
         ...
@@ -98,7 +91,6 @@ class Dense:
     """
 
     gram: Array
-    eps = _EPS
     least_tolerance = 0.0
 
     def __matmul__(self, columns: Array) -> Array:
