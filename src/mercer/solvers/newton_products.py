@@ -137,12 +137,13 @@ class Products:
             A direction of descent, also where the iterations end short of that share.
         """
         system = _System(self, equations)
+        inverse = None if self.factor is None or self.scale == 0 else _Inverse(system, self.factor)
         share = max(self.tol, min(_FORCING, equations.left))
         found = conjugate.solve(
             system.multiply,
             system.right,
             1.0,
-            precondition=system.precondition,
+            precondition=inverse,
             tol=self.least_tolerance,
             max_iter=self.max_iter,
             report=lambda progress: system.error(progress) <= share,
@@ -171,8 +172,6 @@ class _System:
         diagonal = matrix.diagonal()
         k = self.shape[1]
         self.trace = sum(float(self.curvature.between(c, c) @ diagonal) for c in range(k))
-        bare = matrix.factor is None or matrix.scale == 0
-        self.precondition = None if bare else _Inverse(self, matrix.factor)
 
     def _borders(self) -> Array:
         """(1'W1)^+, zero without intercepts; a softmax does not see a constant of all outputs."""
@@ -240,9 +239,9 @@ class _Inverse:
     """The inverse of I + Pi A' (F F') A Pi."""
 
     def __init__(self, system: _System, factor: Array) -> None:
-        self.system, k = system, system.shape[1]
+        self.system = system
         # The first columns are those that explain most.
-        self.factor = factor[:, : max(1, _COLUMNS // k)]
+        self.factor = factor[:, : max(1, _COLUMNS // system.shape[1])]
         square = self._square()
         # Less than this on the diagonal would be lost in rounding.
         noise = 16 * len(square) * _EPS * float(np.linalg.norm(square))
