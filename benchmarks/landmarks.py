@@ -32,7 +32,6 @@ from benchmarks.harness import (
     touch_memory,
 )
 from mercer import memory
-from mercer.solvers.auto import rank_of
 
 Array = NDArray[Any]
 Work = Callable[[], dict[str, Any]]
@@ -243,7 +242,7 @@ def _system(n: int) -> tuple[Array, Array]:
 
 def _iterations_memory(n: int) -> Outcome:
     mine, matrix = peak_bytes(iterations, n=n), 8 * n * n
-    rank = rank_of(mc.solvers.ConjugateGradient(), n)
+    rank = mc.solvers.ConjugateGradient().rank_for(n)
     return Outcome(
         "conjugate gradients with RPCholesky, peak memory",
         f"float64 d={PCG_D} n={n}, rank {rank}",

@@ -86,6 +86,7 @@ FITS = textwrap.dedent(
         (mc.KernelMachineRegressor(rbf, "absolute", alpha=0.01), y),
         (mc.KernelLogisticRegression(rbf, alpha=1e-6, tol=1e-15), y > 0),
         (mc.KernelHuberRegressor(rbf, 0.1, 1e-6, solver=mc.solvers.Nystrom(800)), y),
+        (mc.KernelHuberRegressor(rbf, 0.1, 1e-5, solver=mc.solvers.ConjugateGradient(rank=9)), y),
         (mc.NadarayaWatson(ard), y),
         (mc.KernelLMS(rbf, max_iter=10_000), y),
         (mc.KernelLMS(rbf, method="batch", alpha=1e-6, max_iter=100_000), y),
@@ -112,6 +113,7 @@ def test_an_interrupted_fit_keeps_its_last_step() -> None:
         *("GaussianProcessRegressor", "GaussianProcessClassifier", "KernelMachineRegressor"),
         *(
             "KernelLogisticRegression",
+            "KernelHuberRegressor",
             "KernelHuberRegressor",
             "NadarayaWatson",
             "KernelLMS",

@@ -384,7 +384,6 @@ def test_exact_solvers_by_name(solver: Any) -> None:
         ("newton", "is unknown"),
         (None, "is unknown"),
         (S.Nystrom, "is unknown|least squares"),
-        (S.ConjugateGradient(), "least squares alone"),
     ],
 )
 def test_other_solvers_are_refused(solver: Any, message: str) -> None:

@@ -65,6 +65,9 @@ CONFIGURED = [
     mc.KernelHuberRegressor(
         KERNEL, 0.1, solver=mc.solvers.RandomFeatures(mc.RandomFourier(None, 90, random_state=0))
     ),
+    mc.KernelLogisticRegression(
+        KERNEL, 1e-3, solver=mc.solvers.ConjugateGradient(rank=5, random_state=0)
+    ),
 ]
 
 

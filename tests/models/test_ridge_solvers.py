@@ -369,7 +369,7 @@ def test_fit_takes_what_is_starred_and_refuses_what_is_not(
         monkeypatch.setattr(auto, border, 100)
     monkeypatch.setattr(auto, "landmark_count", lambda n: 20)
     monkeypatch.setattr(memory, "available", lambda: 10**9 if fits else 8 * len(X) ** 2)
-    monkeypatch.setattr(auto, "rank_of", lambda solver, n: 20)
+    monkeypatch.setattr(S.ConjugateGradient, "rank_for", lambda solver, n: 20)
     model = mc.KernelRidge(kernel, 0.1, psd="clip")
     table = mc.forecast(model, X)
     stars = [line.split()[1] for line in str(table).splitlines() if line.startswith("*")]

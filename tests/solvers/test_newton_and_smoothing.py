@@ -11,7 +11,8 @@ from scipy.optimize import lsq_linear, minimize
 
 from mercer.exceptions import ValidityError
 from mercer.solvers import newton, quantiles, smoothing
-from mercer.solvers.newton import Diagonal, Softmax, State
+from mercer.solvers.newton import State
+from mercer.solvers.newton_curvature import Diagonal, Softmax, factorised
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
@@ -104,7 +105,7 @@ def test_newton_finds_the_minimum_of_a_quartic(fit_intercept: bool) -> None:
 
 def test_a_matrix_that_is_far_from_positive_is_refused() -> None:
     with pytest.raises(ValidityError, match="not positive semi-definite"):
-        newton.factorised(np.array([[1.0, 5.0], [5.0, 1.0]]))
+        factorised(np.array([[1.0, 5.0], [5.0, 1.0]]))
 
 
 # Smoothing ----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_wrong_parameters_are_found_by_a_forecast_too(
 ) -> None:
     kinds = {
         mc.KernelRidge: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
-        mc.KernelMachineRegressor: (S.Nystrom, S.Falkon, S.RandomFeatures),
+        mc.KernelMachineRegressor: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
         mc.GaussianProcessRegressor: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
     }[type(model)]
     if not isinstance(solver, kinds):

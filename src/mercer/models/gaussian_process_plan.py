@@ -43,7 +43,6 @@ from mercer.solvers.auto import (
     landmark_count,
     landmarks_of,
     no_landmarks,
-    rank_of,
     waves,
 )
 from mercer.solvers.exact import Cholesky, Spectral
@@ -349,7 +348,7 @@ class _Costs:
 
     def of_products(self, solver: ConjugateGradient) -> Cost:
         """Of products with the matrix for the mean, and landmarks for the rest."""
-        n, rank = self.n, rank_of(solver, self.n)
+        n, rank = self.n, solver.rank_for(self.n)
         landmarks = 5.0 * n * min(landmark_count(n), n) ** 2
         operations = self._search() + landmarks + 2.0 * n * rank**2 + _ITERATIONS * self._pairs
         obstacle = self.obstacle or _no_products(n, rank)

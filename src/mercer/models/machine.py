@@ -31,12 +31,21 @@ from mercer.models.machine_search import (
 from mercer.models.tasks import Data, Joint, Options, Task, points_alone
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.solvers import Falkon, Forecast, Nystrom, Primal, RandomFeatures, machine_auto
+from mercer.solvers import (
+    ConjugateGradient,
+    Falkon,
+    Forecast,
+    Nystrom,
+    Primal,
+    RandomFeatures,
+    machine_auto,
+)
 from mercer.solvers.factor import Advice
 from mercer.solvers.feature_machine import FeatureMachine
 from mercer.solvers.kernel_features import own_features
 from mercer.solvers.landmark_machine import LandmarkMachine
-from mercer.solvers.machine_auto import is_exact
+from mercer.solvers.machine_auto import is_exact, needs_all_rows
+from mercer.solvers.newton_products import Products
 from mercer.solvers.problem import FEW_ROWS
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import InMemory, Part, Rows
@@ -127,7 +136,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         search = Search(owner, problem, self._options, self._fitted, update, report)
         try:
             if not search.run(float(self.alpha), self.penalty):
-                self._warn_of_short_fit()
+                self._warn_of_short_fit(search.doubt)
         except Stopped:
             self.converged_ = False
 
@@ -151,15 +160,21 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             return self._over_blocks(rows), given.X
         data = self._read(*given)
         self.solver_ = self._chosen_solver(data)
-        problem = self._whole(data) if is_exact(self.solver_) else self._spanned(data)
-        return problem, given.X
+        return self._in_memory(data), given.X
+
+    def _in_memory(self, data: Data) -> MachineProblem:
+        """The problem of rows in memory, as the solver sees it."""
+        if is_exact(self.solver_):
+            return self._whole(data)
+        by_products = isinstance(self.solver_, ConjugateGradient)
+        return self._products(data) if by_products else self._spanned(data)
 
     @property
     def _held_rows(self) -> float:
         """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
         if isinstance(self.solver, str):
             return machine_auto.DENSE if self.loss_.smooth else np.inf
-        return np.inf if is_exact(self.solver) else 0
+        return np.inf if needs_all_rows(self.solver) else 0
 
     @abstractmethod
     def _target_reader(self) -> Targets:
@@ -189,7 +204,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return problem
 
     def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
-        if is_exact(self.solver):
+        if needs_all_rows(self.solver):
             raise DataError(
                 f"{type(self).__name__}: {shown(self.solver)} needs all {rows.totals.rows} rows in "
                 "memory, and they come in blocks; take solvers.Nystrom(), or pass arrays."
@@ -223,6 +238,21 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             # Any constant may be added to the kernel: without the mean, more digits are left.
             means = gram.mean(axis=0)
             gram -= means + means[:, None] - means.mean()
+        return self._of_matrix(data, gram, diagonal, means)
+
+    def _products(self, data: Data) -> WholeProblem:
+        """The same by products with the matrix, which is not stored."""
+        points = data.counted
+        diagonal = np.maximum(self.kernel_.diag(points), 0.0).astype(np.float64)
+        self._require_alpha(float(diagonal.max()), data.unit)
+        centred = bool(self.fit_intercept)
+        gram = self.solver_.products(type(self).__name__, self.kernel_, points, centred=centred)
+        means = np.zeros(len(gram)) if gram.means is None else gram.means
+        return self._of_matrix(data, gram, diagonal, means)
+
+    def _of_matrix(
+        self, data: Data, gram: Array | Products, diagonal: Array, means: Array
+    ) -> WholeProblem:
         return WholeProblem(
             gram,
             diagonal,
@@ -323,7 +353,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return self.solver if is_exact(self.solver) else self._smooth_solver(self.solver)
 
     def _smooth_solver(self, solver: Any) -> Any:
-        """A solver over landmarks or features, if the loss and the kernel allow one."""
+        """A solver that does not see the whole matrix, if the loss and the kernel allow one."""
         if not self.loss_.smooth:
             raise ParameterError(
                 f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
@@ -378,7 +408,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _check_solver(self) -> None:
         solver = self.solver
-        if isinstance(solver, Primal | Nystrom | Falkon | RandomFeatures):
+        if isinstance(solver, Primal | ConjugateGradient | Nystrom | Falkon | RandomFeatures):
             solver.check(type(self).__name__)
             return
         if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
@@ -386,7 +416,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
         raise ParameterError(
             f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
-            "mercer.solvers.Cholesky(), Primal(), Nystrom(n_landmarks=1000), "
+            "mercer.solvers.Cholesky(), Primal(), ConjugateGradient(), Nystrom(n_landmarks=1000), "
             "Falkon(n_landmarks=10_000) or RandomFeatures()."
         )
 
@@ -411,7 +441,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def _has_columns(self) -> bool:
         """Whether there is one function for each class or quantile, or a single one."""
 
-    def _warn_of_short_fit(self) -> None:
+    def _warn_of_short_fit(self, doubt: str) -> None:
         what = "norm of the gradient" if self.loss_.smooth else "duality gap"
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
         remedy = f"scale the data, or raise alpha, tol or max_iter ({self.max_iter})"
@@ -420,6 +450,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 "no step leads closer, most likely because of rounding: scale the data, or raise "
                 "alpha or tol"
             )
+        if doubt:
+            remedy = f"for its last step {doubt}"
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
             f"{error:.3g}, more than tol = {self.tol:g} allows; {remedy}.",

@@ -82,11 +82,12 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     max_iter : int, default=1000
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
-        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix. Smooth losses are
-        minimised over landmarks by `Nystrom` and `Falkon`, on the kernel's own features by
-        `Primal`, and on those of a map by `RandomFeatures`. "auto" takes `Primal` where the kernel
-        has few features, otherwise the whole matrix up to 10,000 rows and for losses with kinks,
-        else `Nystrom`; `mercer.forecast` says what it takes and why.
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
+        `ConjugateGradient` has the same answer by products with it, without storing it, `Nystrom`
+        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
+        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
+        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `Nystrom`;
+        `mercer.forecast` says what it takes and why.
 
     Attributes
     ----------
@@ -121,12 +122,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The objective, with half the squared norm at the weight `alpha_`, is at most this much above
         its minimum, in its own units; converged at `tol` times the objective. What rounding of the
         function's values can account for is excused, up to a hundred times that, or up to `tol`
-        times the loss of a constant function. For losses with kinks. Over landmarks and on
-        features, where losses are smooth: how far it is at most above the minimum over functions
-        with the same constants, which is the square of the gradient's norm over 2 `alpha_`.
+        times the loss of a constant function. For losses with kinks. Over landmarks, on features
+        and by `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum
+        over functions with the same constants, which is the square of the gradient's norm over 2
+        `alpha_`.
     residual_ : float
-        The norm of the gradient, relative to the norms of its two terms. Only over landmarks and on
-        features.
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks, on
+        features and by `ConjugateGradient`.
+    preconditioner_error_ : float
+        The share of the trace of the kernel matrix that the preconditioner leaves out. Only by
+        `ConjugateGradient` with one.
     trace_error_ : float
         The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
         rows if there are more. Only over landmarks.

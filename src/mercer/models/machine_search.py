@@ -17,6 +17,7 @@ from mercer.penalties import HalfSquare, Penalty
 from mercer.solvers.feature_machine import FeatureMachine
 from mercer.solvers.landmark_machine import LandmarkMachine
 from mercer.solvers.newton import State
+from mercer.solvers.newton_products import Products
 from mercer.solvers.penalised import effective_alpha
 from mercer.solvers.span_machine import SpanMachine
 from mercer.solvers.span_newton import SpanState
@@ -97,12 +98,12 @@ class MachineProblem(Protocol):
 
 @dataclass(frozen=True)
 class WholeProblem:
-    """The Gram matrix of the rows that count, and what is to be fitted to them.
+    """The Gram matrix of the rows that count, stored or not, and what is to be fitted to them.
 
     Values of the function are large or small beside `scale`.
     """
 
-    gram: Array
+    gram: Array | Products
     diagonal: Array
     means: Array
     rows: NDArray[np.intp]
@@ -115,16 +116,16 @@ class WholeProblem:
     @property
     def n_rows(self) -> int:
         """The number of rows that count."""
-        return len(self.gram)
+        return len(self.rows)
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""
-        return np.zeros((len(self.gram), self.task.n_outputs)), self.task.constants.copy()
+        return np.zeros((len(self.rows), self.task.n_outputs)), self.task.constants.copy()
 
     def states(self, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """The states of the task's solver."""
         if np.isinf(alpha):  # nothing is left but the constants
-            return self.task.states(np.zeros_like(self.gram), 1.0, start, options)
+            return self.task.states(self.gram * 0.0, 1.0, start, options)
         return self.task.states(self.gram, alpha, start, options)
 
     def norm(self, state: State, alpha: float) -> float:
@@ -153,7 +154,16 @@ class WholeProblem:
         dual[self.rows] = scaled / alpha
         # Summed so that equal columns get equal constants: a matrix product may round each its way.
         shift = np.sum(self.means[:, None] * dual[self.rows], axis=0)
-        return Found(dual, state.intercept - shift, state.error * self.unit)
+        error = state.error * self.unit
+        return Found(dual, state.intercept - shift, error, self._quality(state))
+
+    def _quality(self, state: State) -> dict[str, Any]:
+        """How good a solution by iterations is."""
+        if not isinstance(self.gram, Products):
+            return {}
+        left_out = self.gram.left_out
+        precondition = {} if left_out is None else {"preconditioner_error_": left_out}
+        return {"residual_": state.residual, "dual_gap_": state.bound * self.unit} | precondition
 
 
 @dataclass(frozen=True)
@@ -273,6 +283,11 @@ class Search:
         Takes fitted attributes.
     report : callable
         Takes a function that makes fitted attributes, after every step; True stops.
+
+    Attributes
+    ----------
+    doubt : str
+        What the solver says of its last step, as a clause; empty if nothing is wrong with it.
     """
 
     def __init__(
@@ -286,7 +301,7 @@ class Search:
     ) -> None:
         self.owner, self.problem, self.options = owner, problem, options
         self.fitted, self.store, self.report = fitted, store, report
-        self.start, self.steps = problem.start(), 0
+        self.start, self.steps, self.doubt = problem.start(), 0, ""
 
     def run(self, alpha: float, penalty: Penalty | None) -> bool:
         """Fit, and store what was learned.
@@ -308,7 +323,7 @@ class Search:
             alpha = effective_alpha(self._measure, alpha, penalty)
             self.start = self.problem.start()  # the last weight that was tried may be far from it
         state = self._solve(alpha)
-        found = self.problem.found(state, alpha)
+        found, self.doubt = self.problem.found(state, alpha), state.doubt
         kept = self._attributes(found, state, alpha, self.steps)
         if found.doubt:
             warn(f"{self.owner}: {found.doubt}.", NumericalWarning)

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from mercer.kernels.points import Points
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.solvers import newton, quantiles, smoothing
-from mercer.solvers.newton import Curvature, Diagonal, Softmax, State
+from mercer.solvers.newton import State
+from mercer.solvers.newton_curvature import Curvature, Diagonal, Softmax
 from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
 from mercer.solvers.rows import Part
 from mercer.solvers.smoothing import Terms
 
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]
+# An array; for smooth losses also a matrix that is multiplied with alone, `newton_steps.Scalable`.
+Gram = Any
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,10 @@ class Task(ABC):
     row_targets: Array
 
     @abstractmethod
-    def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of a solver on the way to the minimum."""
 
-    def kept(self, gram: Array, alpha: float, state: State) -> State:
+    def kept(self, gram: Gram, alpha: float, state: State) -> State:
         """What to keep of a state if the search ends there."""
         return state
 
@@ -125,7 +128,7 @@ class Joint(Task):
         self.row_losses = (JointLoss(n_classes),)
         self.row_targets = codes[:, None].astype(np.float64)
 
-    def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of Newton's method."""
         return newton.minimise(gram, self._loss, alpha, start, **vars(options))
 
@@ -152,7 +155,7 @@ class Separate(Task):
             self.row_losses = tuple(SingleLoss(loss, j) for j in range(self.n_outputs))
             self.row_targets = targets
 
-    def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of all functions after every step of one of them."""
         scaled, intercept = start[0].copy(), start[1].copy()
         parts: list[State | None] = [None] * self.n_outputs
@@ -193,7 +196,7 @@ class Quantiles(Separate):
         self._targets, self._weights = targets, weights
         self._problems = [_terms(loss, targets, weights) for loss in losses]
 
-    def states(self, gram: Array, alpha: float, start: Start, options: Options) -> Iterator[State]:
+    def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield states of each quantile alone, and if these cross, of all together."""
         state: State | None = None
         for state in super().states(gram, alpha, start, options):
@@ -203,7 +206,7 @@ class Quantiles(Separate):
             gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
         )
 
-    def kept(self, gram: Array, alpha: float, state: State) -> State:
+    def kept(self, gram: Gram, alpha: float, state: State) -> State:
         """A solution as it is, else functions in order: an interrupt may find them crossing."""
         if state.converged or self.n_outputs == 1:
             return state
@@ -265,7 +268,7 @@ def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
 
 
 def _solve(
-    gram: Array, problem: Any, alpha: float, start: Start, options: Options
+    gram: Gram, problem: Any, alpha: float, start: Start, options: Options
 ) -> Iterator[State]:
     minimise = smoothing.minimise if isinstance(problem, Terms) else newton.minimise
     return minimise(gram, problem, alpha, start, **vars(options))
@@ -276,4 +279,14 @@ def _merged(scaled: Array, intercept: Array, parts: list[State | None]) -> State
     errors = [np.inf if part is None else part.error for part in parts]
     loss = sum(np.inf if part is None else part.loss for part in parts)
     converged = all(part is not None and part.converged for part in parts)
-    return State(scaled.copy(), intercept.copy(), loss, float(sum(errors)), converged)
+    known = [part for part in parts if part is not None]
+    return State(
+        scaled.copy(),
+        intercept.copy(),
+        loss,
+        float(sum(errors)),
+        converged,
+        max(part.residual for part in known) if len(known) == len(parts) else np.inf,
+        sum(part.bound for part in known) if len(known) == len(parts) else np.inf,
+        next((part.doubt for part in known if part.doubt and not part.converged), ""),
+    )

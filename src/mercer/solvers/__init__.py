@@ -19,7 +19,8 @@ nothing of kernels or estimators:
 - `problem`: the choice among them, and rows of weight zero;
 - `laplace`: the mode and the evidence of Gaussian-process classification, with `curvature`;
 - `quadrature`: probabilities, as means under Gaussians;
-- `newton`: smooth convex losses;
+- `newton`: smooth convex losses, with `newton_curvature` and `newton_steps`, and `newton_products`
+  for a matrix that is not stored;
 - `smoothing`: losses with kinks, exactly, with a duality gap;
 - `quantiles`: several of these that must not cross, with `crossing`, `ordered` and `interior`;
 - `penalised`: any increasing penalty of the norm, by half its square at another weight;

@@ -27,7 +27,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.iterative import ConjugateGradient
+from mercer.solvers.iterative import ConjugateGradient, factor_size
 from mercer.solvers.kernel_features import no_frequencies, own_features
 from mercer.solvers.landmark import Falkon, Nystrom
 from mercer.solvers.selection import contains_noise
@@ -286,10 +286,9 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
         matrices = _SEARCH_MATRICES if whole else _DENSE_MATRICES
         return matrices * n * n * item, cubes * n**3 + pairs
     if isinstance(solver, ConjugateGradient):
-        rank = rank_of(solver, n)
-        # The factor is made in the type of the kernel and used in double precision.
-        factor = (8.0 if item == 8 else 8.0 + item) * n * rank
-        return factor + 64.0 * n * t, 2.0 * n * rank**2 + _ITERATIONS * pairs
+        rank = solver.rank_for(n)
+        size = factor_size(n, rank, task.dtype) + 64.0 * n * t
+        return size, 2.0 * n * rank**2 + _ITERATIONS * pairs
     if isinstance(solver, Nystrom):
         m = landmarks_of(solver, n)
         return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
@@ -360,27 +359,6 @@ def landmarks_of(solver: Nystrom | Falkon, n: int) -> int:
     """
     chosen = solver.landmarks
     return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
-
-
-def rank_of(solver: ConjugateGradient, n: int) -> int:
-    """The rank of the preconditioner that a solver takes.
-
-    Parameters
-    ----------
-    solver : ConjugateGradient
-        The solver.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    int
-        That which is given, or about as many as it takes by itself.
-    """
-    if solver.preconditioner is None:
-        return 0
-    by_itself = int((2 if solver.preconditioner == "nystrom" else 10) * np.sqrt(n))
-    return min(n, solver.rank) if solver.rank is not None else by_itself
 
 
 def landmark_count(n: int) -> int:

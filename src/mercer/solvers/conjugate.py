@@ -30,8 +30,8 @@ _SAME = 0.1
 _ROUNDED = 1e-4
 
 
-# The recurrence ends a little below what rounding allows: a factor of two is not a failure.
-_SLACK = 2.0
+#: The recurrence ends a little below what rounding allows: a factor of two is not a failure.
+SLACK = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +265,7 @@ class _Run:
             return True
         residual = self._true_residual(self.solution)
         self.true = sizes = self._relative(residual)
-        wrong = (sizes > _SLACK * tol) & (sizes <= self.renewed / 2)
+        wrong = (sizes > SLACK * tol) & (sizes <= self.renewed / 2)
         self.renewed[wrong], self.slope[wrong], self.stuck[wrong] = sizes[wrong], 0.0, False
         self.residual[:, wrong], self.direction[:, wrong] = residual[:, wrong], 0.0
         for earlier in self.basis or ():
@@ -330,7 +330,7 @@ class _Run:
         residuals, state = self.true, self.state()
         if residuals is None:
             residuals = self._relative(self._true_residual(self.solution))
-        converged = bool((residuals <= _SLACK * tol).all())
+        converged = bool((residuals <= SLACK * tol).all())
         if not converged:
             residuals = self._return_to_the_best(residuals)
         return self._told(residuals, converged, state)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, solve_triangular
 
-from mercer.solvers.newton import factorised
+from mercer.solvers.newton_curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 

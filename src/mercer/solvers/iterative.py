@@ -20,10 +20,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer import memory
 from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers import conjugate
 from mercer.solvers.lowrank import LowRankInverse
+from mercer.solvers.newton_products import Products
 from mercer.solvers.paths import PathAnswer
 from mercer.solvers.pivoted import LowRank, pivoted_cholesky
 from mercer.solvers.sampled import sampled_errors
@@ -43,7 +47,7 @@ _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "piv
 
 @dataclass(frozen=True, eq=False)
 class ConjugateGradient(RidgeSolver):
-    """Exact kernel ridge without the matrix.
+    """The exact answer without the matrix: kernel ridge, and machines of smooth losses.
 
     Parameters
     ----------
@@ -57,7 +61,7 @@ class ConjugateGradient(RidgeSolver):
         Relative residual, below 1, at which to stop; no less than 64 units of rounding of the
         kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
-        Products with K at most, for each call of `fit`.
+        Products with K at most, for each call of `fit`; of a machine, for each Newton step.
     search_rows : int
         Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
         on a random sample of so many, left out one by one exactly, and the best is solved for all
@@ -73,6 +77,10 @@ class ConjugateGradient(RidgeSolver):
     ``converged_`` says that ``residual_``, which is computed anew at the end, is at most twice that
     tolerance. Memory is that of n rows of the factor. A model with ``warm_start=True`` goes on from
     where its last fit stopped, short of the tolerance or interrupted, as if it had not.
+
+    A machine of another smooth loss solves the equations of each Newton step by such iterations, to
+    a share of the step that falls with the gradient, from a tenth to `tol`; the model's own `tol`
+    says when its gradient is small enough, and is no less than those 64 units of rounding either.
 
     Examples
     --------
@@ -129,14 +137,14 @@ class ConjugateGradient(RidgeSolver):
         alpha = task.the_alpha("ConjugateGradient")
         _require_positive(task)
         stopped = self._stopped(task)
-        system = _System(task, alpha, self._factor(task, stopped.seed), stopped)
+        system = _System(task, alpha, self._factor(_access(task), stopped.seed), stopped)
         return iterate(task, system, alpha, self.tol, self.max_iter, stopped.state)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         alphas = task.alphas
         stopped = self._stopped(replace(task, state=None))
-        system = _System(task, alphas[0], self._factor(task, stopped.seed), stopped)
+        system = _System(task, alphas[0], self._factor(_access(task), stopped.seed), stopped)
         width = system.right.shape[1]
         progress = conjugate.solve(
             system.multiply,
@@ -168,23 +176,79 @@ class ConjugateGradient(RidgeSolver):
             return task.state
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
-    def _factor(self, task: RidgeTask, seed: int) -> LowRank | Sketch | None:
+    def products(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
+        """The matrix of all rows as a machine's Newton steps take it.
+
+        Parameters
+        ----------
+        owner : str
+            The name of the model, for messages.
+        kernel : Kernel
+            The kernel, resolved.
+        points : Points
+            The rows.
+        centred : bool
+            Whether the means of rows and columns are taken off.
+
+        Returns
+        -------
+        Products
+            The matrix, with a factor for its preconditioner.
+        """
+        n, rank, gram = len(points), self.rank_for(len(points)), kernel.gram(points)
+        memory.require(
+            int(factor_size(n, rank, gram.dtype)),
+            f"{owner} with a preconditioner of rank {rank} for {n} rows",
+            "lower the rank of the solver",
+        )
+        access = KernelColumns(kernel, points)
+        matrix = Products(
+            access.multiply,
+            np.asarray(access.diagonal, np.float64),
+            float(np.finfo(gram.dtype).eps),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        if centred:
+            matrix = replace(matrix, means=np.asarray(gram.row_sums(), np.float64) / n)
+        found = self._factor(access, seed_from(random_numbers(self.random_state, owner)))
+        if found is None:
+            return matrix
+        factor = found.factor.astype(np.float64, copy=False)
+        if centred:
+            factor -= factor.mean(axis=0)
+        return replace(matrix, factor=factor, left_out=found.trace_error)
+
+    def rank_for(self, n: int) -> int:
+        """The rank of the preconditioner for so many rows.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows.
+
+        Returns
+        -------
+        int
+            That which is given, or 10 sqrt(n), for "nystrom" 2 sqrt(n); no more than n.
+        """
+        if self.preconditioner is None:
+            return 0
+        by_itself = np.ceil(2 * np.sqrt(n)) if self.preconditioner == "nystrom" else 10 * np.sqrt(n)
+        return min(n, int(by_itself) if self.rank is None else self.rank)
+
+    def _factor(self, access: KernelColumns, seed: int) -> LowRank | Sketch | None:
         if self.preconditioner is None:
             return None
-        part = task.part(type(self).__name__)
-        access = KernelColumns(task.kernel, part.points, part.weights)
+        rank, rng = self.rank_for(len(access)), np.random.RandomState(seed)
         if self.preconditioner == "nystrom":
-            rank = self.rank if self.rank is not None else int(np.ceil(2 * np.sqrt(task.n)))
-            return nystrom_sketch(
-                access.multiply, access.diagonal, rank, rng=np.random.RandomState(seed)
-            )
-        rank = self.rank if self.rank is not None else int(10 * np.sqrt(task.n))
+            return nystrom_sketch(access.multiply, access.diagonal, rank, rng=rng)
         return pivoted_cholesky(
             access.columns,
             access.diagonal,
-            min(rank, task.n),
+            rank,
             method=_METHODS[self.preconditioner],
-            rng=np.random.RandomState(seed),
+            rng=rng,
             entries=access.entries,
         )
 
@@ -316,6 +380,30 @@ def least_tolerance(task: RidgeTask, tol: float) -> float:
     return max(tol, _ROUNDING * float(np.finfo(task.dtype).eps))
 
 
+def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
+    """The bytes of a factor, made in the type of the kernel and used in double precision.
+
+    Parameters
+    ----------
+    n, rank : int
+        Its shape.
+    dtype : dtype
+        The type of the kernel.
+
+    Returns
+    -------
+    float
+        A number of bytes.
+    """
+    return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
+
+
+def _access(task: RidgeTask) -> KernelColumns:
+    """The weighed matrix of all rows, by columns and products."""
+    part = task.part("ConjugateGradient")
+    return KernelColumns(task.kernel, part.points, part.weights)
+
+
 def _require_positive(task: RidgeTask) -> None:
     if not task.alphas.min() > 0:
         raise ParameterError(
@@ -375,7 +463,7 @@ class _System:
         part = task.part("ConjugateGradient")
         self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
         self.levers = f"max_iter, {task.ridge} or the rank of the preconditioner"
-        self.access = KernelColumns(task.kernel, part.points, part.weights)
+        self.access = _access(task)
         self.root = np.sqrt(part.mass)[:, None]
         self.left_out = None if factor is None else factor.trace_error
         self.precondition = None if factor is None else _inverse(factor)

@@ -8,14 +8,16 @@ The rule, in the order in which it is applied:
 3. landmarks (`Nystrom`).
 
 Rows in blocks are gathered first, if there are no more than 10,000 of them, in no more than one
-chunk; otherwise they leave the first and the last. `Falkon` and `RandomFeatures` are weighed, but
-not taken unless they are asked for.
+chunk; otherwise they leave the first and the last. `ConjugateGradient`, `Falkon` and
+`RandomFeatures` are weighed, but not taken unless they are asked for.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from mercer import memory
 from mercer.kernels.base import Kernel
@@ -37,6 +39,7 @@ from mercer.solvers.auto import (
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.feature_machine import UNKNOWNS, in_one_matrix, may_hold
+from mercer.solvers.iterative import ConjugateGradient, factor_size
 from mercer.solvers.kernel_features import NO_FEATURES, no_frequencies
 from mercer.solvers.landmark import Falkon, Nystrom
 
@@ -95,39 +98,14 @@ def forecast(
     >>> machine_auto.forecast(mc.RBF(1.0), 100_000, 1, smooth=True, joint=False).chosen
     Nystrom(n_landmarks=1000, landmarks='uniform', random_state=None)
     """
+    rule = _Costs(kernel, n, n_outputs, smooth, joint, blocks, own)
     k = n_outputs if joint else 1
     m = min(landmark_count(n), _LANDMARKS, max(100, UNKNOWNS // k), n)
-    whole = 8.0 * (MATRICES + (n_outputs if n_outputs > 1 else 0)) * n * n
-    work = float(n_outputs) * _STEPS
-    all_pairs = work * n**3 / 3 + 50.0 * n * n
-    kinks = "" if smooth else "the loss has kinks"
-    obstacle = kinks or no_landmarks(kernel)
-    too_many = _no_matrix(n, whole, obstacle)
-
-    def cost(solver: Any) -> Cost:
-        if is_exact(solver):
-            return Cost(solver, whole, all_pairs, IN_BLOCKS if blocks else too_many)
-        if isinstance(solver, Primal):
-            width, missing = own or (None, NO_FEATURES)
-            size, operations = _of_features(n, width, k, work, blocks=blocks)
-            dear = MANY_FEATURES if operations is not None and operations >= all_pairs else ""
-            missing = kinks or missing or not_positive(kernel)
-            return Cost(solver, size, operations, missing or _too_large(size) or dear)
-        if isinstance(solver, RandomFeatures):
-            size, operations = _of_features(n, solver.n_features, k, work, blocks=blocks)
-            missing = kinks or no_frequencies(kernel, solver.map) or not_positive(kernel)
-            return Cost(solver, size, operations, missing or _too_large(size))
-        m = landmarks_of(solver, n)
-        if isinstance(solver, Falkon):
-            operations = 60.0 * work * _ITERATIONS * n * m
-            return Cost(solver, 32.0 * n_outputs * m**2, operations, obstacle)
-        few = 32.0 * (k * m) ** 2
-        return Cost(solver, few, 2 * work * _pairs(k) * n * m**2, obstacle or _too_large(few))
-
-    costs = [cost(solver) for solver in (Primal(), Cholesky(), Nystrom(m), Falkon(m), waves(m))]
-    costs[-1] = replace(costs[-1], obstacle=costs[-1].obstacle or UNASKED)
-    found = _chosen(tuple(costs), n, obstacle)
-    return found if given is None else found.asked_for(cost(given))
+    candidates = [rule.of(solver) for solver in (Primal(), Cholesky(), Nystrom(m))]
+    others = [rule.of(solver) for solver in (ConjugateGradient(), Falkon(m), waves(m))]
+    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
+    found = _chosen(costs, n, rule.no_landmarks)
+    return found if given is None else found.asked_for(rule.of(given))
 
 
 def _chosen(costs: tuple[Cost, ...], n: int, obstacle: str) -> Forecast:
@@ -144,21 +122,109 @@ def _chosen(costs: tuple[Cost, ...], n: int, obstacle: str) -> Forecast:
     return Forecast(costs, few.solver, f"{n} rows {why}")
 
 
-def _of_features(
-    n: int, width: int | None, k: int, work: float, *, blocks: bool
-) -> tuple[float | None, float | None]:
-    """Bytes and operations of a machine on so many features, as far as their number is known."""
-    if width is None:
-        return None, None
-    held, turning = 8.0 * n * width, 0.0
-    stored = held if not blocks and may_hold(held) else 0.0
-    if n < width and not blocks:  # rows are turned to coordinates in their span
-        stored, turning, width = 2 * held, 4.0 * width * n**2, n
-    if in_one_matrix(k, width):
-        operations = 2 * work * _pairs(k) * n * width**2 + work * k**2 * width**3 / 3
-        return 32.0 * (k * width) ** 2 + stored, operations + turning
-    iterations = 4.0 * _ITERATIONS * n * width
-    return 32.0 * k * width**2 + stored, work * (iterations + width**3) + turning
+@dataclass(frozen=True)
+class _Costs:
+    """What solvers would take for so many rows and functions."""
+
+    kernel: Kernel
+    n: int
+    n_outputs: int
+    smooth: bool
+    joint: bool
+    blocks: bool
+    own: tuple[int | None, str] | None
+
+    def of(self, solver: Any) -> Cost:
+        """Of any solver."""
+        if is_exact(solver):
+            return self.of_matrix(solver)
+        if isinstance(solver, Primal):
+            return self.of_own_features(solver)
+        if isinstance(solver, RandomFeatures):
+            return self.of_map(solver)
+        if isinstance(solver, ConjugateGradient):
+            return self.of_products(solver)
+        return self.of_passes(solver) if isinstance(solver, Falkon) else self.of_landmarks(solver)
+
+    def of_matrix(self, solver: Any) -> Cost:
+        """Of the whole matrix, and a factor in each step."""
+        n, extra = self.n, self.n_outputs if self.n_outputs > 1 else 0
+        size = 8.0 * (MATRICES + extra) * n * n
+        obstacle = IN_BLOCKS if self.blocks else _no_matrix(n, size, self.no_landmarks)
+        return Cost(solver, size, self._all_pairs, obstacle)
+
+    def of_own_features(self, solver: Primal) -> Cost:
+        """Of the kernel's own features."""
+        width, missing = self.own or (None, NO_FEATURES)
+        size, operations = self._of_features(width)
+        dear = operations is not None and operations >= self._all_pairs
+        missing = self._kinks or missing or not_positive(self.kernel) or _too_large(size)
+        return Cost(solver, size, operations, missing or (MANY_FEATURES if dear else ""))
+
+    def of_map(self, solver: RandomFeatures) -> Cost:
+        """Of the features of a map."""
+        size, operations = self._of_features(solver.n_features)
+        missing = self._kinks or no_frequencies(self.kernel, solver.map)
+        missing = missing or not_positive(self.kernel)
+        return Cost(solver, size, operations, missing or _too_large(size))
+
+    def of_products(self, solver: ConjugateGradient) -> Cost:
+        """Of products with the whole matrix."""
+        n, rank = self.n, solver.rank_for(self.n)
+        size = factor_size(n, rank, np.dtype(np.float64)) + 64.0 * n * self._together
+        steps = _pairs(self._together) * self._together * n * rank**2 + _ITERATIONS * 50.0 * n * n
+        missing = self._kinks or (IN_BLOCKS if self.blocks else "") or _too_large(size)
+        return Cost(solver, size, self._work * steps, missing or not_positive(self.kernel))
+
+    def of_passes(self, solver: Falkon) -> Cost:
+        """Of iterations over landmarks."""
+        m = landmarks_of(solver, self.n)
+        operations = 60.0 * self._work * _ITERATIONS * self.n * m
+        return Cost(solver, 32.0 * self.n_outputs * m**2, operations, self.no_landmarks)
+
+    def of_landmarks(self, solver: Nystrom) -> Cost:
+        """Of second derivatives over landmarks."""
+        k, m = self._together, landmarks_of(solver, self.n)
+        size, operations = 32.0 * (k * m) ** 2, 2 * self._work * _pairs(k) * self.n * m**2
+        return Cost(solver, size, operations, self.no_landmarks or _too_large(size))
+
+    @property
+    def no_landmarks(self) -> str:
+        """Why there are none."""
+        return self._kinks or no_landmarks(self.kernel)
+
+    @property
+    def _kinks(self) -> str:
+        return "" if self.smooth else "the loss has kinks"
+
+    @property
+    def _together(self) -> int:
+        """Functions that are fitted together."""
+        return self.n_outputs if self.joint else 1
+
+    @property
+    def _work(self) -> float:
+        return float(self.n_outputs) * _STEPS
+
+    @property
+    def _all_pairs(self) -> float:
+        """Operations of a fit with the whole matrix."""
+        return self._work * self.n**3 / 3 + 50.0 * self.n * self.n
+
+    def _of_features(self, width: int | None) -> tuple[float | None, float | None]:
+        """Bytes and operations on so many features, as far as their number is known."""
+        if width is None:
+            return None, None
+        n, k, work = self.n, self._together, self._work
+        held, turning = 8.0 * n * width, 0.0
+        stored = held if not self.blocks and may_hold(held) else 0.0
+        if n < width and not self.blocks:  # rows are turned to coordinates in their span
+            stored, turning, width = 2 * held, 4.0 * width * n**2, n
+        if in_one_matrix(k, width):
+            operations = 2 * work * _pairs(k) * n * width**2 + work * k**2 * width**3 / 3
+            return 32.0 * (k * width) ** 2 + stored, operations + turning
+        iterations = 4.0 * _ITERATIONS * n * width
+        return 32.0 * k * width**2 + stored, work * (iterations + width**3) + turning
 
 
 def _pairs(k: int) -> float:
@@ -174,6 +240,22 @@ def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
     if size > memory.available():
         return TOO_LARGE
     return MANY_ROWS if n > DENSE and not no_landmarks else ""
+
+
+def needs_all_rows(solver: Any) -> bool:
+    """Whether a solver needs all rows in memory.
+
+    Parameters
+    ----------
+    solver : object
+        The solver.
+
+    Returns
+    -------
+    bool
+        True for `Cholesky`, `Spectral` and `ConjugateGradient`.
+    """
+    return is_exact(solver) or isinstance(solver, ConjugateGradient)
 
 
 def is_exact(solver: Any) -> bool:

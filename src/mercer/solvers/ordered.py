@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, solve_triangular
 
-from mercer.solvers.newton import factorised
+from mercer.solvers.newton_curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]

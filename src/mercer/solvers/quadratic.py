@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from mercer.solvers.newton import factorised
+from mercer.solvers.newton_curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 

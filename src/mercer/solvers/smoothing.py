@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from mercer.solvers.newton import State, factorised, rounding
+from mercer.solvers.newton import State, rounding
+from mercer.solvers.newton_curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]

@@ -66,6 +66,8 @@ class SpanState:
         The objective is at most this much above its minimum over functions with the same constants.
     converged : bool
         Whether the gradient is as small as was asked for.
+    doubt : str
+        Why the last step is not what it should be, as a clause; empty if nothing is known.
     """
 
     coordinates: Array
@@ -75,6 +77,7 @@ class SpanState:
     residual: float
     bound: float
     converged: bool
+    doubt: str = ""
 
 
 @dataclass(frozen=True, eq=False)

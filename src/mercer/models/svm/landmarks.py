@@ -15,7 +15,7 @@ class SquaredHinge(KernelMachineClassifier):
 
     stopped_short = False
 
-    def _warn_of_short_fit(self) -> None:
+    def _warn_of_short_fit(self, doubt: str) -> None:
         self.stopped_short = True
 
 
