@@ -562,6 +562,7 @@ def test_forecasts_weigh_features() -> None:
         "Primal",
         "Cholesky",
         "Nystrom",
+        "ConjugateGradient",
         "Falkon",
         "RandomFeatures",
     ]
