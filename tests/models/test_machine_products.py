@@ -190,6 +190,15 @@ def test_classes_share_no_constant() -> None:
     assert_allclose(f.sum(axis=1), 0, atol=1e-6 * np.abs(f).max())
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1e-5, 1e-7])
+def test_classes_share_no_constant_where_probabilities_are_certain(alpha: float) -> None:
+    wide, labels = np.random.default_rng(0).normal(size=(30, 100)), np.arange(30) % 3
+    model = mc.KernelLogisticRegression(mc.Linear(), alpha, solver=WHOLE).fit(wide, labels)
+    assert_allclose(model.intercept_.sum(), 0, atol=1e-9)
+    exact = clone(model).set_params(solver=S.Cholesky()).fit(wide, labels).decision_function(wide)
+    assert_allclose(model.decision_function(wide), exact, atol=1e-6 * np.abs(exact).max())
+
+
 def test_many_classes_take_fewer_columns_of_the_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     model = machine("logistic", THREE, 0.05)
     exact = clone(model).fit(X, THREE)
@@ -478,7 +487,7 @@ def test_values_beyond_numbers() -> None:
         (S.ConjugateGradient(rank=0), "rank = 0"),
         (S.ConjugateGradient(max_iter=0), "max_iter = 0"),
         (S.ConjugateGradient(random_state="x"), "random_state"),
-        (S.ConjugateGradient, "is unknown|least squares"),
+        (S.ConjugateGradient, "is a class, and not an object of it"),
     ],
 )
 def test_wrong_settings(solver: Any, message: str) -> None:

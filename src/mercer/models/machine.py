@@ -414,6 +414,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
             return
         what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
+        what = "is a class, and not an object of it" if isinstance(solver, type) else what
         raise ParameterError(
             f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
             "mercer.solvers.Cholesky(), Primal(), ConjugateGradient(), Nystrom(n_landmarks=1000), "

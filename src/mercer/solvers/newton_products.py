@@ -182,7 +182,10 @@ class _System:
         largest = float(np.abs(total).max())
         if not largest > np.finfo(np.float64).tiny:
             return np.zeros((k, k))
-        found: Array = np.linalg.pinv(total / largest, rcond=1e-12, hermitian=True)
+        # Near probabilities of 0 and 1 rounding is large beside it, and would see that constant.
+        seen = np.eye(k) - (k > 1) / k
+        inner = seen @ (total / largest) @ seen
+        found: Array = seen @ np.linalg.pinv(inner, rcond=1e-12, hermitian=True) @ seen
         return found / largest
 
     def _weighed(self, constants: Array) -> Array:
