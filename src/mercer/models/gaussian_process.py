@@ -596,7 +596,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         else:
             found = self._held(evidence, fit.at_the_end)
         if isinstance(self._posterior, IteratedPosterior):
-            self.converged_ = found.converged and not self._posterior.complaint
+            self.converged_ = found.converged and not self._posterior.answer.doubt
         return found
 
     def _loose_bound(self, n: int) -> str:

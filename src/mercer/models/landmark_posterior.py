@@ -109,7 +109,7 @@ class IteratedPosterior(LandmarkPosterior):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return self.answer.doubt
+        return self.answer.doubt or super().complaint
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """How good landmarks and iterations are, in units of y."""
