@@ -297,8 +297,8 @@ class Bound:
     def rounding(self) -> float:
         """How far rounding may be seen: of A beside the pivots of B, of y^2 / d beside 1 a row."""
         sums, eps = self.sums, float(np.finfo(np.float64).eps)
-        largest = sums.squares.diagonal().max(initial=0.0)
-        smallest = self.root.diagonal().min(initial=np.inf) ** 2
+        largest = float(sums.squares.diagonal().max(initial=0.0))
+        smallest = float(self.root.diagonal().min(initial=np.inf)) ** 2
         return eps * max(largest / smallest, sums.energy / (sums.rows * self.n_targets))
 
     @cached_property
