@@ -607,7 +607,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if gap <= _LOOSE * n:
             return ""
         return (
-            f"kernel and noise maximise a bound that is {gap:.3g} nats below the likelihood, so "
+            f"kernel and noise were learned by a bound {gap:.3g} nats below the likelihood, so "
             "that they may be far from their best: the landmarks of the search are too few for "
             "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
             "likelihood itself"
