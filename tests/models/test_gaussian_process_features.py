@@ -242,6 +242,15 @@ def test_little_noise_takes_few_digits() -> None:
     assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 2e-6
 
 
+def test_a_gradient_of_what_is_not_the_likelihood_is_told() -> None:
+    model = GP(mc.Polynomial(3) + mc.Linear(), noise=0.1, solver=S.Primal(), **HELD).fit(X, Y)
+    model.log_marginal_likelihood_gradient()
+    far = model.theta_ + np.array([6.0 if "gain" in name else 0.0 for name in model.theta_names_])
+    with pytest.warns(NumericalWarning, match="nats below the likelihood"):
+        value, _ = model.log_marginal_likelihood_gradient(far)
+    assert value == pytest.approx(model.log_marginal_likelihood(far))
+
+
 @pytest.mark.parametrize("scale", [1e6, 1e9])
 def test_large_columns_that_depend_on_each_other(scale: float) -> None:
     # So little noise leaves least squares; of 1e9 the factor of squares alone would fail.

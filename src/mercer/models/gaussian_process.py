@@ -309,8 +309,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
         Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
         is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks or features a row costs O(m^2), and strings that bring features of
-        their own a pass over all rows.
+        again. With landmarks a row costs O(m^2); with features that is followed by a pass over all
+        rows, whose coefficients change.
 
         Parameters
         ----------

@@ -130,7 +130,7 @@ class IteratedPosterior(LandmarkPosterior):
 
 
 _WHOLE = (
-    "GaussianProcessRegressor: {} is not possible where the mean was found by iterations over all "
-    "rows, without their matrix; fit with solver=mercer.solvers.Nystrom(n_landmarks=1000), or "
+    "GaussianProcessRegressor: {} is not possible where the mean was found by iterations, "
+    "without the matrix of all rows; fit with solver=mercer.solvers.Nystrom(n_landmarks=1000), or "
     "Cholesky() if the matrix fits in memory."
 )
