@@ -242,6 +242,31 @@ def test_little_noise_takes_few_digits() -> None:
     assert_allclose(model.predict(fresh), wanted, atol=1e-11)  # squares alone leave 2e-6
 
 
+def test_a_gradient_of_what_is_not_the_likelihood_is_told() -> None:
+    model = GP(mc.Polynomial(3) + mc.Linear(), noise=0.1, solver=S.Primal(), **HELD).fit(X, Y)
+    model.log_marginal_likelihood_gradient()
+    far = model.theta_ + np.array([6.0 if "gain" in name else 0.0 for name in model.theta_names_])
+    with pytest.warns(NumericalWarning, match="nats below the likelihood"):
+        value, _ = model.log_marginal_likelihood_gradient(far)
+    assert value == pytest.approx(model.log_marginal_likelihood(far))
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e9])
+def test_large_columns_that_depend_on_each_other(scale: float) -> None:
+    # So little noise leaves least squares; of 1e9 the factor of squares alone would fail.
+    rows, fresh = scale * X, scale * Z
+    settings = {"noise": 0.1, "solver": S.Primal(), **HELD}
+    wanted = fresh @ np.linalg.lstsq(rows, Y, rcond=None)[0]
+    spread = np.sqrt(0.1 * np.einsum("ij,ji->i", fresh, np.linalg.solve(rows.T @ rows, fresh.T)))
+    with pytest.warns(NumericalWarning, match="rounding hides the smallest"):
+        twice = GP(mc.Linear(), **settings).fit(np.tile(rows, 2), Y)
+    once = GP(mc.Linear(), **settings).fit(rows, Y)  # says nothing: all features are as large
+    for model, points in ((twice, np.tile(fresh, 2)), (once, fresh)):
+        mean, std = model.predict(points, return_std=True)
+        assert_allclose(mean, wanted, rtol=1e-9, atol=1e-9)
+        assert_allclose(std, spread, rtol=1e-7)
+
+
 def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(700, 3))

@@ -747,8 +747,12 @@ def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-def test_a_bound_far_below_the_likelihood_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("searched", [300, 250], ids=["all rows", "some rows"])
+def test_a_bound_far_below_the_likelihood_is_told(
+    searched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where memory does not let the search learn from the whole matrix instead."""
+    monkeypatch.setattr(plan, "SEARCH_ROWS", searched)
     monkeypatch.setattr(plan, "_LEARNING_MATRICES", 1e9)
     monkeypatch.setattr(plan, "_MOST_SEARCH_LANDMARKS", 20)
     monkeypatch.setattr(plan, "_EXACT", 100)
@@ -761,5 +765,7 @@ def test_a_bound_far_below_the_likelihood_is_told(monkeypatch: pytest.MonkeyPatc
     assert model.log_marginal_likelihood_ - model.lower_bound_ > 3
     smooth = GP(1.0 * mc.RBF()).fit(rows, np.sin(rows[:, 0]) + 0.1 * rng.normal(size=300))
     assert smooth.log_marginal_likelihood_ - smooth.lower_bound_ < 0.1
+    for fitted in (model, smooth):
+        assert fitted.lower_bound_ < fitted.log_marginal_likelihood_ < fitted.upper_bound_
     smooth.update(rows[:2] + 0.01, np.zeros(2))
     assert not hasattr(smooth, "lower_bound_")

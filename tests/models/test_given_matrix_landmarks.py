@@ -157,6 +157,23 @@ def test_variances_of_rows_whose_own_value_is_not_known(solver: Any) -> None:
             action()
 
 
+@pytest.mark.parametrize("removed", [ROWS, np.arange(140, 150)], ids=["anywhere", "last"])
+def test_a_pickled_process_has_the_likelihood_of_the_rows_that_count(removed: Any) -> None:
+    weights = np.ones(150)
+    weights[removed] = 0.0
+    settings = {"noise": 0.1, "learn": False}
+    given = mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), **settings).fit(K, Y, weights)
+    vectors = mc.GaussianProcessRegressor(mc.Fixed(1.0) * KERNEL, **settings)
+    vectors.fit(np.delete(X, removed, axis=0), np.delete(Y, removed))
+    for _ in range(2):
+        given = pickle.loads(pickle.dumps(given))
+        value, gradient = given.log_marginal_likelihood_gradient()
+        assert_allclose(value, vectors.log_marginal_likelihood_, rtol=1e-9)
+        for slope, step in zip(gradient, 1e-5 * np.eye(2), strict=True):
+            ahead, behind = (given.log_marginal_likelihood(given.theta_ + h) for h in (step, -step))
+            assert_allclose(slope, (ahead - behind) / 2e-5, rtol=1e-6)
+
+
 def test_what_a_matrix_does_not_have() -> None:
     for solver, sentence in (
         (S.Nystrom(20, "learn"), "got a kernel matrix"),

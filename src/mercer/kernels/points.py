@@ -45,11 +45,24 @@ class Points:
     (3, 2)
     """
 
-    __slots__ = ("_centres", "_columns", "_data", "_ids", "_length", "_parent", "_rows", "packs")
+    __slots__ = (
+        "_centres",
+        "_columns",
+        "_data",
+        "_ids",
+        "_length",
+        "_parent",
+        "_rows",
+        "original_length",
+        "packs",
+    )
+
+    #: How many rows the original data have; these points may be some of them.
+    original_length: int
 
     def __init__(self, data: Any, owner: str = "Points") -> None:
         self._data = ingest(data, owner)
-        self._length = len_of(self._data)
+        self._length = self.original_length = len_of(self._data)
         self._reset()
         self._parent: Points | None = None
         self._rows: Any = None
@@ -61,11 +74,11 @@ class Points:
         self.packs: dict[Any, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"data": self.data, "ids": self.ids}
+        return {"data": self.data, "ids": self.ids, "original_length": self.original_length}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._data, self._ids = ingest(state["data"], "Points"), state["ids"]
-        self._length = len_of(self._data)
+        self._length, self.original_length = len_of(self._data), state["original_length"]
         self._parent = self._rows = None
         self._reset()
 
@@ -93,6 +106,7 @@ class Points:
         part._reset()
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
+        part.original_length = self.original_length
         return part
 
     @property
@@ -134,7 +148,7 @@ class Points:
         if own is None or wanted is None or own == wanted or sorted(own) != sorted(wanted):
             return self
         turned = Points(self._frame().select(*wanted))
-        turned._ids = self.ids
+        turned._ids, turned.original_length = self.ids, self.original_length
         return turned
 
     def detached(self) -> Points:
@@ -142,6 +156,7 @@ class Points:
         part = Points.__new__(Points)
         part._reset()
         part._data, part._ids, part._length = take(self._frame(), slice(None)), self.ids, len(self)
+        part.original_length = self.original_length
         part._parent = part._rows = None
         # Rows that were picked are a copy already.
         picked = self._parent is not None and not isinstance(self._rows, slice)

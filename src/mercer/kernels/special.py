@@ -401,7 +401,7 @@ class Precomputed(PairKernel):
     def _check_square(self, points: Points, view: View) -> None:
         if self.matrix is not None:
             return
-        n, m = points.origin.matrix(view.read_by(_SQUARE)).shape
+        n, m = points.original_length, points.origin.matrix(view.read_by(_SQUARE)).shape[1]
         if n != m:
             raise DataError(
                 f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "

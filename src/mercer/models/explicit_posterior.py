@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from mercer import memory
-from mercer.exceptions import DataError
+from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.feature_evidence import FeatureEvidence
@@ -40,6 +40,8 @@ Array = NDArray[np.floating[Any]]
 _MATRICES = 10
 # What rows that span the features are chosen by: a factor of all rows, if it is no larger.
 _CHOICE_BYTES = 2**30
+#: Nats for each row by which the likelihood may be missed without a word.
+MISSED = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +81,16 @@ class ExplicitEvidence(FeatureEvidence):
                 "solver=mercer.solvers.Nystrom(n_landmarks=1000)."
             )
         kernel, _ = self.data.at(theta)
-        _, gradient = self.spanned(kernel).log_likelihood_with_gradient(theta)
-        return self.log_likelihood_at(theta), gradient
+        bound, gradient = self.spanned(kernel).log_likelihood_with_gradient(theta)
+        value = self.log_likelihood_at(theta)
+        if value - bound > MISSED * len(self.data.points):
+            warn(
+                f"{self.owner}: the gradient is that of a bound {value - bound:.2g} nats below the "
+                "likelihood: some features are so small beside others that rounding of kernel "
+                "values hides them. Scale the columns, or fit with solver=solvers.Cholesky().",
+                NumericalWarning,
+            )
+        return value, gradient
 
     def spanned(self, kernel: Kernel) -> LandmarkEvidence:
         """The same through landmarks: rows, as many as features, in whose span are all others.
@@ -162,7 +172,7 @@ class ExplicitPosterior(FeaturePosterior):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return self.doubt or self.seen.given.doubt
+        return self.doubt or self.seen.given.doubt or super().complaint
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """What is known of the features, in units of y."""

@@ -112,9 +112,8 @@ class FeatureFit:
     def _exact(self, theta: Array) -> dict[str, Any]:
         """The whole matrix, and what the landmarks of the search miss of it."""
         exact = Posterior.at(self.data, theta).attributes(self.scaling)
-        by_matrix = isinstance(self.search.solver, Cholesky)
-        if by_matrix or search_rows(len(self.data.points)) is not None:
-            return exact  # the bounds are those of the rows that were searched
+        if isinstance(self.search.solver, Cholesky):
+            return exact
         return self.search.posterior(theta).quality(self.scaling) | exact
 
     @property

@@ -24,6 +24,8 @@ from mercer.solvers.gaussian import NOISE
 Array = NDArray[np.floating[Any]]
 
 _LOG_2PI = float(np.log(2 * np.pi))
+# The rounding of sums, beside what is computed from them, that is not worth a word.
+_ROUNDED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +100,13 @@ class FeaturePosterior(ABC):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return ""
+        if self.bound.rounding <= _ROUNDED:
+            return ""
+        return (
+            "noise is so small beside the largest features of the kernel that rounding hides the "
+            "smallest: likelihood, mean and variances have few digits. Raise noise, or scale the "
+            "data"
+        )
 
     def log_likelihood(self) -> float:
         """The bound of the standardised targets' log marginal likelihood."""

@@ -309,8 +309,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
         Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
         is what a fit of all rows would give. Where that needs jitter, all rows are factorised
-        again. With landmarks or features a row costs O(m^2), and strings that bring features of
-        their own a pass over all rows.
+        again. With landmarks a row costs O(m^2); with features that is followed by a pass over all
+        rows, whose coefficients change.
 
         Parameters
         ----------
@@ -596,7 +596,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         else:
             found = self._held(evidence, fit.at_the_end)
         if isinstance(self._posterior, IteratedPosterior):
-            self.converged_ = found.converged and not self._posterior.complaint
+            self.converged_ = found.converged and not self._posterior.answer.doubt
         return found
 
     def _loose_bound(self, n: int) -> str:
@@ -607,7 +607,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if gap <= _LOOSE * n:
             return ""
         return (
-            f"kernel and noise maximise a bound that is {gap:.3g} nats below the likelihood, so "
+            f"kernel and noise were learned by a bound {gap:.3g} nats below the likelihood, so "
             "that they may be far from their best: the landmarks of the search are too few for "
             "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
             "likelihood itself"

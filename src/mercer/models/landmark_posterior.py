@@ -109,7 +109,7 @@ class IteratedPosterior(LandmarkPosterior):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return self.answer.doubt
+        return self.answer.doubt or super().complaint
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """How good landmarks and iterations are, in units of y."""
@@ -130,7 +130,7 @@ class IteratedPosterior(LandmarkPosterior):
 
 
 _WHOLE = (
-    "GaussianProcessRegressor: {} is not possible where the mean was found by iterations over all "
-    "rows, without their matrix; fit with solver=mercer.solvers.Nystrom(n_landmarks=1000), or "
+    "GaussianProcessRegressor: {} is not possible where the mean was found by iterations, "
+    "without the matrix of all rows; fit with solver=mercer.solvers.Nystrom(n_landmarks=1000), or "
     "Cholesky() if the matrix fits in memory."
 )

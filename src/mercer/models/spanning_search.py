@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.models.explicit_posterior import ExplicitEvidence, ExplicitPosterior
+from mercer.models.explicit_posterior import MISSED, ExplicitEvidence, ExplicitPosterior
 from mercer.models.landmark_search import Run
 from mercer.solvers.evidence import Optimum, Report, maximise
 
@@ -27,8 +27,6 @@ _SMALL = 1e-6
 _ROUNDED = 30.0
 # Rows that a first look at the hyper-parameters takes, with their whole matrix.
 _SKETCHED = 500
-# Nats for each row by which the likelihood may be missed without a word.
-_MISSED = 1e-4
 
 
 class SpanningSearch:
@@ -100,7 +98,7 @@ class SpanningSearch:
     def _doubt_at(self, theta: Array) -> str:
         """Whether what was maximised is not the likelihood, as a clause."""
         missed = self._missed(theta)
-        if missed <= max(_MISSED * len(self.evidence.data.points), self._small(theta)):
+        if missed <= max(MISSED * len(self.evidence.data.points), self._small(theta)):
             return ""
         return (
             f"kernel and noise maximise a bound that is about {missed:.2g} nats below the "

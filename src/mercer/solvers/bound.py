@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, get_blas_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, get_blas_funcs, qr, solve_triangular
 
 from mercer.exceptions import ValidityError
 from mercer.symmetry import mirror
@@ -281,9 +281,25 @@ class Bound:
         return self._shifted_root(1.0)
 
     def _shifted_root(self, shift: float) -> Array:
-        matrix = self.sums.squares + shift * np.eye(len(self.sums.squares))
-        found: Array = cholesky(matrix, overwrite_a=True, check_finite=False)
+        squares = self.sums.squares
+        matrix = squares + shift * np.eye(len(squares))
+        try:
+            found: Array = cholesky(matrix, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            # The shift has drowned in the rounding of A; beside its eigenvalues it has not.
+            values, vectors = eigh(squares, check_finite=False)
+            roots = np.sqrt(shift + np.maximum(values, 0.0))
+            found = qr(roots[:, None] * vectors.T, mode="r", check_finite=False)[0]
+            found *= np.where(found.diagonal() < 0, -1.0, 1.0)[:, None]
         return found
+
+    @property
+    def rounding(self) -> float:
+        """How far rounding may be seen: of A beside the pivots of B, of y^2 / d beside 1 a row."""
+        sums, eps = self.sums, float(np.finfo(np.float64).eps)
+        largest = float(sums.squares.diagonal().max(initial=0.0))
+        smallest = float(self.root.diagonal().min(initial=np.inf)) ** 2
+        return eps * max(largest / smallest, sums.energy / (sums.rows * self.n_targets))
 
     @cached_property
     def weights(self) -> Array:
