@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.parallel import thread_count
@@ -56,6 +57,7 @@ class Batch:
         self._coefficients, self._products = np.empty(len(start)), np.empty(len(start))
         self._steps = np.zeros(len(programmes.sizes), np.int64)
         self._tolerances = np.zeros(len(programmes.sizes))
+        self._limit = 0
 
     @property
     def is_ordinary(self) -> bool:
@@ -68,6 +70,17 @@ class Batch:
         """
         return self._whole.is_bounded and self._whole.unit == 1
 
+    @property
+    def is_exhausted(self) -> NDArray[np.bool_]:
+        """Whether problems have had all the exchanges that are allowed.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_problems,)
+            True for those that more of the same would not help.
+        """
+        return np.asarray(self._steps >= self._limit)
+
     def solve(self, *, tol: float | Array, max_iter: int | None = None) -> None:
         """Exchange until no violation is above the tolerance, as far as that is reached.
 
@@ -79,9 +92,9 @@ class Batch:
             The largest number of exchanges of each problem, those of calls before included.
         """
         self._tolerances[:] = tol
-        limit = exchanges_allowed(max_iter, int(self._programmes.sizes.max()))
+        self._limit = exchanges_allowed(max_iter, int(self._programmes.sizes.max()))
         try:
-            self._exchange(limit)
+            self._exchange(self._limit)
         except KeyboardInterrupt:
             self._exchange(0)  # how far all came by then
             raise

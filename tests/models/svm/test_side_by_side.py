@@ -14,10 +14,12 @@ from sklearn.svm import SVC, NuSVC
 
 import mercer as mc
 from mercer import _core
+from mercer.exceptions import ShortFitWarning
 from mercer.models.svm import solving
 from mercer.models.svm.duals import filled
 from mercer.models.svm.machines import Machines
 from mercer.models.svm.schemes import scheme_of
+from mercer.solvers import batches
 
 RNG = np.random.default_rng(11)
 # Classes of one row to nine, in no order.
@@ -132,6 +134,18 @@ def test_an_interrupted_batch_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch)
     assert not values[:, untouched].any()
     expected = whole.set_params(decision_function_shape="ovo").decision_function(X)
     np.testing.assert_allclose(values[:, exact], expected[:, exact], atol=1e-12)
+
+
+def test_pairs_that_had_all_exchanges_are_not_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def alone(*arguments: Any, **options: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(batches, "exchanges_allowed", lambda max_iter, count: 3)
+    monkeypatch.setattr(solving, "solve", alone)
+    with pytest.warns(ShortFitWarning, match="stopped after 3 steps"):
+        model = mc.SVC(RBF, C=3.0).fit(X, CODES)
+    assert model.n_iter_.max() == 3
+    assert np.isfinite(model.dual_gap_).all()
 
 
 def machines(n: int, seed: int) -> Machines:

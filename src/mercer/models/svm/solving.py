@@ -289,7 +289,7 @@ class _Jobs:
         self, numbers: Rows, dual: Dual, matrix: StoredMatrix, places: Positions
     ) -> None:
         """Solve the problems of these numbers; those that need more than a batch has are left."""
-        programmes, limit = dual.programmes(), self.options.max_iter
+        programmes = dual.programmes()
         batch = Batch(programmes, matrix, places, self._near(numbers, programmes))
         if not batch.is_ordinary:
             return
@@ -305,7 +305,7 @@ class _Jobs:
             begun = batch.solutions()
             self._keep(numbers, dual.machines(programmes, begun), begun.n_iter > 0)
             raise
-        ended = found.converged | (found.n_iter == (-1 if limit is None else limit))
+        ended = found.converged | batch.is_exhausted
         products = self._products(programmes, found)
         self._keep(numbers, dual.machines(programmes, found, products), ended)
 
