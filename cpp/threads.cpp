@@ -1,10 +1,12 @@
 #include "threads.hpp"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -113,8 +115,18 @@ class Crew {
   }
 
  private:
+  // Signals are for the threads of the program: a helper, which stays, leaves all of them alone.
   void start() {
-    std::thread([this] { help(); }).detach();
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      std::thread([this] { help(); }).detach();
+    } catch (...) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ++idle_;
   }
 
@@ -142,19 +154,16 @@ class Crew {
 
 // The crew of this process. After a fork the threads of the old one are gone, and its mutex may be
 // locked for ever: a child has a crew of its own.
+std::atomic<Crew*> current{nullptr};
+const int registered =
+    pthread_atfork(nullptr, nullptr, [] { current.store(nullptr, std::memory_order_release); });
+
 Crew& crew() {
-  struct Owned {
-    pid_t process;
-    Crew crew;
-  };
-  static std::atomic<Owned*> current{nullptr};
-  Owned* found = current.load(std::memory_order_acquire);
-  while (found == nullptr || found->process != getpid()) {
-    auto fresh = std::make_unique<Owned>();
-    fresh->process = getpid();
-    if (current.compare_exchange_strong(found, fresh.get())) return fresh.release()->crew;
-  }
-  return found->crew;
+  Crew* found = current.load(std::memory_order_acquire);
+  if (found != nullptr) return *found;
+  auto fresh = std::make_unique<Crew>();
+  if (current.compare_exchange_strong(found, fresh.get())) found = fresh.release();
+  return *found;
 }
 
 }  // namespace

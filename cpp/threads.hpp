@@ -74,8 +74,9 @@ class WorkerBody {
 // Threads worth starting for `work` floating-point operations in `units` units.
 int useful_threads(int threads, std::int64_t units, double work);
 
-// Runs `body` once on each of `threads` threads, the caller's among them; each takes units from the
-// queue until none is left. Rethrows the first exception of any thread, or throws Interrupted.
+// Runs `body` on up to `threads` threads, the caller's among them, once on each; each takes units
+// from the queue until none is left, and those that come too late for one do not begin. Rethrows
+// the first exception of any thread, or throws Interrupted.
 void run_workers(std::int64_t units, int threads, Interrupt interrupt, WorkerBody body);
 
 }  // namespace mercer

@@ -220,3 +220,26 @@ with mc.threads(2):
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) + (not same))
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system lists no threads")
+def test_helpers_leave_signals_to_the_program() -> None:
+    program = """
+import os
+import numpy as np
+import mercer as mc
+
+gram, v = mc.RBF(1.0).gram(np.ones((2000, 5))), np.ones(2000)
+with mc.threads(1):
+    gram @ v  # libraries that are loaded late may start threads
+others = set(os.listdir("/proc/self/task"))
+with mc.threads(2):
+    gram @ v
+helpers = set(os.listdir("/proc/self/task")) - others
+assert helpers
+for helper in helpers:
+    with open(f"/proc/self/task/{helper}/status") as lines:
+        blocked = next(line for line in lines if line.startswith("SigBlk"))
+    assert int(blocked.split()[1], 16) & (1 << 9)  # the tenth signal, SIGUSR1
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
