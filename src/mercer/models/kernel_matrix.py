@@ -54,9 +54,9 @@ class LazyMatrix:
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
         self._scratch = threading.local()
-        with np.errstate(invalid="ignore"):
-            largest = float(np.abs(gram.diagonal()).max())
-        _require_finite(gram.kernel, gram.diagonal())
+        diagonal = gram.diagonal()
+        _require_finite(gram.kernel, diagonal)
+        largest = float(np.abs(diagonal).max())
         self.has_single, self.rounding = False, 0.0
         if gram.dtype == np.float64 and SMALLEST < largest < LARGEST and _fits(gram):
             faithful, error = _rounding(gram)

@@ -260,11 +260,13 @@ class _Ascent:
         return -(self._product[self._programme.rows] + self._programme.linear)
 
     def _extremes(
-        self, ascents: Array, among: NDArray[np.bool_] | bool = True
+        self, ascents: Array, among: NDArray[np.bool_] | None = None
     ) -> tuple[Array, Array, list[tuple[float, float]]]:
         """The ascents of those that may rise and of those that may fall, and their extremes."""
-        rising = np.where((self._up > 0) & among, ascents, -np.inf)
-        falling = np.where((self._down > 0) & among, ascents, np.inf)
+        rises, falls = self._up > 0, self._down > 0
+        if among is not None:
+            rises, falls = rises & among, falls & among
+        rising, falling = np.where(rises, ascents, -np.inf), np.where(falls, ascents, np.inf)
         groups = self._programme.groups
         extremes = [
             (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
@@ -364,18 +366,17 @@ class _Ascent:
         between = (self._up > 0) & (self._down > 0)
         rank[between] += 2
         part = int(_PART * self._matrix.size)
-        wanted = max(_NEW, part, int(_GROWTH * between.sum()))
+        wanted = max(_NEW, part, int(_GROWTH * np.count_nonzero(between)))
         if not len(self._working):
             wanted = max(_FIRST, part)
         # At most half of the set, so that the worst are in it whatever else is.
         count = min(wanted, _MOST // 2) // (2 * len(extremes))
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
-            top = group.start + _smallest(-rising[group], count)
-            bottom = group.start + _smallest(falling[group], count)
-            rank[top[rising[top] > low]] = 4
-            rank[bottom[falling[bottom] < high]] = 4
-        sizes = np.bincount(rank, minlength=5)
-        chosen = rank >= 2 if sizes[2:].sum() <= _MOST else rank >= 3
+            rank[group.start + _largest(rising[group], count, low)] = 4
+            rank[group.start + _largest(-falling[group], count, -high)] = 4
+        chosen = rank >= 2
+        if np.count_nonzero(chosen) > _MOST:
+            chosen = rank >= 3
         self._working = _at_most(_MOST, rank, np.flatnonzero(chosen))
         if len(self._working) < _LEAST:
             others = np.flatnonzero(rank == 1)[: _LEAST - len(self._working)]
@@ -419,10 +420,12 @@ def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     return np.where(up == 0, upper, np.where(down == 0, lower, found))
 
 
-def _smallest(values: Array, count: int) -> Positions:
-    if len(values) <= count:
-        return np.arange(len(values))
-    return np.argpartition(values, count)[:count]
+def _largest(values: Array, count: int, bound: float) -> Positions:
+    """The largest values above a bound, no more than so many of them."""
+    found = np.flatnonzero(values > bound)
+    if len(found) <= count:
+        return found
+    return found[np.argpartition(values[found], len(found) - count)[-count:]]
 
 
 def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions:
