@@ -31,7 +31,7 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
-from mercer.solvers import feature_machine
+from mercer.solvers import feature_machine, kernel_features
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -313,7 +313,7 @@ def test_features_may_be_made_again_in_every_pass(
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     held = clone(model).fit(many, labels)
     monkeypatch.setattr("mercer.solvers.spans._BLOCK_BYTES", 1)
-    monkeypatch.setattr(feature_machine, "_IN_MEMORY", 0)
+    monkeypatch.setattr(kernel_features, "_IN_MEMORY", 0)
     same_functions(clone(model).fit(many, labels), held, points)
 
 

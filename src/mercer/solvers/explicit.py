@@ -19,7 +19,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from mercer import memory
 from mercer.exceptions import ParameterError
 from mercer.solvers import kernel_features, representers
 from mercer.solvers.feature_ridge import FeatureRidge
@@ -36,8 +35,6 @@ Array = NDArray[np.floating[Any]]
 
 # Feature values that are in memory at a time.
 _BLOCK_BYTES = 2**24
-# Features that may be held all at once.
-_IN_MEMORY = 2**30
 # Features of a map that is not given.
 _FEATURES = 1000
 
@@ -158,7 +155,7 @@ class RandomFeatures(RidgeSolver):
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         _require_positive(task)
         given = self.features(task)
-        in_memory = task.n * given.width * 8 <= min(_IN_MEMORY, memory.available() // 4)
+        in_memory = kernel_features.may_hold(8.0 * task.n * given.width)
         sparse = sp.issparse(given.features(task.rows.head))
         plain = not (task.rows.totals.weighted or task.compares or sparse)
         if isinstance(task.rows, InMemory) and in_memory and plain:

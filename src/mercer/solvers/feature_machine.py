@@ -21,12 +21,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from mercer import memory
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.losses import Squared
 from mercer.solvers import representers
-from mercer.solvers.kernel_features import KernelFeatures
+from mercer.solvers.kernel_features import KernelFeatures, may_hold
 from mercer.solvers.moments import OUT_OF_RANGE
 from mercer.solvers.representers import Representers
 from mercer.solvers.row_loss import SingleLoss
@@ -40,8 +39,6 @@ from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
-# Features that may be held all at once.
-_IN_MEMORY = 2**30
 # The share of sparse features that are not zero above which dense products are faster.
 _DENSE = 0.15
 #: Unknowns of functions fitted together up to which all are in one matrix.
@@ -184,22 +181,6 @@ def in_one_matrix(functions: int, width: int) -> bool:
         If not they are solved by iterations, with a matrix for each function.
     """
     return functions == 1 or functions * width <= UNKNOWNS
-
-
-def may_hold(size: float) -> bool:
-    """Whether the features of all rows are held, and not made again in every pass.
-
-    Parameters
-    ----------
-    size : float
-        Their bytes.
-
-    Returns
-    -------
-    bool
-        Up to a gibibyte, and a quarter of what is free.
-    """
-    return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
 @dataclass(frozen=True, eq=False)

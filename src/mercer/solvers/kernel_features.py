@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from mercer import memory
 from mercer.exceptions import (
     DataError,
     MemoryForecastError,
@@ -33,6 +34,8 @@ _COMPARED = 32
 # of the right kernel with 100 features or more none exceeds three times.
 _BY_CHANCE = 4.0
 _SPREAD_FROM = 30
+# Bytes of features that may be held all at once.
+_IN_MEMORY = 2**30
 #: The obstacle of kernels whose feature space is not finite, or not to be written down.
 NO_FEATURES = "no finite features"
 
@@ -161,6 +164,22 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
     if not isinstance(known.get("random_state", 0), Integral):
         others["random_state"] = seed_from(random_numbers(known["random_state"], task.owner))
     return found.set_params(**others) if others else found
+
+
+def may_hold(size: float) -> bool:
+    """Whether the features of all rows are held, and not made again in every pass.
+
+    Parameters
+    ----------
+    size : float
+        Their bytes.
+
+    Returns
+    -------
+    bool
+        Up to a gibibyte, and a quarter of what is free.
+    """
+    return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
 def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:

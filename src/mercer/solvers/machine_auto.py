@@ -38,9 +38,9 @@ from mercer.solvers.auto import (
 )
 from mercer.solvers.exact import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.feature_machine import UNKNOWNS, in_one_matrix, may_hold
+from mercer.solvers.feature_machine import UNKNOWNS, in_one_matrix
 from mercer.solvers.iterative import ConjugateGradient, factor_size
-from mercer.solvers.kernel_features import NO_FEATURES, no_frequencies
+from mercer.solvers.kernel_features import NO_FEATURES, may_hold, no_frequencies
 from mercer.solvers.landmark import Falkon, Nystrom
 
 #: Rows up to which a factor in every step is a matter of seconds to minutes.
