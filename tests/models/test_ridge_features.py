@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 import mercer as mc
@@ -283,3 +285,54 @@ def test_features_beyond_double_precision_are_refused() -> None:
                 sketched(alpha).fit(large, Y, weights)
         with pytest.raises(DataError, match=messages[1.0]):
             sketched(1.0).path(large, Y, [0.1, 1.0], weights)
+
+
+# Graphs, as lists of neighbours of nodes, whose labels are those of all nodes that they reach.
+Graph = list[list[int]]
+
+
+class Labels(mc.FeatureKernel):
+    """Counts of the labels of nodes after steps of Weisfeiler and Lehman."""
+
+    def features(self, objects: list[Any]) -> Any:
+        counts = [
+            Counter(label for step in range(3) for label in relabelled(g, step)) for g in objects
+        ]
+        keys = sorted(set().union(*counts))
+        table = csr_array([[float(count[key]) for key in keys] for count in counts])
+        return table, np.array(keys)
+
+
+def relabelled(graph: Graph, steps: int) -> list[str]:
+    labels = ["." for _ in graph]
+    for _ in range(steps):
+        near = [sorted(labels[j] for j in neighbours) for neighbours in graph]
+        labels = [f"{own}({','.join(n)})" for own, n in zip(labels, near, strict=True)]
+    return labels
+
+
+def random_graph(rng: np.random.Generator) -> Graph:
+    n = int(rng.integers(2, 6))
+    edges = [(i, j) for i in range(n) for j in range(i) if rng.random() < 0.5]
+    return [[j for j in range(n) if (i, j) in edges or (j, i) in edges] for i in range(n)]
+
+
+@pytest.mark.parametrize("kind", ["ridge", "process", "machine"])
+def test_features_of_graphs_are_those_of_their_kernel(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    graphs = [random_graph(rng) for _ in range(60)]
+    others = [
+        random_graph(rng) for _ in range(20)
+    ]  # some have labels that do not occur in training
+    y = np.array([sum(map(len, graph)) for graph in graphs]) + rng.normal(size=60)
+
+    def fitted(solver: Any) -> Any:
+        if kind == "ridge":
+            return mc.KernelRidge(Labels(), 0.3, solver=solver).fit(graphs, y)
+        if kind == "process":
+            held = {"noise": 0.3, "learn": False}
+            return mc.GaussianProcessRegressor(Labels(), **held, solver=solver).fit(graphs, y)
+        return mc.KernelHuberRegressor(Labels(), alpha=0.3, solver=solver).fit(graphs, y)
+
+    exact = fitted(S.Cholesky())
+    assert_allclose(fitted(S.Primal()).predict(others), exact.predict(others), rtol=1e-9, atol=1e-9)
