@@ -7,7 +7,9 @@
 #include "inverse.hpp"
 #include "normal_product.hpp"
 #include "product.hpp"
+#include "row_sum.hpp"
 #include "smo.hpp"
+#include "smo_batch.hpp"
 
 namespace mercer::MERCER_ISA {
 
