@@ -30,6 +30,8 @@ _SAME = 0.1
 _ROUNDED = 1e-4
 
 
+#: The least tolerance, in units of rounding of the products: no residual is known better.
+ROUNDING = 64
 #: The recurrence ends a little below what rounding allows: a factor of two is not a failure.
 SLACK = 2.0
 

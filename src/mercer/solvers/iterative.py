@@ -38,8 +38,6 @@ from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-# The least tolerance, in units of rounding of the kernel: products with it are no better.
-_ROUNDING = 64
 # Below this share of the mean diagonal an alpha is not chosen: hundreds of iterations would not do.
 _LEAST_CHOICE = 1e-4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
@@ -377,7 +375,7 @@ def least_tolerance(task: RidgeTask, tol: float) -> float:
     float
         A relative residual.
     """
-    return max(tol, _ROUNDING * float(np.finfo(task.dtype).eps))
+    return max(tol, conjugate.ROUNDING * float(np.finfo(task.dtype).eps))
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:

@@ -37,8 +37,6 @@ Array = NDArray[np.floating[Any]]
 
 # What the equations of a step are solved to at least, relative to the step.
 _FORCING = 0.1
-# The least relative residual, in units of rounding of the products.
-_ROUNDING = 64
 # Negative directions up to this many units of rounding of the trace may be rounding.
 _INVALID = 1000
 # The most columns of a preconditioner: those of the factor, for each output.
@@ -121,7 +119,7 @@ class Products:
     @property
     def least_tolerance(self) -> float:
         """The least relative gradient that products can tell from zero."""
-        return _ROUNDING * self.eps
+        return conjugate.ROUNDING * self.eps
 
     def solve(self, equations: Equations) -> Step:
         """A step to a share of its length that falls with the gradient.
