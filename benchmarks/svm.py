@@ -272,7 +272,7 @@ def _threads(settings: Settings) -> Outcome:
         Contestant("one thread", lambda: _nothing(one.fit(X, y)), threads=1),
     ]
     # What delays either of two threads delays both: rounds without such noise are rare.
-    times = race(contestants, replace(settings, rounds=20))
+    times = race(contestants, replace(settings, rounds=40))
     parameters = f"RBF n={len(X)} d={D} C=1"
     note = _agreement("SVC.fit", lambda model: _hinge_dual(model, X), both, one, "one thread")
     return speedup("SVC.fit", parameters, times, "one thread", at_least(1.6), threads=2, note=note)

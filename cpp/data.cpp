@@ -26,20 +26,43 @@ void check_sparse(std::int64_t n, std::int64_t columns, const std::int64_t* indp
                                   ".");
 }
 
+namespace {
+
+// Rows that are picked lie anywhere: those of the next panel are fetched while one is written.
+template <class S>
+void prefetch(const StridedMatrix<S>& x, std::int64_t row) {
+  constexpr auto kLine = static_cast<std::int64_t>(kCacheLine / sizeof(S));
+  const S* numbers = x.data + row * x.row_stride;
+  for (std::int64_t k = 0; k < x.columns; k += kLine) __builtin_prefetch(numbers + k);
+}
+
+}  // namespace
+
 template <class S, class T>
-void pack_panels(const StridedMatrix<S>& x, const double* centre, const double* scale, T* panels) {
+void pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* centre,
+                 const double* scale, T* panels) {
   constexpr std::int64_t W = kPanelPoints<T>;
-  for (std::int64_t first = 0; first < x.rows; first += W) {
-    const std::int64_t count = x.rows - first < W ? x.rows - first : W;
-    const S* source = x.data + first * x.row_stride;
-    for (std::int64_t k = 0; k < x.columns; ++k, panels += W) {
-      const double shift = centre ? centre[k] : 0.0;
-      const double factor = scale ? scale[k] : 1.0;
+  const bool by_rows = std::abs(x.column_stride) <= std::abs(x.row_stride);
+  const S* sources[W];
+  for (std::int64_t first = 0; first < rows.count; first += W, panels += x.columns * W) {
+    const std::int64_t count = std::min(rows.count - first, W);
+    if (count < W) std::fill_n(panels, x.columns * W, T(0));
+    for (std::int64_t lane = 0; lane < count; ++lane)
+      sources[lane] = x.data + rows[first + lane] * x.row_stride;
+    const auto put = [&](const S* source, std::int64_t lane, std::int64_t k) {
+      const double shift = centre ? centre[k] : 0.0, factor = scale ? scale[k] : 1.0;
+      const auto value = static_cast<double>(source[k * x.column_stride]);
+      panels[k * W + lane] = static_cast<T>((value - shift) * factor);
+    };
+    // In the order in which the numbers lie in memory.
+    if (by_rows) {
       for (std::int64_t lane = 0; lane < count; ++lane) {
-        const S value = source[lane * x.row_stride + k * x.column_stride];
-        panels[lane] = static_cast<T>((static_cast<double>(value) - shift) * factor);
+        if (rows.positions && first + W + lane < rows.count) prefetch(x, rows[first + W + lane]);
+        for (std::int64_t k = 0; k < x.columns; ++k) put(sources[lane], lane, k);
       }
-      for (std::int64_t lane = count; lane < W; ++lane) panels[lane] = T(0);
+    } else {
+      for (std::int64_t k = 0; k < x.columns; ++k)
+        for (std::int64_t lane = 0; lane < count; ++lane) put(sources[lane], lane, k);
     }
   }
 }
@@ -87,10 +110,14 @@ void column_middles(const StridedMatrix<T>& x, double* middles) {
 
 template void column_middles(const StridedMatrix<float>&, double*);
 template void column_middles(const StridedMatrix<double>&, double*);
-template void pack_panels(const StridedMatrix<float>&, const double*, const double*, float*);
-template void pack_panels(const StridedMatrix<float>&, const double*, const double*, double*);
-template void pack_panels(const StridedMatrix<double>&, const double*, const double*, float*);
-template void pack_panels(const StridedMatrix<double>&, const double*, const double*, double*);
+template void pack_panels(const StridedMatrix<float>&, RowSelection, const double*, const double*,
+                          float*);
+template void pack_panels(const StridedMatrix<float>&, RowSelection, const double*, const double*,
+                          double*);
+template void pack_panels(const StridedMatrix<double>&, RowSelection, const double*, const double*,
+                          float*);
+template void pack_panels(const StridedMatrix<double>&, RowSelection, const double*, const double*,
+                          double*);
 template bool all_finite(const StridedMatrix<float>&);
 template bool all_finite(const StridedMatrix<double>&);
 

@@ -62,10 +62,19 @@ struct StridedMatrix {
   std::int64_t row_stride, column_stride;
 };
 
-// Writes (x - centre) * scale as panels; `centre` and `scale` may be null. Computed in float64 and
-// then rounded, so that data far from zero keep their digits in float32.
+// Rows of a matrix one after another, or those at some positions.
+struct RowSelection {
+  std::int64_t count;
+  const std::int64_t* positions = nullptr;
+
+  std::int64_t operator[](std::int64_t i) const { return positions ? positions[i] : i; }
+};
+
+// Writes (x - centre) * scale of some rows as panels; `centre` and `scale` may be null. Computed in
+// float64 and then rounded, so that data far from zero keep their digits in float32.
 template <class S, class T>
-void pack_panels(const StridedMatrix<S>& x, const double* centre, const double* scale, T* panels);
+void pack_panels(const StridedMatrix<S>& x, RowSelection rows, const double* centre,
+                 const double* scale, T* panels);
 
 template <class T>
 bool all_finite(const StridedMatrix<T>& x);

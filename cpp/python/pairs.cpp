@@ -266,7 +266,7 @@ class Direct {
               "Direct: a scale must have one value per column.");
       const std::int64_t size = side.panels() * x.columns * kPanelPoints<T>;
       const AlignedBuffer<T>& panels = packed.emplace_back(size);
-      pack_panels<T>(x, slot.centred ? centre.data() : nullptr,
+      pack_panels<T>(x, {x.rows}, slot.centred ? centre.data() : nullptr,
                      slot.scale.empty() ? nullptr : slot.scale.data(), packed.back().data());
       if (!all_finite<T>({panels.data(), 1, size, size, 1})) return false;
       Slot<T> columns;

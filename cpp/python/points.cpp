@@ -7,20 +7,32 @@ namespace mercer::python {
 namespace {
 
 using OptionalVector = std::optional<Vector<double>>;
+using OptionalPositions = std::optional<Vector<std::int64_t>>;
+
+RowSelection selection(std::int64_t n, const OptionalPositions& rows) {
+  if (!rows) return {n};
+  const RowSelection found{static_cast<std::int64_t>(rows->shape(0)), rows->data()};
+  bool inside = true;
+  for (std::int64_t i = 0; i < found.count; ++i) inside = inside && found[i] >= 0 && found[i] < n;
+  require(inside, "pack: rows must be positions in X.");
+  return found;
+}
 
 template <class T, class S>
-nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale) {
+nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const OptionalVector& scale,
+                const OptionalPositions& positions) {
   require(!centre || centre->shape(0) == x.shape(1),
           "pack: centre must have one value per column.");
   require(!scale || scale->shape(0) == x.shape(1), "pack: scale must have one value per column.");
   const StridedMatrix<S> matrix = strided<S>(x);
+  const RowSelection rows = selection(matrix.rows, positions);
   const std::int64_t size =
-      divide_up(matrix.rows, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
-  Panels<T> packed{matrix.rows, matrix.columns, AlignedBuffer<T>(size)};
+      divide_up(rows.count, kPanelPoints<T>) * matrix.columns * kPanelPoints<T>;
+  Panels<T> packed{rows.count, matrix.columns, AlignedBuffer<T>(size)};
   bool is_finite = false;
   {
     nb::gil_scoped_release release;
-    pack_panels(matrix, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
+    pack_panels(matrix, rows, centre ? centre->data() : nullptr, scale ? scale->data() : nullptr,
                 packed.values.data());
     is_finite = all_finite<T>({packed.values.data(), 1, size, size, 1});
   }
@@ -29,11 +41,12 @@ nb::object pack(const Matrix<S>& x, const OptionalVector& centre, const Optional
 }
 
 nb::object pack_any(nb::handle x, const OptionalVector& centre, const OptionalVector& scale,
-                    bool single) {
-  return with_floats<Matrix>(
-      x, "pack: X must be a float32 or float64 array of two dimensions.", [&](const auto& matrix) {
-        return single ? pack<float>(matrix, centre, scale) : pack<double>(matrix, centre, scale);
-      });
+                    bool single, const OptionalPositions& rows) {
+  return with_floats<Matrix>(x, "pack: X must be a float32 or float64 array of two dimensions.",
+                             [&](const auto& matrix) {
+                               return single ? pack<float>(matrix, centre, scale, rows)
+                                             : pack<double>(matrix, centre, scale, rows);
+                             });
 }
 
 template <class T>
@@ -71,13 +84,14 @@ bool is_finite_any(nb::handle x) {
 
 void bind_points(nb::module_& m) {
   m.def("pack", &pack_any, "X"_a, "centre"_a.none() = nb::none(), "scale"_a.none() = nb::none(),
-        "single"_a = false,
+        "single"_a = false, "rows"_a.none() = nb::none(),
         nb::sig("def pack(X: numpy.typing.NDArray[typing.Any], "
                 "centre: numpy.typing.NDArray[numpy.float64] | None = None, "
-                "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False) "
+                "scale: numpy.typing.NDArray[numpy.float64] | None = None, single: bool = False, "
+                "rows: numpy.typing.NDArray[numpy.int64] | None = None) "
                 "-> FloatPanels | DoublePanels"),
-        "Panels of (X - centre) * scale, computed in float64, of float32 if `single` and zero "
-        "padded; raises OverflowError where one of them is not finite.");
+        "Panels of (X - centre) * scale, of all rows or some, computed in float64, of float32 if "
+        "`single` and zero padded; raises OverflowError where one of them is not finite.");
   m.def("middle", &middles_any, "X"_a,
         nb::sig("def middle(X: numpy.typing.NDArray[typing.Any]) "
                 "-> numpy.typing.NDArray[numpy.float64]"),

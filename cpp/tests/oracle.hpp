@@ -55,7 +55,7 @@ std::vector<T> draws(std::int64_t size) {
 template <class T>
 struct Points {
   Points(std::int64_t n, std::int64_t d) : n(n), d(d), x(draws<T>(n * d)), packed(capacity(n) * d) {
-    pack_panels<T>({x.data(), n, d, d, 1}, nullptr, nullptr, packed.data());
+    pack_panels<T>({x.data(), n, d, d, 1}, {n}, nullptr, nullptr, packed.data());
     side.n = n;
     side.slots.push_back({d, packed.data(), false, nullptr, nullptr, nullptr});
     indptr.push_back(0);

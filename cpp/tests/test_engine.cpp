@@ -482,16 +482,22 @@ void test_data() {
   const double centre[] = {1, 2, 3}, scale[] = {2, 0.5, 1};
   AlignedBuffer<double> panels(16 * 3);
   const StridedMatrix<double> strided{x.data(), 10, 3, 3, 2};
-  pack_panels(strided, centre, scale, panels.data());
+  pack_panels(strided, {10}, centre, scale, panels.data());
   for (std::int64_t i = 0; i < 16; ++i)
     for (std::int64_t k = 0; k < 3; ++k)
       CHECK(panels[(i / 8 * 3 + k) * 8 + i % 8] ==
             (i < 10 ? (x[static_cast<std::size_t>(i * 3 + k * 2)] - centre[k]) * scale[k] : 0.0));
   AlignedBuffer<float> narrow(16 * 3);
-  pack_panels(strided, centre, scale, narrow.data());
+  pack_panels(strided, {10}, centre, scale, narrow.data());
   for (std::int64_t i = 0; i < 16; ++i)
     for (std::int64_t k = 0; k < 3; ++k)
       CHECK(narrow[k * 16 + i] == static_cast<float>(panels[(i / 8 * 3 + k) * 8 + i % 8]));
+  const std::int64_t some[] = {9, 0, 4, 4};
+  AlignedBuffer<double> part(8 * 3);
+  pack_panels(strided, {4, some}, centre, scale, part.data());
+  for (std::int64_t i = 0; i < 8; ++i)
+    for (std::int64_t k = 0; k < 3; ++k)
+      CHECK(part[k * 8 + i] == (i < 4 ? panels[(some[i] / 8 * 3 + k) * 8 + some[i] % 8] : 0.0));
   for (std::size_t at = 0; at < x.size(); ++at) {
     std::vector<double> y = x;
     CHECK(all_finite<double>({y.data(), 5, 7, 7, 1}) && all_finite<double>({y.data(), 7, 5, 1, 7}));

@@ -201,15 +201,9 @@ class Gram(_Operator):
         """Return the entries K_ii, without the matrix."""
         return reference.diagonal(self._expression, self.pairs.diagonal())
 
-    def toarray(self, room: Array | None = None) -> Array:
-        """Return the whole matrix, if it fits in memory.
-
-        Parameters
-        ----------
-        room : ndarray of the shape of the matrix, optional
-            Where to write it, if it has the type too.
-        """
-        return engine.gram(self._expression, self.pairs, narrow=self._narrow, room=room)
+    def toarray(self) -> Array:
+        """Return the whole matrix, if it fits in memory."""
+        return engine.gram(self._expression, self.pairs, narrow=self._narrow)
 
     # Sums
     # ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.kernels.tracing import require_symmetry
 from mercer.models.grams import WITNESSES
+from mercer.program.parts import Parts
 from mercer.program.specialise import reads
 from mercer.sampling import spread
 from mercer.solvers.boxes import LARGEST, SMALLEST, StoredMatrix, SymmetricMatrix, is_faithful
@@ -58,9 +60,30 @@ class LazyMatrix:
         _require_finite(gram.kernel, diagonal)
         largest = float(np.abs(diagonal).max())
         self.has_single, self.rounding = False, 0.0
-        if gram.dtype == np.float64 and SMALLEST < largest < LARGEST and _fits(gram):
-            faithful, error = _rounding(gram)
-            self.has_single, self.rounding = faithful, error * largest if faithful else 0.0
+        if gram.dtype == np.float64 and SMALLEST < largest < LARGEST:
+            self.has_single, error = self._rounding()
+            self.rounding = error * largest if self.has_single else 0.0
+
+    @cached_property
+    def _rounded(self) -> Parts:
+        return Parts(self._gram.kernel.expression, self._gram.pairs, narrow=True)
+
+    @cached_property
+    def _exact(self) -> Parts:
+        return Parts(self._gram.kernel.expression, self._gram.pairs)
+
+    def _rounding(self) -> tuple[bool, float]:
+        """Whether float32 serves, and how far its values may be off, relative to the largest."""
+        some = spread(self.size, _SAMPLE)
+        try:
+            rounded = self.block(some, precise=False)[0].copy()
+        except DataError:  # it has no room for the data
+            return False, 0.0
+        exact = self.block(some, precise=True)[0]
+        error = float(np.abs(rounded - exact).max())
+        largest = float(np.abs(exact.diagonal()).max())
+        bound = max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
+        return is_faithful(exact, rounded), bound
 
     @property
     def size(self) -> int:
@@ -84,10 +107,10 @@ class LazyMatrix:
         positions : ndarray of int
             Where each of the rows is in it.
         """
-        gram = self._gram.kernel.gram(self._gram.pairs.cols[rows])
-        if not precise:
-            gram = gram.narrowed()
-        return gram.toarray(self._room(len(rows), gram.dtype)), np.arange(len(rows))
+        parts = self._exact if precise else self._rounded
+        values = self._room(len(rows), parts.dtype)
+        parts.fill(values, rows)
+        return values, np.arange(len(rows))
 
     def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
         """Memory for a block, the same for one after another."""
@@ -134,10 +157,8 @@ class LazyMatrix:
         count = self.size if at is None else len(at)
         if not len(rows) or not count:
             return np.zeros(count)
-        points = self._gram.pairs.cols
-        gram = self._gram.kernel.gram(points if at is None else points[at], points[rows])
-        values = (gram if precise else gram.narrowed()) @ factors
-        return np.asarray(values, dtype=np.float64)
+        parts = self._exact if precise else self._rounded
+        return parts.product(rows, factors, at).astype(np.float64, copy=False)
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
         """The matrix of some rows alone, if they are not most of them.
@@ -290,29 +311,6 @@ def _require_finite(kernel: Kernel, values: Array) -> None:
         )
 
 
-def _fits(gram: Gram) -> bool:
-    """Whether float32 has room for the data; they are packed here, for all that follows."""
-    points = gram.pairs.cols
-    try:
-        gram.kernel.gram(points, points[:1]).narrowed() @ np.zeros(1)
-    except DataError:
-        return False
-    return True
-
-
-def _rounding(gram: Gram) -> tuple[bool, float]:
-    """Whether float32 serves, and how far its values may be off, relative to the largest."""
-    n = int(gram.shape[0])
-    some = spread(n, _SAMPLE)
-    part = gram.kernel.gram(gram.pairs.cols[some])
-    exact = part.toarray()
-    rounded = part.narrowed().toarray()
-    error = float(np.abs(rounded - exact).max())
-    largest = float(np.abs(exact.diagonal()).max())
-    bound = max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
-    return is_faithful(exact, rounded), bound
-
-
 def is_costly(kernel: Kernel) -> bool:
     """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
 
@@ -382,9 +380,11 @@ def kernel_matrix(
         return StoredMatrix(given)
     gram = kernel.gram(points)
     n, costly = len(points), is_costly(kernel)
+    if n > _SMALL and not (costly or reused or is_wide(kernel, points)):
+        return LazyMatrix(gram)
     room = memory.available() / 2 if cache_bytes is None else cache_bytes
     fits = n * n * gram.dtype.itemsize <= room
-    if n > _SMALL and not costly and not (fits and (reused or is_wide(kernel, points))):
+    if n > _SMALL and not costly and not fits:
         return LazyMatrix(gram)
     if costly and not fits:
         return CachedMatrix(kernel, points, room)

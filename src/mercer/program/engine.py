@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from mercer import _core, memory
-from mercer.exceptions import DataError
 from mercer.parallel import thread_count
+from mercer.program.binding import bind, right_hand_sides
 from mercer.program.expression import (
     SEED,
     Expr,
@@ -31,16 +31,13 @@ _CACHE_LINE = 64
 _LARGE = 2**24
 
 
-def gram(root: Expr, pairs: Pairs, *, narrow: bool = False, room: Array | None = None) -> Array:
-    """The matrix of all pairs; in float32 if it is asked for, and in given room if that serves."""
+def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
+    """The matrix of all pairs; in float32 if it is asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     shape = pairs.shape
-    if room is not None and room.shape == shape and room.dtype == dtype:
-        out = room
-    else:
-        memory.require_matrix(shape, dtype.itemsize)
-        out = _empty(shape, dtype)
+    memory.require_matrix(shape, dtype.itemsize)
+    out = _empty(shape, dtype)
     symmetric = pairs.rows is pairs.cols
     if not lowered.blocks:
         _fill(out, lowered, pairs, dtype, symmetric=symmetric)
@@ -56,7 +53,7 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False, room: Array | None =
 def _fill(
     out: Array, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], *, symmetric: bool
 ) -> None:
-    scalars, rows, cols, blocks = _bind(lowered, pairs, dtype)
+    scalars, rows, cols, blocks = bind(lowered, pairs, dtype)
     result = lowered.results[0]
     _core.gram(lowered.program, result, scalars, rows, cols, blocks, out, symmetric, thread_count())
 
@@ -75,7 +72,7 @@ def product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = False) -
     """K @ V without K: shape (n, r); in float32 if it is asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
-    vectors = _vectors(vectors, dtype)
+    vectors = right_hand_sides(vectors, dtype)
     if not lowered.blocks:
         out = _multiply(_core.product, lowered, pairs, dtype, vectors)
         return out.astype(given, copy=False)
@@ -89,7 +86,7 @@ def normal_product(root: Expr, pairs: Pairs, vectors: Array, *, narrow: bool = F
     """K.T @ (K @ V) with one evaluation of each pair: shape (m, r); in float32 if asked for."""
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
-    vectors = _vectors(vectors, dtype)
+    vectors = right_hand_sides(vectors, dtype)
     if not lowered.blocks:
         return _multiply(_core.normal_product, lowered, pairs, dtype, vectors).astype(
             given, copy=False
@@ -123,7 +120,7 @@ def contract(
     outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
-        arguments = _bind(lowered, part, dtype, _cut(weights, rows, cols))
+        arguments = bind(lowered, part, dtype, _cut(weights, rows, cols))
         results = _core.contract(
             lowered.program, *arguments, outputs, folded, triangle, thread_count()
         )
@@ -183,114 +180,10 @@ def _seeded(expression: Expr, seed: Expr) -> Expr:
     return substitute(expression, lambda node: seed if node is SEED else None)
 
 
-# Binding
-# ------------------------------------------------------------------------------------------------
-
-
-def _bind(
-    lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], weights: Any = None
-) -> tuple[Array, Any, Any, list[Array]]:
-    """Return scalars, the two sides and the blocks, in the order the engine takes them."""
-    scalars = pairs.values.scalars(lowered.scalars)
-    slots = [_panels(slot, pairs, dtype, weights) for slot in lowered.slots]
-    cols = _side(pairs.cols, [b for _, b in slots], lowered, pairs, dtype)
-    # Low-rank weights have different factors on the two sides even of one collection.
-    if pairs.rows is pairs.cols and FACTORS not in lowered.tables.slots:
-        rows = cols
-    else:
-        rows = _side(pairs.rows, [a for a, _ in slots], lowered, pairs, dtype)
-    blocks = [
-        np.ascontiguousarray(weights if b == WEIGHTS else b.block(pairs), dtype)
-        for b in lowered.blocks
-    ]
-    return scalars, rows, cols, blocks
-
-
-def _side(
-    points: Any, slots: list[Any], lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
-) -> Any:
-    vectors = [np.ascontiguousarray(pairs.vector(v, points), dtype) for v in lowered.vectors]
-    return _core.Side(
-        len(points), slots, vectors, points.ids if pairs.same and lowered.compares_rows else None
-    )
-
-
-def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:
-    """Both sides of a slot as the engine stores them, from the points' cache where they are."""
-    if slot is FACTORS:
-        return tuple(_pack(np.asarray(w), None, None, dtype, "Gram: the weights") for w in weights)
-    a, b = pairs.matrices(slot.view)
-    centre, scale = pairs.centre(slot), pairs.scale(slot, b.shape[1])
-    if slot.angle is not None:
-        b = pairs.wound(slot, b)
-        a = b if pairs.rows is pairs.cols else pairs.wound(slot, a)
-        return tuple(_pack(m, None, None, dtype, _subject(slot)) for m in (a, b))
-    if pairs.rows is pairs.cols:
-        both = _packed(pairs.cols, slot, b, centre, scale, dtype)
-        return both, both
-    if pairs.within:
-        kept = _packed(pairs.rows, slot, a, centre, scale, dtype)
-        return kept, _pack(b, centre, scale, dtype, _subject(slot))
-    return (
-        _pack(a, centre, scale, dtype, _subject(slot)),
-        _packed(pairs.cols, slot, b, centre, scale, dtype),
-    )
-
-
-def _packed(
-    points: Any, slot: Slot, matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any]
-) -> Any:
-    """Pack points around their own centre once: they are compared with others again and again."""
-    key = (None if scale is None else scale.tobytes(), dtype)
-    found = points.packs.get(slot)
-    if found is None or found[0] != key:
-        found = points.packs[slot] = (key, _pack(matrix, centre, scale, dtype, _subject(slot)))
-    return found[1]
-
-
-def _subject(slot: Slot) -> str:
-    """What errors call the columns of a slot."""
-    what = "the data" if slot.scale is None else "the data divided by their length-scale"
-    return f"{getattr(slot.view, 'owner', 'the kernel')}: {what}"
-
-
-def _pack(matrix: Any, centre: Any, scale: Any, dtype: np.dtype[Any], subject: str) -> Any:
-    if isinstance(matrix, np.ndarray):
-        known = matrix.dtype in (SINGLE, DOUBLE)
-        try:
-            return _core.pack(
-                matrix if known else matrix.astype(DOUBLE), centre, scale, dtype == SINGLE
-            )
-        except OverflowError:
-            hint = "" if scale is None else " (a larger length_scale does so)"
-            raise _overflow(subject, dtype, f"rescale them{hint}") from None
-    values = matrix.data if scale is None else matrix.data * scale[matrix.indices]
-    indptr, indices = (np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices))
-    return indptr, indices, np.ascontiguousarray(values, dtype), matrix.shape[1]
-
-
-def _overflow(subject: str, dtype: np.dtype[Any], remedy: str) -> DataError:
-    wider = ", or pass float64 data" if dtype == SINGLE else ""
-    return DataError(f"{subject} exceed the range of {dtype}; {remedy}{wider}.")
-
-
-def _as_type(matrix: Array, dtype: np.dtype[Any]) -> Array:
-    with np.errstate(over="ignore"):  # whoever packs finds what has overflowed
-        return matrix if matrix.dtype == dtype else matrix.astype(dtype)
-
-
-def _vectors(vectors: Array, dtype: np.dtype[Any]) -> Array:
-    """What a matrix is multiplied with, in the type that the engine computes in."""
-    converted = np.ascontiguousarray(_as_type(vectors, dtype))
-    if converted.dtype.itemsize < vectors.dtype.itemsize and np.isinf(converted).any():
-        raise _overflow("Gram @ V: entries of V", dtype, "rescale V")
-    return converted
-
-
 def _multiply(
     function: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], vectors: Array
 ) -> Array:
-    arguments = _bind(lowered, pairs, dtype)
+    arguments = bind(lowered, pairs, dtype)
     result: Array = function(
         lowered.program, lowered.results[0], *arguments, vectors, thread_count()
     )

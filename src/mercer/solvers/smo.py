@@ -184,6 +184,8 @@ class _Ascent:
         start = programme.start if near is None else programme.feasible(near)
         self._up, self._down = programme.upper - start, start - programme.lower
         self._coefficients = _between(programme.lower, programme.upper, self._up, self._down)
+        # What keeps a variable from rising or falling: added to ascents, it leaves them out.
+        self._ceiling, self._floor = _barriers(self._up, self._down)
         self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
         # Rows at which the product is still that of float32, although it has been looked at.
@@ -233,7 +235,9 @@ class _Ascent:
     def _within(self, margin: float, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Variables that an exchange may move, if gradients that are not exact err by a margin."""
         ascents = self._ascents()
-        _, _, extremes = self._extremes(ascents, exact)
+        rising, falling = self._split(ascents)
+        rising[~exact], falling[~exact] = -np.inf, np.inf
+        extremes = self._extremes(rising, falling)
         near = np.zeros(len(ascents), bool)
         for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
             rises = (self._up[group] > 0) & (ascents[group] >= low - margin)
@@ -259,24 +263,20 @@ class _Ascent:
         """What the objective falls by for each variable, for a unit."""
         return -(self._product[self._programme.rows] + self._programme.linear)
 
-    def _extremes(
-        self, ascents: Array, among: NDArray[np.bool_] | None = None
-    ) -> tuple[Array, Array, list[tuple[float, float]]]:
-        """The ascents of those that may rise and of those that may fall, and their extremes."""
-        rises, falls = self._up > 0, self._down > 0
-        if among is not None:
-            rises, falls = rises & among, falls & among
-        rising, falling = np.where(rises, ascents, -np.inf), np.where(falls, ascents, np.inf)
-        groups = self._programme.groups
-        extremes = [
-            (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
-            for g in groups
-        ]
-        return rising, falling, extremes
+    def _split(self, ascents: Array) -> tuple[Array, Array]:
+        """The ascents of those that may rise, and of those that may fall; infinite for others."""
+        return ascents + self._ceiling, ascents + self._floor
 
-    def _objective(self) -> float:
-        products = self._product[self._programme.rows]
-        return inner(self._coefficients, products / 2 + self._programme.linear)
+    def _extremes(self, rising: Array, falling: Array) -> list[tuple[float, float]]:
+        """The largest ascent of those that may rise and the least of those that may fall."""
+        return [
+            (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
+            for g in self._programme.groups
+        ]
+
+    def _objective(self, ascents: Array) -> float:
+        """The value b'Kb / 2 + c'b, where Kb = -(ascents + c)."""
+        return inner(self._coefficients, self._programme.linear - ascents) / 2
 
     # Rounds
     # ----------------------------------------------------------------------------------------
@@ -291,33 +291,34 @@ class _Ascent:
         last = max(self._left - budget, 0)
         while self._left > last and not self._stopped:
             ascents = self._ascents()
-            rising, falling, extremes = self._extremes(ascents)
+            largest = float(np.abs(ascents).max())
+            rising, falling = self._split(ascents)
+            extremes = self._extremes(rising, falling)
             self._violation = max(high - low for high, low in extremes)
-            if self._violation <= self._target(ascents, precise=precise):
+            if self._violation <= self._target(largest, precise=precise):
                 return
             if len(self._rounded):
                 self._complete()
                 continue
-            objective = self._objective()
+            objective = self._objective(ascents)
             shown = objective < best - _VISIBLE[precise] * abs(objective)
             patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
             if patience == 0:
                 return
             self._choose(rising, falling, extremes)
             try:
-                self._round(ascents, precise=precise, limit=self._left - last)
+                self._round(ascents, largest, precise=precise, limit=self._left - last)
             except KeyboardInterrupt:
                 if report is not None:
                     report(self.solution)
                 raise
             self._stopped = report is not None and report(self.solution)
 
-    def _target(self, ascents: Array, *, precise: bool) -> float:
-        if precise:
-            return self._tol
-        return max(_NEARLY * self._tol, _NOISE * float(np.abs(ascents).max()))
+    def _target(self, largest: float, *, precise: bool) -> float:
+        """The violation at which to stop, if the largest ascent is this."""
+        return self._tol if precise else max(_NEARLY * self._tol, _NOISE * largest)
 
-    def _round(self, ascents: Array, *, precise: bool, limit: int) -> None:
+    def _round(self, ascents: Array, largest: float, *, precise: bool, limit: int) -> None:
         working = self._working
         rows = self._programme.rows[working]
         values, positions = self._matrix.block(rows, precise=precise)
@@ -330,7 +331,7 @@ class _Ascent:
             tolerance = _NEARLY * self._tol
         else:
             tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
-        tolerance = max(tolerance, _EPS * float(np.abs(ascents).max()))  # float64 has no more
+        tolerance = max(tolerance, _EPS * largest)  # float64 has no more
         steps = 0
         try:
             steps, _ = _core.smo(
@@ -354,6 +355,7 @@ class _Ascent:
             self._product += increment
             self._drift += _EPS * float(np.abs(increment).max(initial=0.0))
             self._up[working], self._down[working] = up, down
+            self._ceiling[working], self._floor[working] = _barriers(up, down)
 
     def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
         """The next working set: the worst violators, those between bounds, and some of the last."""
@@ -363,7 +365,7 @@ class _Ascent:
             return
         rank = np.zeros(m, np.int8)
         rank[self._working] = 1
-        between = (self._up > 0) & (self._down > 0)
+        between = self._ceiling == self._floor
         rank[between] += 2
         part = int(_PART * self._matrix.size)
         wanted = max(_NEW, part, int(_GROWTH * np.count_nonzero(between)))
@@ -418,6 +420,11 @@ def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     """
     found = np.where(upper == 0, -up, lower + down)
     return np.where(up == 0, upper, np.where(down == 0, lower, found))
+
+
+def _barriers(up: Array, down: Array) -> tuple[Array, Array]:
+    """Minus infinity for variables that cannot rise and infinity for those that cannot fall."""
+    return np.where(up > 0, 0.0, -np.inf), np.where(down > 0, 0.0, np.inf)
 
 
 def _largest(values: Array, count: int, bound: float) -> Positions:
