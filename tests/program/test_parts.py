@@ -60,7 +60,7 @@ def test_what_float32_cannot_hold_is_refused() -> None:
     pairs = kernel.gram(np.array([[1e200], [1.0]])).pairs
     assert Parts(kernel.expression, pairs).product(np.array([1]), np.ones(1))[1] == 1.0
     with pytest.raises(DataError, match="exceed the range of float32"):
-        Parts(kernel.expression, pairs, narrow=True)
+        _ = Parts(kernel.expression, pairs, narrow=True).everything
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -76,9 +76,10 @@ class LazyMatrix:
         """Whether float32 serves, and how far its values may be off, relative to the largest."""
         some = spread(self.size, _SAMPLE)
         try:
-            rounded = self.block(some, precise=False)[0].copy()
-        except DataError:  # it has no room for the data
+            _ = self._rounded.everything
+        except DataError:  # float32 has no room for the data
             return False, 0.0
+        rounded = self.block(some, precise=False)[0].copy()
         exact = self.block(some, precise=True)[0]
         error = float(np.abs(rounded - exact).max())
         largest = float(np.abs(exact.diagonal()).max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,18 @@ class Parts:
 
     def __init__(self, root: Expr, pairs: Pairs, *, narrow: bool = False) -> None:
         root, self.dtype, _ = specialise(root, pairs, narrow=narrow)
-        self._lowered = lower((root,))
-        self._scalars, self._all, _, _ = bind(self._lowered, pairs, self.dtype)
+        self._lowered, self._pairs = lower((root,)), pairs
+        self._scalars = pairs.values.scalars(self._lowered.scalars)
         self._vectors, self._ids = marks(pairs.cols, self._lowered, pairs, self.dtype)
         self._packings = [
             packing(slot, pairs, pairs.cols.matrix(slot.view), self.dtype)
             for slot in self._lowered.slots
         ]
+
+    @cached_property
+    def everything(self) -> Any:
+        """All points, packed once; a DataError if this object's type has no room for them."""
+        return bind(self._lowered, self._pairs, self.dtype)[1]
 
     def fill(self, out: Array, rows: Positions) -> None:
         """Write the values of the pairs of some rows, in this object's type.
@@ -74,7 +80,7 @@ class Parts:
         ndarray of shape (n,), or of that of `at`
             In this object's type.
         """
-        left = self._all if at is None else self._side(at)
+        left = self.everything if at is None else self._side(at)
         right = right_hand_sides(factors.reshape(-1, 1), self.dtype)
         found: Array = _core.product(
             *self._program(), left, self._side(rows), [], right, thread_count()
