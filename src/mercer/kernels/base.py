@@ -413,8 +413,8 @@ class Kernel(Parameterised, ABC):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         raise NoFeatureMapError(
-            f"{type(self).__name__} has no finite feature map; use the kernel itself, or an "
-            "approximate map."
+            f"{type(self).__name__} has no finite feature map; use the kernel itself (in a model, "
+            "another solver than Primal), or an approximate map such as mercer.RandomFourier."
         )
 
     # Algebra
