@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris, make_moons
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -209,6 +209,23 @@ def test_rings_are_drawn_round_support_vectors() -> None:
     np.testing.assert_allclose(drawn / drawn.max(), sizes[shown] / sizes.max())
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        mc.SVCSearch(Cs=[1.0, 10.0], length_scales=[0.5]),
+        GridSearchCV(mc.SVC(mc.RBF(length_scale=0.5)), {"C": [1.0, 10.0]}),
+    ],
+    ids=lambda search: type(search).__name__,
+)
+def test_rings_of_a_search_are_those_of_its_best(search: Any) -> None:
+    rings = draw(search.fit(X, LABELS), X, LABELS).rings_
+    best = draw(search.best_estimator_, X, LABELS).rings_
+    assert rings is not None
+    assert best is not None
+    np.testing.assert_array_equal(rings.get_offsets(), best.get_offsets())
+    np.testing.assert_array_equal(rings.get_sizes(), best.get_sizes())
+
+
 def test_a_regressor_shares_its_colours_with_the_targets() -> None:
     model = mc.KernelRidge(mc.RBF(length_scale=0.5), alpha=0.1).fit(X, TARGET)
     display = draw(model, X, TARGET)
@@ -251,7 +268,7 @@ def test_two_columns_are_needed() -> None:
     with pytest.raises(DataError, match=r"SVC cannot be drawn over two columns: .*3 features"):
         draw(model, X)
     ridge = mc.KernelRidge(mc.RBF()).fit(cube, TARGET)
-    with pytest.raises(DataError, match="a model fitted on as many columns"):
+    with pytest.raises(DataError, match=r"KernelRidge cannot be drawn over two columns: .*\b3\b"):
         draw(ridge, X)
 
 

@@ -60,7 +60,7 @@ class BoundaryDisplay(Display):
         The labels, in the order of the surface; None for regression.
     carriers : ndarray of shape (p, 2), optional
         The points over which the model is expanded; of a support vector machine its support
-        vectors.
+        vectors, and of a search those of its best.
     weights : ndarray of shape (p,), optional
         Absolute values of their coefficients; over several outputs, norms.
     one_class : bool, default=False
@@ -154,8 +154,8 @@ class BoundaryDisplay(Display):
         table = Numbers.read(X, 2, OWNER)
         size = positive_integer(grid_resolution, "grid_resolution", OWNER, 2)
         target = None if y is None else numbers_of(y, len(table.values), OWNER)
-        carriers, weights = _carriers(estimator)
         decision = Decision.shown(estimator, table, response_method, size, margin)
+        carriers, weights = _carriers(getattr(estimator, "best_estimator_", estimator))
         classes = decision.classes if len(decision.classes) else None
         if classes is not None and target is not None and not np.isin(target, classes).all():
             raise DataError(

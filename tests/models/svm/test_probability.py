@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import mercer as mc
+from mercer import memory
 from mercer.models.svm.probability import Calibration, calibration_error
 from mercer.models.svm.schemes import Pairs, Rest, Scheme, Single, scheme_of
 
@@ -410,3 +411,15 @@ def test_an_interrupt_in_the_folds_keeps_the_machine(
     np.testing.assert_array_equal(model.predict(X), mc.SVC(RBF).fit(X, Y).predict(X))
     with pytest.raises(NotFittedError, match="probabilities were not learned"):
         model.predict_proba(X)
+
+
+def test_values_of_many_pairs_that_memory_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.random.default_rng(0).normal(size=(120, 2))
+    labels = np.arange(120) % 40
+    monkeypatch.setattr(memory, "available", lambda: 8.0 * 120 * 780)
+    machine = mc.SVC(mc.RBF(), probability=True, random_state=0)
+    with pytest.raises(MemoryError, match=r"780 functions .* at 120 rows.*multi_class=\"ovr\""):
+        machine.fit(data, labels)
+    assert not hasattr(machine, "support_")
+    machine.set_params(multi_class="ovr").fit(data, labels)
+    assert machine.predict_proba(data).shape == (120, 40)

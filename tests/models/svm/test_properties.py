@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
@@ -319,6 +320,35 @@ def test_many_rows_in_rounds() -> None:
     numbers = np.sin(data[:, 0]) + 0.2 * rng.normal(size=2200)
     ours, peer = mc.SVR(gamma=0.5, tol=1e-5).fit(data, numbers), svm.SVR(gamma=0.5, tol=1e-5)
     np.testing.assert_allclose(ours.predict(data), peer.fit(data, numbers).predict(data), atol=2e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n", "C", "gamma"), [(300, 100.0, 0.5), (2300, 1.0, 0.1)])
+def test_machines_have_the_objectives_of_libsvm(
+    n: int, C: float, gamma: float, weighted: bool
+) -> None:
+    # With values that are stored, and with more rows than that: these are computed when needed.
+    rng = np.random.default_rng(n)
+    data = rng.normal(size=(n, 4))
+    two = np.sin(2 * data[:, 0]) + data[:, 1] + 0.5 * rng.normal(size=n) > 0
+    numbers = np.sin(data[:, 0]) + 0.2 * rng.normal(size=n)
+    weights = rng.uniform(0.2, 3.0, size=n) if weighted else None
+    exact: dict[str, Any] = {"gamma": gamma, "tol": 1e-8}
+    for name, chosen, y in (
+        ("SVC", {"C": C}, two),
+        ("SVR", {"C": C, "epsilon": 0.1}, numbers),
+        ("OneClassSVM", {"nu": 0.2}, None),
+    ):
+        ours = getattr(mc, name)(**chosen, **exact).fit(data, y, sample_weight=weights)
+        peer = getattr(svm, name)(**chosen, **exact).fit(data, y, sample_weight=weights)
+        part, b = data[peer.support_], peer.dual_coef_[0]
+        want = b @ np.exp(-gamma * cdist(part, part, "sqeuclidean")) @ b / 2
+        if name == "SVC":
+            want -= np.abs(b).sum()
+        if name == "SVR":
+            want += 0.1 * np.abs(b).sum() - b @ numbers[peer.support_]
+        assert np.ravel(ours.objective_)[0] == pytest.approx(want, rel=1e-6)
+        assert 0 <= np.ravel(ours.dual_gap_)[0] <= 1e-6 * abs(want)
 
 
 def test_data_may_change_after_the_fit() -> None:

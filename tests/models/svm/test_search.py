@@ -77,6 +77,16 @@ def test_other_scores_and_folds() -> None:
     assert not hasattr(search, "predict")
 
 
+@pytest.mark.parametrize("form", [np.ndarray.tolist, lambda rows: np.isin(np.arange(len(X)), rows)])
+def test_folds_may_be_lists_or_flags(form: Any) -> None:
+    folds = [(form(train), form(held)) for train, held in StratifiedKFold(3).split(X, Y)]
+    search = mc.SVCSearch(mc.SVC(RBF, tol=1e-6), [1.0, 10.0], None, cv=folds).fit(X, Y)
+    grid = GridSearchCV(svm.SVC(gamma=2.0, tol=1e-6), {"C": [1.0, 10.0]}, cv=folds).fit(X, Y)
+    for number in range(3):
+        name = f"split{number}_test_score"
+        np.testing.assert_array_equal(search.cv_results_[name], grid.cv_results_[name])
+
+
 def test_named_kernels_are_searched_as_they_are() -> None:
     for arguments in ({"gamma": 20.0}, {"kernel": "linear"}, {"kernel": "poly", "gamma": 0.5}):
         search = mc.SVC(tol=1e-6, **arguments).path(X, Y, [1.0, 10.0])
@@ -120,7 +130,8 @@ def test_folds_that_stop_short_are_told_of() -> None:
     [
         (mc.SVCSearch(Cs=[]), r"Cs = \[\]"),
         (mc.SVCSearch(Cs=[-1.0]), r"Cs = \[-1\.0\]"),
-        (mc.SVCSearch(mc.NuSVC()), "is not an SVC"),
+        (mc.SVCSearch(mc.NuSVC()), "is not a mercer.SVC"),
+        (mc.SVCSearch(svm.SVC()), "is not a mercer.SVC"),
         (mc.SVCSearch(mc.SVC(mc.Linear()), length_scales=[1.0]), "SVCSearch: length_scales"),
         (mc.SVCSearch(mc.SVC(solver=mc.solvers.Nystrom(5))), "has landmarks"),
         (mc.SVCSearch(mc.SVC(C={0: 1.0, 1: 2.0})), "gives a C to each class.*class_weight"),

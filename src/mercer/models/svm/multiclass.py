@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from mercer import memory
 from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.availability import offered_unless
@@ -40,6 +41,8 @@ _SHAPES = ("ovr", "ovo")
 _FOLDS = 5
 # Kernel values that are held at a time, where pairs of classes are read from them.
 _HELD = 2**20
+# Matrices of the values of all functions at all rows that learning probabilities takes at a time.
+_COPIES = 3
 
 
 class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -111,7 +114,10 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
         data = self._arranged(data)
-        matrix, machines = self._fit_duals(X, y, data, self._dual(data))
+        dual = self._dual(data)
+        if self.probability:
+            self._require_room(len(data.rows), len(dual))
+        matrix, machines = self._fit_duals(X, y, data, dual)
         if not self.probability:
             return
         try:
@@ -283,6 +289,16 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return self._scheme.winners(values)
 
     # Probabilities --------------------------------------------------------------------------------
+
+    def _require_room(self, n_rows: int, n_functions: int) -> None:
+        """Refuse what would take too much memory before the fit, and not after it."""
+        fewer = "pass probability=False, or fewer rows"
+        memory.require(
+            8 * _COPIES * n_rows * n_functions,
+            f"{type(self).__name__} with probability=True, whose {n_functions} functions have "
+            f"values at {n_rows} rows,",
+            f'pass multi_class="ovr"; or {fewer}' if isinstance(self._scheme, Pairs) else fewer,
+        )
 
     def _calibrate(self, matrix: SymmetricMatrix, data: Training, machines: Machines) -> None:
         """Learn probabilities from machines that have not seen the rows."""

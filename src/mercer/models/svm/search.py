@@ -181,7 +181,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
                 setattr(self, name, getattr(model, name))
         costs = self._costs()
         self.scorer_ = self._scorer(model)
-        splits = list(check_cv(self.cv, labels, classifier=True).split(X, labels, groups))
+        splits = self._splits(X, labels, groups)
         weights = np.zeros(len(labels))
         weights[data.rows] = data.weights
         scored = self._weights_of_scores(weights, sample_weight)
@@ -250,12 +250,18 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     # Candidates and folds -------------------------------------------------------------------------
 
+    def _splits(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
+        """Rows to learn from and rows left out, which may be given as lists or flags, too."""
+        every = np.arange(len(y))
+        found = check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        return [(every[np.asarray(train)], every[np.asarray(held)]) for train, held in found]
+
     def _machine(self) -> SVC:
         """The machine as it was given, if C can be searched for it."""
         model = SVC() if self.estimator is None else clone(self.estimator)
         if not isinstance(model, SVC):
             raise ParameterError(
-                f"SVCSearch: estimator = {model!r} is not an SVC; use "
+                f"SVCSearch: estimator = {model!r} is not a mercer.SVC; use "
                 "sklearn.model_selection.GridSearchCV, which takes any estimator."
             )
         model._check_parameters()
