@@ -344,6 +344,12 @@ def test_rounding_of_kernel_values_is_told(offset: float) -> None:
     assert (separated.dual_gap_ > 0).all()
 
 
+@pytest.mark.parametrize("machine", [mc.OneClassSVM, mc.SVDD])
+def test_no_remedy_against_rounding_is_an_argument_that_is_not_there(machine: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match=r"rounding.*StandardScaler does, or raise tol\."):
+        machine("linear", nu=0.3, tol=1e-9).fit(X + 1e8)
+
+
 def test_weights_of_one_class_may_have_any_unit() -> None:
     plain = mc.OneClassSVM(RBF, nu=0.2).fit(X)
     for unit in (1e-12, 1e12):

@@ -274,10 +274,11 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _warn_of_rounding(self, lost: int, n_machines: int) -> None:
         which = "" if n_machines == 1 else f" of {lost} of {n_machines} functions"
+        softer = "lower C, " if hasattr(self, "C") else ""
         warn(
             f"{type(self).__name__}: rounding of kernel values may move values{which} by more than "
             f"tol = {self.tol:g}, so that the solution is not known as exactly; subtract the means "
-            "of the columns and scale them, as scikit-learn's StandardScaler does, lower C, or "
+            f"of the columns and scale them, as scikit-learn's StandardScaler does, {softer}or "
             "raise tol.",
             ShortFitWarning,
         )
