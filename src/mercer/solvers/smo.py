@@ -143,6 +143,8 @@ def solve(
         if not ascent.refreshed():
             break
         ascent.climb(precise=True, report=report)
+    else:
+        ascent.refreshed()  # so that what is told of the solution is true of it
     return ascent.solution()
 
 
@@ -353,7 +355,10 @@ class _Ascent:
             changed = np.flatnonzero(changes)
             increment = self._matrix.times(changed, changes[changed], precise=precise)
             self._product += increment
-            self._drift += _EPS * float(np.abs(increment).max(initial=0.0))
+            # Of sums that cancel, rounding does not: what is large is their terms.
+            diagonal = np.abs(values[positions, positions]).max(initial=0.0)
+            terms = max(diagonal * np.abs(changes).sum(), np.abs(increment).max(initial=0.0))
+            self._drift += _EPS * float(terms)
             self._up[working], self._down[working] = up, down
             self._ceiling[working], self._floor[working] = _barriers(up, down)
 

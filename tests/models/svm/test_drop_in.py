@@ -273,6 +273,9 @@ TABLES = [
     sp.csr_array(X),
     sp.csc_matrix(X),
     sp.csr_matrix((10 * X).astype(int)),
+    X.astype(object),
+    pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"]),
+    pd.DataFrame(X.astype(np.float32)),
 ]
 
 
@@ -451,7 +454,7 @@ def test_probabilities_beside_a_class_of_one_row() -> None:
 
 def test_data_frames_keep_their_names() -> None:
     frame = pd.DataFrame(X, columns=["sl", "sw", "pl", "pw"])
-    model = mc.SVC().fit(frame, NAMES)
+    model = mc.SVC(mc.RBF(2.0)).fit(frame, NAMES)
     assert model.feature_names_in_.tolist() == list(frame.columns)
     pd.testing.assert_frame_equal(
         model.support_vectors_.reset_index(drop=True),

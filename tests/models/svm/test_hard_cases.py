@@ -344,6 +344,12 @@ def test_rounding_of_kernel_values_is_told(offset: float) -> None:
     assert (separated.dual_gap_ > 0).all()
 
 
+@pytest.mark.parametrize("machine", [mc.OneClassSVM, mc.SVDD])
+def test_no_remedy_against_rounding_is_an_argument_that_is_not_there(machine: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match=r"rounding.*StandardScaler does, or raise tol\."):
+        machine("linear", nu=0.3, tol=1e-9).fit(X + 1e8)
+
+
 def test_weights_of_one_class_may_have_any_unit() -> None:
     plain = mc.OneClassSVM(RBF, nu=0.2).fit(X)
     for unit in (1e-12, 1e12):
@@ -352,3 +358,26 @@ def test_weights_of_one_class_may_have_any_unit() -> None:
         np.testing.assert_allclose(model.dual_coef_ / unit, plain.dual_coef_, rtol=1e-10)
         np.testing.assert_allclose(model.offset_ / unit, plain.offset_, rtol=1e-10)
         np.testing.assert_allclose(model.objective_ / unit**2, plain.objective_, rtol=1e-10)
+
+
+def test_objectives_are_those_of_the_coefficients_after_many_rounds() -> None:
+    # Three rows that are almost one, beside a fourth: large changes cancel, round after round.
+    rows = np.array(
+        [
+            [4.71401891e13, 4.23267445e13, -1.31783380e13, -5.61943014e13, 2.81832569e13],
+            [-2.04198547e07, -1.96743232e08, -1.79574842e08, -1.95396299e07, 5.32924153e07],
+            [-2.31685346e07, 7.22496885e07, -3.03622683e07, -3.35820093e07, -1.29997189e08],
+            [1.63900970e07, 1.17959790e08, 8.56612186e07, -6.70310150e06, -1.17434297e08],
+        ]
+    )
+    targets = np.array([0.8194552, 0.31650913, -0.44086169, -0.01006643])
+    weights = np.array([4.37381850e-07, 4.27570995e06, 1.30615048e00, 9.11843472e06])
+    model = mc.SVR(C=1e8, epsilon=1e-6).fit(rows, targets, weights)
+    b = np.zeros(4)
+    b[model.support_] = model.dual_coef_[0]
+    distances = ((rows[:, None] - rows) ** 2).sum(axis=2) / (5 * rows.var())
+    # k = 1 + (k - 1), of which the second part keeps its digits.
+    quadratic = (b.sum() ** 2 + b @ np.expm1(-distances) @ b) / 2
+    objective = quadratic - b @ targets + 1e-6 * np.abs(b).sum()
+    size = np.finfo(np.float64).eps * np.abs(b).sum() ** 2
+    assert abs(model.objective_ - objective) < model.dual_gap_ + size

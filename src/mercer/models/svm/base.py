@@ -231,7 +231,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         converged = bool(machines.converged.all())
         return {
             "support_": data.numbers[support].astype(np.int32),
-            "support_vectors_": self._rows_as_given(data.points[support]),
+            "support_vectors_": self._rows_as_given(data.points, support),
             "points_": data.points[carriers].detached(),
             "rows_": data.numbers[carriers],
             "converged_": converged,
@@ -274,10 +274,11 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
 
     def _warn_of_rounding(self, lost: int, n_machines: int) -> None:
         which = "" if n_machines == 1 else f" of {lost} of {n_machines} functions"
+        softer = "lower C, " if hasattr(self, "C") else ""
         warn(
             f"{type(self).__name__}: rounding of kernel values may move values{which} by more than "
             f"tol = {self.tol:g}, so that the solution is not known as exactly; subtract the means "
-            "of the columns and scale them, as scikit-learn's StandardScaler does, lower C, or "
+            f"of the columns and scale them, as scikit-learn's StandardScaler does, {softer}or "
             "raise tol.",
             ShortFitWarning,
         )
@@ -362,11 +363,17 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     def _n_functions(self) -> int:
         return 1
 
-    def _rows_as_given(self, points: Points) -> Any:
-        """Rows as scikit-learn returns them, where it takes them; none of a matrix."""
+    def _rows_as_given(self, points: Points, rows: Rows) -> Any:
+        """Some rows as scikit-learn returns them, where it takes them; none of a matrix."""
         if self.kernel_.input_tags()["pairwise"]:
             return np.empty((0, 0))
-        return as_attribute(points.detached().data)
+        if isinstance(self.kernel, str):  # reads every column as numbers, whatever its name
+            return as_attribute(self._numbers_of(points)[rows])
+        return as_attribute(points[rows].detached().data)
+
+    def _numbers_of(self, points: Points) -> Any:
+        """All columns of points, as a matrix."""
+        return points.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
 
     @property
     def coef_(self) -> Any:
@@ -383,7 +390,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 f"{type(self).__name__} has no coef_: kernel = {self.kernel_!r} is not linear; use "
                 "dual_coef_, the coefficients of the support vectors."
             )
-        rows = self.points_.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
+        rows = self._numbers_of(self.points_)
         if issparse(rows):
             return sparse_rows((rows.T @ csr_array(self._expansion)).T)
         return np.asarray((rows.T @ self._coefficients).T)

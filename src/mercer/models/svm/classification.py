@@ -105,7 +105,8 @@ class SVC(SupportVectorClassifier):
     support_ : ndarray of shape (n_support,)
         The rows of X that are support vectors, class by class.
     support_vectors_ : array-like of shape (n_support, n_features)
-        These rows, matrices in float64; those of a data frame are one, with its names.
+        These rows, matrices in float64; those of a data frame are one, with its names, unless the
+        kernel is named.
     n_support_ : ndarray of shape (n_classes,)
         How many of each class.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
@@ -284,9 +285,10 @@ class SVC(SupportVectorClassifier):
             machine.fit(data.points, y, weights)
         finally:  # after Ctrl-C the function of the last step is kept
             if hasattr(machine, "converged_"):
+                carriers = machine.points_
                 self.__dict__.update(
                     learned(machine, self.classes_, y),
-                    support_vectors_=self._rows_as_given(machine.points_),
+                    support_vectors_=self._rows_as_given(carriers, np.arange(len(carriers))),
                     shape_fit_=data.points.shape,
                 )
         if machine.stopped_short:
