@@ -55,6 +55,8 @@ _AT_ONCE = 2048
 # of the tolerance.
 _SHARE = 0.1
 _CLOSE = 0.5
+# Rounds at most: where float64 has too few digits, each may exchange once and find more to do.
+_ROUNDS = 10_000
 # Exchanges in float32: so many for each variable, and at least.
 _STEPS, _LEAST_STEPS = 50, 20_000
 # Rounding of increments, and the share of the tolerance from which the product is computed anew.
@@ -183,6 +185,7 @@ class _Ascent:
         self._matrix = matrix
         self._tol = tol
         self._left = self._limit = limit
+        self._rounds = 0
         start = programme.start if near is None else programme.feasible(near)
         self._up, self._down = programme.upper - start, start - programme.lower
         self._coefficients = _between(programme.lower, programme.upper, self._up, self._down)
@@ -291,7 +294,7 @@ class _Ascent:
         # Rounded to float32 a matrix may have no minimum to be found: steps are left for float64.
         budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
         last = max(self._left - budget, 0)
-        while self._left > last and not self._stopped:
+        while self._left > last and self._rounds < _ROUNDS and not self._stopped:
             ascents = self._ascents()
             largest = float(np.abs(ascents).max())
             rising, falling = self._split(ascents)
@@ -350,6 +353,7 @@ class _Ascent:
             )
         finally:  # after Ctrl-C too: what has been exchanged by then counts
             self._left -= max(steps, 1)
+            self._rounds += 1
             self._coefficients[working] = _between(*box, up, down)
             changes = self._by_rows(rows, self._coefficients[working] - before)
             changed = np.flatnonzero(changes)

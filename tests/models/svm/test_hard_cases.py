@@ -381,3 +381,14 @@ def test_objectives_are_those_of_the_coefficients_after_many_rounds() -> None:
     objective = quadratic - b @ targets + 1e-6 * np.abs(b).sum()
     size = np.finfo(np.float64).eps * np.abs(b).sum() ** 2
     assert abs(model.objective_ - objective) < model.dual_gap_ + size
+
+
+def test_rounds_without_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One exchange a round, each of which shows after rounding that there is another to be done.
+    monkeypatch.setattr(smo, "_ROUNDS", 50)
+    rows, targets = np.array([[1.95e6], [-0.785], [-0.593]]), np.array([0.3, -0.2, 0.1])
+    model = mc.NuSVR(kernel="poly", C=1e6, nu=0.1)
+    with pytest.warns(ConvergenceWarning, match="rounding"):
+        model.fit(rows, targets, [4e7, 1e2, 1.6e-8])
+    assert not model.converged_
+    assert model.n_iter_ < 1000
