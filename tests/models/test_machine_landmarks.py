@@ -295,6 +295,19 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, solver: Any) -> N
     )
 
 
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("loss", "y"), CLASSES, ids=name)
+def test_features_that_are_not_held_do_not_matter(
+    monkeypatch: pytest.MonkeyPatch, loss: Any, y: Any, weights: Any
+) -> None:
+    solver = S.Nystrom(landmarks=SOME)
+    model = mc.KernelMachineClassifier(RBF, loss, 0.1, solver=solver, tol=1e-10)
+    held = clone(model).fit(X, y, weights)
+    monkeypatch.setattr("mercer.solvers.landmark_machine.may_hold", lambda size: False)
+    made = clone(model).fit(X, y, weights)
+    assert_allclose(values(held, Z), values(made, Z), rtol=1e-8, atol=1e-9)
+
+
 def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     many = RNG.normal(size=(10_001, 2))
     forecast = mc.forecast(mc.KernelLogisticRegression(RBF), many)

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.solvers import selection
+from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.row_sums import Explained, Mass
-from mercer.solvers.rows import Rows
+from mercer.solvers.rows import InMemory, Rows
 from mercer.solvers.span_machine import MachineTask, SpanMachine
 from mercer.solvers.span_newton import Direct, SpanState
-from mercer.solvers.spans import LandmarkSpan
+from mercer.solvers.spans import HeldSpan, LandmarkSpan
 from mercer.solvers.summands import among
 from mercer.solvers.whitening import whiten
 
@@ -72,7 +73,8 @@ class LandmarkMachine(SpanMachine):
         self.kept = whitening.kept
         kept = points[whitening.kept].detached() if whitening.rank else points
         whitened = direct.curved or whitening.rank <= _CHEAP
-        super().__init__(task, LandmarkSpan(task.kernel, kept, whitening.upper, whitened), direct)
+        span = LandmarkSpan(task.kernel, kept, whitening.upper, whitened)
+        super().__init__(task, _held(span, task.rows), direct)
 
     @classmethod
     def choose(
@@ -131,3 +133,10 @@ class LandmarkMachine(SpanMachine):
         if not whole > 0:
             return 0.0
         return max(0.0, 1 - self.task.rows.total(Explained(self.span, stride)) / float(whole))
+
+
+def _held(span: LandmarkSpan, rows: Rows) -> LandmarkSpan:
+    """The span with the features of all rows, where there are some to hold and room for them."""
+    if not (span.whitened and len(span) and isinstance(rows, InMemory)):
+        return span
+    return HeldSpan.of(span, rows.part) if may_hold(8.0 * len(rows) * len(span)) else span

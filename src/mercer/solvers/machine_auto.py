@@ -185,7 +185,8 @@ class _Costs:
     def of_landmarks(self, solver: Nystrom) -> Cost:
         """Of second derivatives over landmarks."""
         k, m = self._together, landmarks_of(solver, self.n)
-        size, operations = 32.0 * (k * m) ** 2, 2 * self._work * _pairs(k) * self.n * m**2
+        size = 32.0 * (k * m) ** 2 + self._stored(m)
+        operations = 2 * self._work * _pairs(k) * self.n * m**2
         return Cost(solver, size, operations, self.no_landmarks or _too_large(size))
 
     @property
@@ -216,15 +217,19 @@ class _Costs:
         if width is None:
             return None, None
         n, k, work = self.n, self._together, self._work
-        held, turning = 8.0 * n * width, 0.0
-        stored = held if not self.blocks and may_hold(held) else 0.0
+        stored, turning = self._stored(width), 0.0
         if n < width and not self.blocks:  # rows are turned to coordinates in their span
-            stored, turning, width = 2 * held, 4.0 * width * n**2, n
+            stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
         if in_one_matrix(k, width):
             operations = 2 * work * _pairs(k) * n * width**2 + work * k**2 * width**3 / 3
             return 32.0 * (k * width) ** 2 + stored, operations + turning
         iterations = 4.0 * _ITERATIONS * n * width
         return 32.0 * k * width**2 + stored, work * (iterations + width**3) + turning
+
+    def _stored(self, width: int) -> float:
+        """Bytes of features of all rows, where they are held."""
+        size = 8.0 * self.n * width
+        return size if not self.blocks and may_hold(size) else 0.0
 
 
 def _pairs(k: int) -> float:

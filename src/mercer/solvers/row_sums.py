@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 from mercer.solvers.row_loss import RowLoss
 from mercer.solvers.rows import Part
@@ -130,7 +131,7 @@ class Probe:
                     sizes += _sizes(bend, bends, values)
                     if self.curved:
                         _add_squares(squares, rows, bends)
-        return Probed(losses, slopes, pull, push, terms, sizes, squares)
+        return Probed(losses, slopes, pull, push, terms, sizes, _mirrored(squares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +163,7 @@ class Squares:
             if self.flat:
                 bends = np.repeat(mass[:, None], len(total), axis=1)
             _add_squares(total, rows, bends)
-        return total
+        return _mirrored(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,27 +281,37 @@ def _no_squares(loss: RowLoss, m: int) -> Array:
 
 
 def _add_squares(total: Array, rows: Any, bends: Array) -> None:
-    """Add products of rows and a one, weighted; rows are overwritten.
+    """Add products of rows and a one, weighted, to the triangles above the diagonals.
 
     Rows that do not bend are left out.
     """
     some = np.flatnonzero(bends.any(axis=1))
     if len(some) < rows.shape[0]:
         rows, bends = rows[some], bends[some]
-    m, roots = rows.shape[1], np.sqrt(bends)
-    border = (rows.T @ bends).T
-    total[:, :m, m] += border
-    total[:, m, :m] += border
-    total[:, m, m] += bends.sum(axis=0)
-    for i, matrix in enumerate(total):
+    for matrix, root in zip(total, np.sqrt(bends).T, strict=True):
         if sp.issparse(rows):
-            scaled = sp.csr_array(rows.multiply(roots[:, [i]]))
-            # One dense factor: products of two sparse ones have more entries than they save.
-            matrix[:m, :m] += scaled.T @ scaled.toarray()
-            continue
-        last = i == len(total) - 1
-        scaled = np.multiply(rows, roots[:, [i]], out=rows if last else None)
-        matrix[:m, :m] += scaled.T @ scaled
+            _add_sparse(matrix, sp.csr_array(rows.multiply(root[:, None])), root)
+        elif len(some):
+            scaled = np.empty((len(some), len(matrix)))
+            np.multiply(rows, root[:, None], out=scaled[:, :-1])
+            scaled[:, -1] = root
+            # In place: a sum of matrices would take longer than products of few rows.
+            dsyrk(1.0, scaled.T, beta=1.0, c=matrix.T, lower=True, overwrite_c=True)
+
+
+def _add_sparse(matrix: Array, scaled: Any, root: Array) -> None:
+    m = scaled.shape[1]
+    # One dense factor: products of two sparse ones have more entries than they save.
+    matrix[:m, :m] += scaled.T @ scaled.toarray()
+    matrix[:m, m] += scaled.T @ root
+    matrix[m, m] += root @ root
+
+
+def _mirrored(total: Array) -> Array:
+    """Matrices of which the triangles above the diagonals are known."""
+    for matrix in total:
+        matrix[:] = np.triu(matrix) + np.triu(matrix, 1).T
+    return total
 
 
 def _sizes(bend: Array, bends: Array, values: Array) -> Array:

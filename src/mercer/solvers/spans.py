@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from mercer.solvers.summands import Features
 from mercer.solvers.whitening import Whitening
 
 Array = NDArray[np.floating[Any]]
+Some = slice | NDArray[np.intp]
 
 # Values of rows that are in memory at a time.
 _BLOCK_BYTES = 2**22
@@ -61,7 +62,7 @@ class Span(ABC):
 
     @abstractmethod
     def _rows_of(self, points: Points, *, whitened: bool) -> Any:
-        """The rows of points, in float64, dense or sparse; they may be overwritten."""
+        """The rows of points, in float64, dense or sparse."""
 
     def outward(self, coordinates: Array) -> Array:
         """What rows are multiplied with in place of v."""
@@ -88,11 +89,15 @@ class Span(ABC):
         """
         wanted = self.whitened if whitened is None else whitened
         for some in counted(part, stride, self.step(width)):
-            points = part.points[some]
-            found = np.empty((len(points), 0))
+            mass = np.asarray(part.mass[some], dtype=np.float64)
+            found = np.empty((len(mass), 0))
             if len(self):
-                found = self._rows_of(points, whitened=wanted)
-            yield found, part.targets[some], np.asarray(part.mass[some], dtype=np.float64)
+                found = self._rows_at(part, some, whitened=wanted)
+            yield found, part.targets[some], mass
+
+    def _rows_at(self, part: Part, some: Some, *, whitened: bool) -> Any:
+        """The rows at some places of a part, which are not to be written to."""
+        return self._rows_of(part.points[some], whitened=whitened)
 
 
 class Constants(Span):
@@ -188,6 +193,31 @@ class LandmarkSpan(Span):
 
 
 @dataclass(frozen=True, eq=False)
+class HeldSpan(LandmarkSpan):
+    """Functions over landmarks whose features are held for all rows: each pass reads them again.
+
+    Attributes
+    ----------
+    held : ndarray of shape (n, m)
+        The features of the one part that there is.
+    """
+
+    held: Array = field(kw_only=True)
+
+    @classmethod
+    def of(cls, span: LandmarkSpan, part: Part) -> HeldSpan:
+        """The same functions, with the features of the rows of a part."""
+        held, step = np.empty((len(part), len(span))), span.step()
+        for start in range(0, len(part), step):
+            some = slice(start, start + step)
+            held[some] = span._rows_of(part.points[some], whitened=True)
+        return cls(span.kernel, span.points, span.upper, held=held)
+
+    def _rows_at(self, part: Part, some: Some, *, whitened: bool) -> Array:
+        return self.held[some]
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureSpan(Span):
     """Functions of explicit features: f(x) = (phi(x) - o)'v + b.
 
@@ -258,7 +288,7 @@ def squared_lengths(rows: Any) -> Array:
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def counted(part: Part, stride: int, step: int) -> Iterator[slice | NDArray[np.intp]]:
+def counted(part: Part, stride: int, step: int) -> Iterator[Some]:
     """One in `stride` of the rows of positive weight, so many at a time.
 
     Parameters
