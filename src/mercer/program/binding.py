@@ -53,12 +53,10 @@ def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tup
     if slot is FACTORS:
         subject = "Gram: the weights"
         return tuple(Packing(np.asarray(w), None, None, dtype, subject)() for w in weights)
-    a, b = (packing(slot, pairs, matrix, dtype) for matrix in pairs.matrices(slot.view))
-    if slot.angle is not None:
-        return a(), b()
     if pairs.rows is pairs.cols:
-        both = _packed(pairs.cols, slot, b)
+        both = _packed(pairs.cols, slot, packing(slot, pairs, pairs.cols.matrix(slot.view), dtype))
         return both, both
+    a, b = (packing(slot, pairs, matrix, dtype) for matrix in pairs.matrices(slot.view))
     if pairs.within:
         return _packed(pairs.rows, slot, a), b()
     return a(), _packed(pairs.cols, slot, b)
@@ -70,12 +68,16 @@ def packing(slot: Slot, pairs: Pairs, matrix: Any, dtype: np.dtype[Any]) -> Pack
     subject = f"{getattr(slot.view, 'owner', 'the kernel')}: {what}"
     if slot.angle is not None:
         return Packing(pairs.wound(slot, matrix), None, None, dtype, subject)
+    if matrix.dtype not in (SINGLE, DOUBLE):
+        matrix = matrix.astype(DOUBLE)
     scale = pairs.scale(slot, matrix.shape[1])
     return Packing(matrix, pairs.centre(slot), scale, dtype, subject)
 
 
 def _packed(points: Any, slot: Slot, pack: Packing) -> Any:
     """Pack points around their own centre once: they are compared with others again and again."""
+    if slot.angle is not None:  # depends on a parameter
+        return pack()
     key = (None if pack.scale is None else pack.scale.tobytes(), pack.dtype)
     found = points.packs.get(slot)
     if found is None or found[0] != key:
@@ -101,11 +103,8 @@ class Packing:
         return self._dense(rows) if isinstance(self.matrix, np.ndarray) else self._sparse(rows)
 
     def _dense(self, rows: Array | None) -> Any:
-        matrix, single = self.matrix, self.dtype == SINGLE
-        if matrix.dtype not in (SINGLE, DOUBLE):
-            matrix = matrix.astype(DOUBLE)
         try:
-            return _core.pack(matrix, self.centre, self.scale, single, rows)
+            return _core.pack(self.matrix, self.centre, self.scale, self.dtype == SINGLE, rows)
         except OverflowError:
             hint = "" if self.scale is None else " (a larger length_scale does so)"
             raise _overflow(self.subject, self.dtype, f"rescale them{hint}") from None
@@ -124,14 +123,10 @@ def _overflow(subject: str, dtype: np.dtype[Any], remedy: str) -> DataError:
     return DataError(f"{subject} exceed the range of {dtype}; {remedy}{wider}.")
 
 
-def _as_type(matrix: Array, dtype: np.dtype[Any]) -> Array:
-    with np.errstate(over="ignore"):  # whoever packs finds what has overflowed
-        return matrix if matrix.dtype == dtype else matrix.astype(dtype)
-
-
 def right_hand_sides(vectors: Array, dtype: np.dtype[Any]) -> Array:
     """What a matrix is multiplied with, in the type that the engine computes in."""
-    converted = np.ascontiguousarray(_as_type(vectors, dtype))
+    with np.errstate(over="ignore"):  # found below
+        converted = np.ascontiguousarray(vectors, dtype)
     if converted.dtype.itemsize < vectors.dtype.itemsize and np.isinf(converted).any():
         raise _overflow("Gram @ V: entries of V", dtype, "rescale V")
     return converted
