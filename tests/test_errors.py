@@ -30,7 +30,7 @@ from mercer.exceptions import (
 from mercer.features import TaylorRBF
 from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive
 from mercer.kernels.tree import Parameterised
-from mercer.symmetry import asymmetry
+from mercer.linalg.symmetric import asymmetry
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(6, 3))
@@ -733,13 +733,13 @@ def test_copies_made_by_checks_and_repairs_are_forecast(
 def test_the_forecast_of_a_repair_is_not_exceeded() -> None:
     import tracemalloc
 
-    from mercer.models import grams
+    from mercer.validity import required
 
     n = 600
     A = RNG.normal(size=(n, n))
     for K, copies, act in (
-        (A + A.T, grams._CHECK_COPIES, mc.validity.check),
-        (-A @ A.T, grams._REPAIR_COPIES, mc.validity.repair),
+        (A + A.T, required._CHECK_COPIES, mc.validity.check),
+        (-A @ A.T, required._REPAIR_COPIES, mc.validity.repair),
     ):
         tracemalloc.start()
         act(K)

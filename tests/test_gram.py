@@ -15,7 +15,7 @@ import references as ref
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, NotDifferentiableError
 from mercer.gram import Gram
-from mercer.symmetry import LowerTriangle
+from mercer.linalg.symmetric import LowerTriangle
 
 RNG = np.random.default_rng(11)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(25, 3))

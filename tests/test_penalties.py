@@ -10,7 +10,7 @@ import pytest
 import mercer as mc
 from mercer.exceptions import ParameterError
 from mercer.penalties import HalfSquare, Norm, Penalty, Power, check_increasing
-from mercer.solvers.penalised import effective_alpha
+from mercer.solvers.newton.penalty import effective_alpha
 
 T = np.array([0.1, 0.7, 1.0, 3.0])
 

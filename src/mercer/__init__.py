@@ -17,7 +17,7 @@ from mercer.features.arc_cosine import ArcCosineFeatures
 from mercer.features.fourier import Fastfood, RandomFourier
 from mercer.features.nystrom import Nystrom
 from mercer.features.positive import PositiveFeatures
-from mercer.features.sketch import TensorSketch
+from mercer.features.tensor_sketch import TensorSketch
 from mercer.gram import Gram
 from mercer.kernels.algebra import Product, Sum
 from mercer.kernels.base import Kernel
@@ -47,20 +47,20 @@ from mercer.kernels.stationary import (
 from mercer.kernels.strings import Spectrum
 from mercer.kernels.values import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
-from mercer.models import budgets
-from mercer.models.forecasts import forecast
-from mercer.models.gaussian_process import GaussianProcessRegressor
-from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
-from mercer.models.lms import KernelLMS
-from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
-from mercer.models.machine_regression import (
+from mercer.models.forecast import forecast
+from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
+from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
+from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
+from mercer.models.machine.classification import KernelLogisticRegression, KernelMachineClassifier
+from mercer.models.machine.regression import (
     KernelHuberRegressor,
     KernelMachineRegressor,
     KernelQuantileRegressor,
 )
-from mercer.models.perceptron import KernelPerceptron
-from mercer.models.ridge import KernelRidge
-from mercer.models.smoothing import NadarayaWatson
+from mercer.models.online import budgets
+from mercer.models.online.lms import KernelLMS
+from mercer.models.online.perceptron import KernelPerceptron
+from mercer.models.ridge.kernel_ridge import KernelRidge
 from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 from mercer.parallel import thread_count, threads
 from mercer.streams import Blocks, read_blocks

@@ -17,12 +17,12 @@ from mercer.exceptions import (
     ParameterError,
 )
 from mercer.kernels.views import Numbers, View
+from mercer.linalg.symmetric import LowerTriangle
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import SINGLE, floating_type, reads
-from mercer.symmetry import LowerTriangle
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel

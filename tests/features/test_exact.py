@@ -447,7 +447,7 @@ def test_all_is_exactly_the_public_names() -> None:
 
 def test_names_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wide polynomials have many features, whose names take longer than their values."""
-    made = "mercer.features.exact.polynomial_names"
+    made = "mercer.maps.monomials.polynomial_names"
     monkeypatch.setattr(made, lambda *_: pytest.fail("names were made"))
     kernel = mc.Polynomial(2) * mc.Linear() + mc.Polynomial(3)
     rows = points(5, 2)

@@ -30,7 +30,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.features import preimage
+from mercer.features import preimages
 
 Array = NDArray[np.floating[Any]]
 
@@ -332,7 +332,7 @@ def test_what_has_no_pre_image_says_why(kernel: mc.Kernel, data: Any) -> None:
 
 
 def test_an_unfinished_search_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preimage, "_MAX_ITER", 1)
+    monkeypatch.setattr(preimages, "_MAX_ITER", 1)
     model = mc.Nystrom(KERNEL, 20, random_state=0).fit(X)
     with pytest.warns(NumericalWarning, match="stopped after 1 steps"):
         model.inverse_transform(model.transform(Z))

@@ -18,9 +18,9 @@ from scipy.stats import kstest
 import mercer as mc
 from mercer import _core
 from mercer.exceptions import DataError, NoFeatureMapError
-from mercer.features.draws import normals_and_uniforms
+from mercer.features.expansion import expand, shares
+from mercer.features.normal_draws import normals_and_uniforms
 from mercer.features.projections import fastfood, sorf
-from mercer.features.terms import expand, shares
 
 LIMIT = 4.9
 SEEDS = 100

@@ -28,7 +28,7 @@ from mercer.exceptions import (
     NoFeatureMapError,
     ParameterError,
 )
-from mercer.features.spectral import GaussianMixture, spectral_measure
+from mercer.features.spectral_measures import GaussianMixture, spectral_measure
 
 EXPONENTIAL = (mc.Linear() / 2).exp()
 TRANSFORMERS = {

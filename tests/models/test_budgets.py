@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.exceptions import ParameterError, ValidityError
-from mercer.models.expansion import BudgetedSweep
+from mercer.models.online.expansion import BudgetedSweep
 from references import rbf
 
 Array = NDArray[np.floating[Any]]

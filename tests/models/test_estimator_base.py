@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
-from mercer.solvers import problem
+from mercer.solvers.ridge import problem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))

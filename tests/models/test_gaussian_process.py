@@ -30,7 +30,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.models import likelihood
+from mercer.models.gaussian_process import exact as likelihood
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -242,7 +242,7 @@ def test_variances_are_never_negative_and_computed_in_chunks(
     assert np.all(std >= 0)
     _, cov = model.predict(X, return_cov=True)
     assert np.all(np.diag(cov) >= 0)
-    monkeypatch.setattr("mercer.models.posterior._CHUNK", 40 * 7)
+    monkeypatch.setattr("mercer.models.gaussian_process.exact_posterior._CHUNK", 40 * 7)
     np.testing.assert_allclose(model.predict(X, return_std=True)[1], std, atol=1e-6)
 
 
@@ -646,7 +646,7 @@ def test_a_fitted_model_is_pickled() -> None:
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mercer.models.likelihood import GaussianEvidence
+    from mercer.models.gaussian_process.exact import GaussianEvidence
 
     whole, calls = GaussianEvidence.log_likelihood_with_gradient, 0
 
@@ -676,7 +676,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_interrupt_of_the_second_evaluation_keeps_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mercer.models.likelihood import GaussianEvidence
+    from mercer.models.gaussian_process.exact import GaussianEvidence
 
     whole, calls = GaussianEvidence.log_likelihood_with_gradient, 0
 
@@ -698,7 +698,7 @@ def test_an_interrupt_of_the_second_evaluation_keeps_the_first(
 
 def test_an_interrupt_after_the_search_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # The last step, conditioning on all data, is as long as one of the search.
-    from mercer.models.posterior import Posterior
+    from mercer.models.gaussian_process.exact_posterior import Posterior
 
     whole = GP(RBF, noise=0.1).fit(X, Y)
     original, calls = Posterior.at, 0

@@ -30,8 +30,8 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.models.classification_evidence import ClassificationEvidence
-from mercer.solvers import laplace
+from mercer.models.gaussian_process.class_evidence import ClassificationEvidence
+from mercer.solvers.likelihood import laplace
 
 Array = NDArray[np.floating[Any]]
 GPC = mc.GaussianProcessClassifier

@@ -23,12 +23,14 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
-from mercer.models import explicit_posterior, gaussian_features, spanning_search
-from mercer.models import gaussian_process_plan as plan
-from mercer.models.landmark_evidence import LandmarkEvidence
-from mercer.models.likelihood import GaussianEvidence
-from mercer.models.noise import Noise
-from mercer.models.noise_evidence import NoiseEvidence
+from mercer.models.gaussian_process import explicit as explicit_posterior
+from mercer.models.gaussian_process import features as gaussian_features
+from mercer.models.gaussian_process import plan as plan
+from mercer.models.gaussian_process import spanning_search
+from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.landmarks import LandmarkEvidence
+from mercer.models.gaussian_process.noise import Noise
+from mercer.models.gaussian_process.noise_evidence import NoiseEvidence
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor

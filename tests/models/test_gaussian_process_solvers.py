@@ -26,11 +26,13 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
-from mercer.models import gaussian_features, landmark_evidence, landmark_search
-from mercer.models import gaussian_process_plan as plan
-from mercer.models.landmark_evidence import LandmarkEvidence
-from mercer.models.likelihood import GaussianEvidence
-from mercer.models.noise import Noise
+from mercer.models.gaussian_process import features as gaussian_features
+from mercer.models.gaussian_process import landmark_search
+from mercer.models.gaussian_process import landmarks as landmark_evidence
+from mercer.models.gaussian_process import plan as plan
+from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.landmarks import LandmarkEvidence
+from mercer.models.gaussian_process.noise import Noise
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import NumericalWarning
-from mercer.models.hyperparameters import SearchSpace, warn_of
-from mercer.models.ranges import Variance, extent
-from mercer.solvers import evidence
+from mercer.models.gaussian_process.parameter_ranges import Variance, extent
+from mercer.models.gaussian_process.search_space import SearchSpace, warn_of
+from mercer.solvers.likelihood import maximise
 
 Array = NDArray[np.floating[Any]]
 
@@ -109,7 +109,7 @@ def test_the_extent_of_sparse_data_is_that_of_dense_ones_where_zeros_are_common(
     np.testing.assert_array_equal(empty, np.ones((2, 2)))
 
 
-def climb(space: SearchSpace, direction: float) -> evidence.Optimum:
+def climb(space: SearchSpace, direction: float) -> maximise.Optimum:
     return space.maximise(
         lambda theta: (direction * float(theta.sum()), np.full(len(theta), direction)),
         n_restarts=1,

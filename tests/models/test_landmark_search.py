@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import DataTypeError, ParameterError
-from mercer.models import gaussian_process_plan as plan
-from mercer.models.landmark_evidence import LandmarkEvidence
-from mercer.models.likelihood import GaussianEvidence
+from mercer.models.gaussian_process import plan as plan
+from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.landmarks import LandmarkEvidence
 
 GP, S = mc.GaussianProcessRegressor, mc.solvers
 Array = NDArray[np.float64]

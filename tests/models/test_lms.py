@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
-from mercer.models.expansion import KernelExpansion
+from mercer.models.online.expansion import KernelExpansion
 from references import matrix, rbf, spectrum
 
 Array = NDArray[np.floating[Any]]

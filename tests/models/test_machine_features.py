@@ -31,8 +31,9 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
-from mercer.solvers import feature_machine, kernel_features
-from mercer.solvers.span_steps import ByIterations
+from mercer.solvers import kernel_features
+from mercer.solvers.newton import on_features
+from mercer.solvers.newton.directions import ByIterations
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -313,7 +314,7 @@ def test_features_may_be_made_again_in_every_pass(
     many = many if isinstance(rows, list) else np.array(many)
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     held = clone(model).fit(many, labels)
-    monkeypatch.setattr("mercer.solvers.spans._BLOCK_BYTES", 1)
+    monkeypatch.setattr("mercer.solvers.newton.spans._BLOCK_BYTES", 1)
     monkeypatch.setattr(kernel_features, "_IN_MEMORY", 0)
     same_functions(clone(model).fit(many, labels), held, points)
 
@@ -327,8 +328,8 @@ def test_many_unknowns_are_found_by_iterations(
     """Also with a preconditioner that takes each class alone; no constant is common to all."""
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     exact = clone(model).fit(rows, THREE, weights)
-    monkeypatch.setattr(feature_machine, "UNKNOWNS", 5)
-    monkeypatch.setattr("mercer.solvers.span_steps._TIED", tied)
+    monkeypatch.setattr(on_features, "UNKNOWNS", 5)
+    monkeypatch.setattr("mercer.solvers.newton.directions._TIED", tied)
     by_iterations, steps = ByIterations.__call__, []
 
     def counted(*arguments: Any) -> Any:
@@ -344,8 +345,8 @@ def test_many_unknowns_are_found_by_iterations(
 def test_samples_of_rows_lead_to_the_same_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
     model = mc.KernelLogisticRegression(mc.Polynomial(2), 1e-4, solver=S.Primal(), tol=1e-11)
     plain = clone(model).fit(X, BINARY, W)
-    monkeypatch.setattr("mercer.solvers.span_newton._FEWEST", 10)
-    monkeypatch.setattr("mercer.solvers.span_newton._ROWS_FOR_EACH", 0)
+    monkeypatch.setattr("mercer.solvers.newton.span._FEWEST", 10)
+    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_FOR_EACH", 0)
     sampled = clone(model).fit(X, BINARY, W)
     assert sampled.n_iter_ != plain.n_iter_
     close(values(sampled, Z), values(plain, Z), 1e-8)

@@ -276,8 +276,8 @@ def test_samples_of_rows_lead_to_the_same_minimum(
     solver = S.Nystrom(landmarks=SOME)
     model = mc.KernelLogisticRegression(RBF, alpha, solver=solver, tol=1e-10)
     plain = clone(model).fit(X, BINARY, W)
-    monkeypatch.setattr("mercer.solvers.span_newton._FEWEST", 10)
-    monkeypatch.setattr("mercer.solvers.span_newton._ROWS_FOR_EACH", 0)
+    monkeypatch.setattr("mercer.solvers.newton.span._FEWEST", 10)
+    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_FOR_EACH", 0)
     sampled = clone(model).fit(X, BINARY, W)
     assert sampled.n_iter_ != plain.n_iter_
     assert_allclose(values(sampled, Z), values(plain, Z), rtol=1e-7, atol=1e-9)
@@ -287,7 +287,7 @@ def test_samples_of_rows_lead_to_the_same_minimum(
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
     model = mc.KernelLogisticRegression(RBF, 0.1, solver=solver)
     plain = clone(model).fit(np.tile(X, (4, 1)), np.tile(THREE, 4))
-    monkeypatch.setattr("mercer.solvers.spans._BLOCK_BYTES", 1)  # 256 rows at a time
+    monkeypatch.setattr("mercer.solvers.newton.spans._BLOCK_BYTES", 1)  # 256 rows at a time
     assert_allclose(
         values(clone(model).fit(np.tile(X, (4, 1)), np.tile(THREE, 4)), Z),
         values(plain, Z),
@@ -303,7 +303,7 @@ def test_features_that_are_not_held_do_not_matter(
     solver = S.Nystrom(landmarks=SOME)
     model = mc.KernelMachineClassifier(RBF, loss, 0.1, solver=solver, tol=1e-10)
     held = clone(model).fit(X, y, weights)
-    monkeypatch.setattr("mercer.solvers.landmark_machine.may_hold", lambda size: False)
+    monkeypatch.setattr("mercer.solvers.newton.on_landmarks.may_hold", lambda size: False)
     made = clone(model).fit(X, y, weights)
     assert_allclose(values(held, Z), values(made, Z), rtol=1e-8, atol=1e-9)
 

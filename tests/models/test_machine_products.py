@@ -25,7 +25,7 @@ from mercer.exceptions import (
     ValidityError,
 )
 from mercer.program import engine
-from mercer.solvers import newton_products
+from mercer.solvers.newton import products as newton_products
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers

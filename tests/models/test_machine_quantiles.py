@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import mercer as mc
 from mercer.exceptions import NumericalWarning
-from mercer.solvers import interior, quantiles, smoothing
+from mercer.solvers.kinks import interior_point, quantiles, smoothing
 
 Array = NDArray[np.floating[Any]]
 
@@ -293,7 +293,7 @@ def test_an_interrupt_leaves_quantiles_in_order(
 
         return step
 
-    for owner in (smoothing._Problem, quantiles._View, interior.Interior):
+    for owner in (smoothing._Problem, quantiles._View, interior_point.Interior):
         monkeypatch.setattr(owner, "step", interrupted(owner.step))
     x, y = noisy(150, columns)
     levels = LEVELS[::-1]

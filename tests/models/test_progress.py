@@ -12,7 +12,7 @@ from sklearn.callback import CallbackSupportMixin, ScoringMonitor
 from sklearn.metrics import accuracy_score, r2_score
 
 import mercer as mc
-from mercer.models.smoother import Smoother
+from mercer.models.kernel_regression.local_fits import Smoother
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))

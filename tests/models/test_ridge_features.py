@@ -13,8 +13,8 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 import mercer as mc
 from mercer.exceptions import DataError, NoFeatureMapError, NumericalWarning, ParameterError
+from mercer.rows.rows import Part
 from mercer.solvers.kernel_features import _KernelError
-from mercer.solvers.rows import Part
 
 S = mc.solvers
 RNG = np.random.default_rng(0)

@@ -89,9 +89,9 @@ def test_errors_on_a_path_are_those_of_a_search(solver: Any) -> None:
 
 def test_auto_takes_what_a_search_would(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(mc.KernelRidge(KERNEL).path(X, Y, [1.0]).solver) == "Spectral()"
-    monkeypatch.setattr("mercer.solvers.auto._DENSE", 10)
-    monkeypatch.setattr("mercer.solvers.auto.WHOLE", 20)
-    monkeypatch.setattr("mercer.solvers.auto.landmark_count", lambda n: 30)
+    monkeypatch.setattr("mercer.solvers.forecast._DENSE", 10)
+    monkeypatch.setattr("mercer.solvers.forecast.WHOLE", 20)
+    monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 30)
     path = mc.KernelRidge(KERNEL).path(X, Y, ALPHAS)
     assert isinstance(path.solver, S.Nystrom)
     assert path.dual_coef.shape == (4, 30)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import DataError
-from mercer.solvers.units import Units
+from mercer.solvers.ridge.target_units import Units
 
 S = mc.solvers
 RNG = np.random.default_rng(0)

@@ -22,7 +22,7 @@ from mercer.exceptions import (
     NumericalWarning,
     ParameterError,
 )
-from mercer.solvers import auto
+from mercer.solvers import forecast
 
 Array = NDArray[np.floating[Any]]
 
@@ -334,11 +334,11 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(mc.Polynomial(9))) == "Cholesky"  # more features than rows
     assert chosen(mc.KernelRidge(mc.Linear(), 0.0)) == "Cholesky"
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
-    monkeypatch.setattr(auto, "_DENSE", 100)
+    monkeypatch.setattr(forecast, "_DENSE", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
-    monkeypatch.setattr(auto, "WHOLE", 100)
+    monkeypatch.setattr(forecast, "WHOLE", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "Nystrom"
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
 
@@ -366,8 +366,8 @@ def test_fit_takes_what_is_starred_and_refuses_what_is_not(
     kernel: mc.Kernel, many: str, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for border in {"dense": (), "iterated": ("_DENSE",), "landmarks": ("_DENSE", "WHOLE")}[many]:
-        monkeypatch.setattr(auto, border, 100)
-    monkeypatch.setattr(auto, "landmark_count", lambda n: 20)
+        monkeypatch.setattr(forecast, border, 100)
+    monkeypatch.setattr(forecast, "landmark_count", lambda n: 20)
     monkeypatch.setattr(memory, "available", lambda: 10**9 if fits else 8 * len(X) ** 2)
     monkeypatch.setattr(S.ConjugateGradient, "rank_for", lambda solver, n: 20)
     model = mc.KernelRidge(kernel, 0.1, psd="clip")

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import mercer as mc
+from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import NumericalWarning, ParameterError
-from mercer.models.iterative import IterativeEstimator
 
 S = mc.solvers
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
-from mercer.models.smoother import Smoother
+from mercer.models.kernel_regression.local_fits import Smoother
 from references import derivative, rbf
 
 Array = NDArray[np.floating[Any]]

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.bound import Bound, BoundSums, LandmarkRoot
+from mercer.solvers.likelihood.variational_bound import Bound, BoundSums, LandmarkRoot
 
 Array = NDArray[np.floating[Any]]
 

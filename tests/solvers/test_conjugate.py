@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from mercer.solvers import conjugate
-from mercer.solvers.lowrank import LowRankInverse
+from mercer.linalg import conjugate_gradient
+from mercer.linalg.low_rank import LowRankInverse
 
 Array = NDArray[np.floating[Any]]
 
@@ -34,7 +34,7 @@ def exact(shifts: Array = SHIFTS) -> Array:
 
 def test_every_column_has_its_own_shift() -> None:
     shifts = SHIFTS + 0.01
-    found = conjugate.solve(times, B, shifts, tol=1e-12, max_iter=2000)
+    found = conjugate_gradient.solve(times, B, shifts, tol=1e-12, max_iter=2000)
     assert found.converged
     assert_allclose(found.solution, exact(shifts), rtol=1e-8, atol=1e-8)
     residual = B - (A @ found.solution + shifts * found.solution)
@@ -47,8 +47,8 @@ def test_a_preconditioner_saves_iterations_and_leaves_the_answer() -> None:
     shifts = np.full(4, 1e-3)
     factor = TURN[:, :60] * np.sqrt(VALUES[:60])
     inverse = LowRankInverse.of(factor.copy())
-    plain = conjugate.solve(times, B, shifts, tol=1e-8, max_iter=5000)
-    led = conjugate.solve(times, B, shifts, tol=1e-8, precondition=inverse)
+    plain = conjugate_gradient.solve(times, B, shifts, tol=1e-8, max_iter=5000)
+    led = conjugate_gradient.solve(times, B, shifts, tol=1e-8, precondition=inverse)
     assert led.converged
     assert led.n_iter < plain.n_iter / 5
     assert_allclose(led.solution, exact(shifts), rtol=1e-5, atol=1e-5)
@@ -76,9 +76,9 @@ def test_shifts_below_rounding_leave_a_positive_definite_inverse() -> None:
 
 def test_it_takes_up_where_it_was_left() -> None:
     shifts = np.full(4, 0.1)
-    first = conjugate.solve(times, B, shifts, tol=1e-10, max_iter=5)
+    first = conjugate_gradient.solve(times, B, shifts, tol=1e-10, max_iter=5)
     assert (first.n_iter, first.converged) == (5, False)
-    second = conjugate.solve(times, B, shifts, tol=1e-10, start=first.solution)
+    second = conjugate_gradient.solve(times, B, shifts, tol=1e-10, start=first.solution)
     assert_allclose(second.history[0], first.residuals, rtol=1e-6)
     assert second.converged
     assert_allclose(second.solution, exact(shifts), rtol=1e-7, atol=1e-8)
@@ -87,11 +87,11 @@ def test_it_takes_up_where_it_was_left() -> None:
 def test_reports_can_stop() -> None:
     seen: list[int] = []
 
-    def report(progress: conjugate.Progress) -> bool:
+    def report(progress: conjugate_gradient.Progress) -> bool:
         seen.append(progress.n_iter)
         return progress.n_iter == 3
 
-    found = conjugate.solve(times, B, 0.1, tol=1e-12, report=report)
+    found = conjugate_gradient.solve(times, B, 0.1, tol=1e-12, report=report)
     assert seen == [1, 2, 3]
     assert not found.converged
 
@@ -100,18 +100,18 @@ def test_reports_can_stop() -> None:
 def test_zeros_and_matrices_of_no_rank(dtype: Any) -> None:
     right = np.zeros((3, 2), dtype)
     right[0, 1] = 4
-    found = conjugate.solve(lambda V: 0 * V, right, 2.0)
+    found = conjugate_gradient.solve(lambda V: 0 * V, right, 2.0)
     assert_allclose(found.solution, right / 2)
     assert found.solution.dtype == dtype
     assert found.converged
-    nothing = conjugate.solve(lambda V: 0 * V, right, 0.0)  # no solution
+    nothing = conjugate_gradient.solve(lambda V: 0 * V, right, 0.0)  # no solution
     assert not nothing.converged
     assert_allclose(nothing.solution, 0)
 
 
 def test_iterations_of_exact_arithmetic() -> None:
     distinct = np.diag(np.repeat([1.0, 3.0, 9.0], 40))
-    found = conjugate.solve(lambda V: distinct @ V, B, 0.0, tol=1e-10)
+    found = conjugate_gradient.solve(lambda V: distinct @ V, B, 0.0, tol=1e-10)
     assert found.n_iter == 3  # as many as there are eigenvalues
 
 
@@ -122,7 +122,7 @@ def test_iterations_that_are_led_astray_return_to_the_best() -> None:
     def wrong(vectors: Array) -> Array:
         return A @ vectors + noise @ vectors
 
-    found = conjugate.solve(wrong, B, np.full(4, 1e-6), tol=1e-12, max_iter=600)
+    found = conjugate_gradient.solve(wrong, B, np.full(4, 1e-6), tol=1e-12, max_iter=600)
     assert not found.converged
     residual = B - (wrong(found.solution) + 1e-6 * found.solution)
     relative = np.linalg.norm(residual, axis=0) / np.linalg.norm(B, axis=0)
@@ -132,8 +132,8 @@ def test_iterations_that_are_led_astray_return_to_the_best() -> None:
 
 @pytest.mark.parametrize("exponents", [[-1000, -565, 0, 3], [0, 664, 664, 900]])
 def test_right_hand_sides_of_any_scale(exponents: list[int]) -> None:
-    plain = conjugate.solve(times, B, 0.1, tol=1e-10)
-    scaled = conjugate.solve(times, np.ldexp(B, exponents), 0.1, tol=1e-10)
+    plain = conjugate_gradient.solve(times, B, 0.1, tol=1e-10)
+    scaled = conjugate_gradient.solve(times, np.ldexp(B, exponents), 0.1, tol=1e-10)
     assert scaled.converged
     assert_array_equal(np.ldexp(scaled.solution, np.negative(exponents)), plain.solution)
     assert_array_equal(scaled.history, plain.history)
@@ -141,10 +141,12 @@ def test_right_hand_sides_of_any_scale(exponents: list[int]) -> None:
 
 def test_a_state_is_taken_up_as_if_nothing_had_happened() -> None:
     shifts = np.full(4, 0.1)
-    whole = conjugate.solve(times, B, shifts, tol=1e-10)
-    found = conjugate.solve(times, B, shifts, tol=1e-10, max_iter=4)
+    whole = conjugate_gradient.solve(times, B, shifts, tol=1e-10)
+    found = conjugate_gradient.solve(times, B, shifts, tol=1e-10, max_iter=4)
     for limit in (1, 3, 500):
-        found = conjugate.solve(times, B, shifts, tol=1e-10, start=found.state, max_iter=limit)
+        found = conjugate_gradient.solve(
+            times, B, shifts, tol=1e-10, start=found.state, max_iter=limit
+        )
     assert_array_equal(found.solution, whole.solution)
     assert_array_equal(found.history, whole.history)
     assert found.n_iter == whole.n_iter
@@ -152,17 +154,17 @@ def test_a_state_is_taken_up_as_if_nothing_had_happened() -> None:
 
 def test_a_state_of_other_equations_is_a_guess() -> None:
     shifts = np.full(4, 0.1)
-    first = conjugate.solve(times, B, shifts, tol=1e-10)
+    first = conjugate_gradient.solve(times, B, shifts, tol=1e-10)
     near = B * (1 + 1e-4)
-    found = conjugate.solve(times, near, shifts, tol=1e-10, start=first.state)
+    found = conjugate_gradient.solve(times, near, shifts, tol=1e-10, start=first.state)
     assert_allclose(
         found.solution, np.linalg.solve(A + 0.1 * np.eye(N), near), rtol=1e-5, atol=1e-8
     )
     assert found.history[0].max() < 1e-3
     # A state is in units of its right-hand side, so that scale alone makes no other equations.
-    assert conjugate.solve(times, 1e200 * B, 0.1, start=first.state).history[0].max() < 1
+    assert conjugate_gradient.solve(times, 1e200 * B, 0.1, start=first.state).history[0].max() < 1
     for other in (-B, B[:, :2]):  # worse than nothing, or of another shape
-        found = conjugate.solve(times, other, 0.1, tol=1e-10, start=first.state)
+        found = conjugate_gradient.solve(times, other, 0.1, tol=1e-10, start=first.state)
         assert found.converged
         assert_allclose(found.history[0], 1.0)
 
@@ -172,7 +174,7 @@ def test_rounding_of_the_recurrence_is_made_good() -> None:
     diagonal = np.geomspace(1e-9, 1, 60)
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(60, 60)))[0]
     matrix, right = turn * diagonal @ turn.T, turn[:, :1]
-    found = conjugate.solve(lambda V: matrix @ V, right, 0.0, tol=1e-7, max_iter=20_000)
+    found = conjugate_gradient.solve(lambda V: matrix @ V, right, 0.0, tol=1e-7, max_iter=20_000)
     left = np.linalg.norm(right - matrix @ found.solution) / np.linalg.norm(right)
     assert found.residuals.max() == pytest.approx(left, rel=1e-3)
     assert found.converged == (left <= 2e-7)
@@ -185,10 +187,10 @@ def test_residuals_kept_apart_need_no_more_iterations_than_unknowns() -> None:
     matrix = (basis * np.logspace(-9, 0, 40)) @ basis.T
     right = rng.normal(size=(40, 2))
     right[:, 1] = basis[:, -1]  # an eigenvector, done after one iteration
-    kept = conjugate.solve(
+    kept = conjugate_gradient.solve(
         lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400, orthogonal=True
     )
-    plain = conjugate.solve(lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400)
+    plain = conjugate_gradient.solve(lambda V: matrix @ V, right, 1e-9, tol=1e-6, max_iter=400)
     assert kept.converged
     assert kept.n_iter <= 40 < plain.n_iter
     assert kept.history[2:, 1] == pytest.approx(kept.history[1, 1])
@@ -206,16 +208,18 @@ def test_what_is_worse_than_the_start_is_not_returned() -> None:
     def multiply(vectors: Array) -> Array:
         return times(vectors) if next(calls) < 3 else -50.0 * vectors
 
-    found = conjugate.solve(multiply, B, 0.1, tol=1e-12, max_iter=3)
+    found = conjugate_gradient.solve(multiply, B, 0.1, tol=1e-12, max_iter=3)
     assert not found.converged
     assert_array_equal(found.solution, 0.0)
     assert_array_equal(found.residuals, 1.0)
 
 
 def test_a_limit_and_a_stall_are_told_apart() -> None:
-    short = conjugate.solve(times, B, 1e-6, tol=1e-12, max_iter=2)
-    assert "raise max_iter" in conjugate.complaint(short, "max_iter")
+    short = conjugate_gradient.solve(times, B, 1e-6, tol=1e-12, max_iter=2)
+    assert "raise max_iter" in conjugate_gradient.complaint(short, "max_iter")
     noise = 1e-4 * np.random.default_rng(5).normal(size=(N, N))
-    ended = conjugate.solve(lambda V: times(V) + noise @ V, B, 1e-6, tol=1e-12, max_iter=10**5)
+    ended = conjugate_gradient.solve(
+        lambda V: times(V) + noise @ V, B, 1e-6, tol=1e-12, max_iter=10**5
+    )
     assert ended.stalled
-    assert "max_iter" not in conjugate.complaint(ended, "max_iter")
+    assert "max_iter" not in conjugate_gradient.complaint(ended, "max_iter")

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mercer.exceptions import NotDifferentiableError, ValidityError
-from mercer.solvers import evidence
+from mercer.solvers.likelihood import maximise
 
 Array = NDArray[np.float64]
 WIDE = [[-10.0, 10.0]]
@@ -26,7 +26,7 @@ def two_hills(theta: Array) -> tuple[float, Array]:
 
 
 def test_a_maximum_inside_the_bounds() -> None:
-    found = evidence.maximise(bowl, np.full(3, 5.0), np.tile([-10, 10], (3, 1)))
+    found = maximise.maximise(bowl, np.full(3, 5.0), np.tile([-10, 10], (3, 1)))
     np.testing.assert_allclose(found.theta, 1, atol=1e-5)
     assert found.converged
     assert not (found.at_low | found.at_high).any()
@@ -35,7 +35,7 @@ def test_a_maximum_inside_the_bounds() -> None:
 
 
 def test_a_maximum_at_a_bound_and_a_start_outside() -> None:
-    found = evidence.maximise(bowl, [100.0], [[2.0, 4.0]])
+    found = maximise.maximise(bowl, [100.0], [[2.0, 4.0]])
     assert found.theta == [2.0]
     assert found.converged
     assert (found.at_low.tolist(), found.at_high.tolist()) == ([True], [False])
@@ -48,16 +48,16 @@ def test_a_search_ends_where_a_step_gains_too_little() -> None:
         return -float(scales @ (theta - 1) ** 4), -4 * scales * (theta - 1) ** 3
 
     start, bounds = np.zeros(3), np.tile([-10, 10], (3, 1))
-    long = evidence.maximise(narrow, start, bounds)
-    short = evidence.maximise(narrow, start, bounds, enough=1.0)
+    long = maximise.maximise(narrow, start, bounds)
+    short = maximise.maximise(narrow, start, bounds, enough=1.0)
     assert short.converged
     assert short.n_evaluations < long.n_evaluations
     assert -50 < short.value <= long.value
 
 
 def test_the_best_of_several_starts() -> None:
-    assert evidence.maximise(two_hills, [-3.5], WIDE).value == pytest.approx(1, abs=1e-6)
-    found = evidence.maximise(two_hills, [-3.5], WIDE, starts=[[2.5], [-2.0]])
+    assert maximise.maximise(two_hills, [-3.5], WIDE).value == pytest.approx(1, abs=1e-6)
+    found = maximise.maximise(two_hills, [-3.5], WIDE, starts=[[2.5], [-2.0]])
     assert found.value == pytest.approx(2, abs=1e-6)
     assert found.converged
 
@@ -72,7 +72,7 @@ def test_a_region_without_values_turns_the_search_back(kind: str) -> None:
             return (np.nan, gradient) if kind == "nan" else (value, gradient * np.inf)
         return value, gradient
 
-    found = evidence.maximise(objective, [-8.0], WIDE, starts=[[5.0]])
+    found = maximise.maximise(objective, [-8.0], WIDE, starts=[[5.0]])
     assert found.theta[0] == pytest.approx(1, abs=1e-4)
 
 
@@ -81,9 +81,9 @@ def test_failure_everywhere_gives_the_first_reason() -> None:
         raise ValidityError(f"no factor at {theta[0]:g}")
 
     with pytest.raises(ValidityError, match="at 3"):
-        evidence.maximise(objective, [3.0], WIDE, starts=[[4.0]])
+        maximise.maximise(objective, [3.0], WIDE, starts=[[4.0]])
     with pytest.raises(ValidityError, match="not finite at any start"):
-        evidence.maximise(lambda theta: (np.nan, theta), [3.0], WIDE)
+        maximise.maximise(lambda theta: (np.nan, theta), [3.0], WIDE)
 
 
 def test_other_errors_are_not_swallowed() -> None:
@@ -91,7 +91,7 @@ def test_other_errors_are_not_swallowed() -> None:
         raise NotDifferentiableError("no gradient")
 
     with pytest.raises(NotDifferentiableError):
-        evidence.maximise(objective, [3.0], WIDE)
+        maximise.maximise(objective, [3.0], WIDE)
 
 
 def test_reports_and_stops() -> None:
@@ -102,7 +102,7 @@ def test_reports_and_stops() -> None:
         gradient = [2 * (x - 1) + 400 * x * (x * x - y), 200 * (y - x * x)]
         return -((1 - x) ** 2) - 100 * (y - x * x) ** 2, -np.array(gradient)
 
-    def report(found: evidence.Optimum) -> bool:
+    def report(found: maximise.Optimum) -> bool:
         assert found.n_iter == len(seen)  # the first report is that of the start
         seen.append(found.value)
         value, gradient = rosenbrock(found.theta)
@@ -113,15 +113,15 @@ def test_reports_and_stops() -> None:
         return len(seen) == 5
 
     bounds = np.tile([-5.0, 5.0], (2, 1))
-    stopped = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, starts=[[0, 0]], report=report)
+    stopped = maximise.maximise(rosenbrock, [-1.0, 2.0], bounds, starts=[[0, 0]], report=report)
     assert len(seen) == 5
     assert seen == sorted(seen)
     assert not stopped.converged
     assert stopped.value == seen[-1]
     assert stopped.n_iter == 4
-    start = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, report=lambda found: True)
+    start = maximise.maximise(rosenbrock, [-1.0, 2.0], bounds, report=lambda found: True)
     assert (start.n_iter, start.n_evaluations, start.converged) == (0, 1, False)
-    short = evidence.maximise(rosenbrock, [-1.0, 2.0], bounds, max_iter=3)
+    short = maximise.maximise(rosenbrock, [-1.0, 2.0], bounds, max_iter=3)
     assert not short.converged
     assert short.n_iter == 3
 
@@ -135,9 +135,9 @@ def test_a_sketch_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
         return -share * float(away @ curvature @ away), -2 * share * curvature @ away
 
     limits = np.tile(bounds, (2, 1))
-    sketch = evidence.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25, np.empty((0, 2)))
-    plain = evidence.maximise(objective, [-3.0, -3.0], limits)
-    led = evidence.maximise(objective, [-3.0, -3.0], limits, sketch=sketch)
+    sketch = maximise.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25, np.empty((0, 2)))
+    plain = maximise.maximise(objective, [-3.0, -3.0], limits)
+    led = maximise.maximise(objective, [-3.0, -3.0], limits, sketch=sketch)
     assert led.converged
     assert led.value == pytest.approx(plain.value, rel=1e-6, abs=1e-8)
     assert led.n_evaluations < plain.n_evaluations
@@ -154,17 +154,17 @@ def test_a_sketch_that_is_of_no_use(kind: str) -> None:
         return -float(theta @ theta), -2 * theta
 
     limits = np.tile([-9.0, 9.0], (2, 1))
-    sketch = evidence.Sketch(useless, 0.1, np.empty((0, 2)))
-    found = evidence.maximise(objective, [1.0, 2.0], limits, sketch=sketch)
+    sketch = maximise.Sketch(useless, 0.1, np.empty((0, 2)))
+    found = maximise.maximise(objective, [1.0, 2.0], limits, sketch=sketch)
     assert found.converged
     np.testing.assert_allclose(found.theta, 0, atol=1e-4)
 
 
 def test_a_sketch_looks_further_than_the_search() -> None:
     limits = np.array([[-9.0, 9.0]])
-    alone = evidence.maximise(two_hills, [-2.5], limits)
-    sketch = evidence.Sketch(two_hills, 1.0, np.array([[2.5]]))
-    led = evidence.maximise(two_hills, [-2.5], limits, sketch=sketch)
+    alone = maximise.maximise(two_hills, [-2.5], limits)
+    sketch = maximise.Sketch(two_hills, 1.0, np.array([[2.5]]))
+    led = maximise.maximise(two_hills, [-2.5], limits, sketch=sketch)
     assert alone.theta[0] == pytest.approx(-3, abs=1e-3)
     assert led.theta[0] == pytest.approx(3, abs=1e-3)
 
@@ -172,7 +172,7 @@ def test_a_sketch_looks_further_than_the_search() -> None:
 def test_a_sketch_reports_and_can_be_stopped() -> None:
     seen: list[Array] = []
 
-    def report(found: evidence.Optimum) -> bool:
+    def report(found: maximise.Optimum) -> bool:
         seen.append(found.theta)
         return len(seen) == 3
 
@@ -185,8 +185,8 @@ def test_a_sketch_reports_and_can_be_stopped() -> None:
         return -float(away @ away), -2 * away * [1.0, 30.0]
 
     limits = np.tile([-9.0, 9.0], (2, 1))
-    sketch = evidence.Sketch(slow, 1.0, np.empty((0, 2)))
-    found = evidence.maximise(sharp, [-5.0, -5.0], limits, sketch=sketch, report=report)
+    sketch = maximise.Sketch(slow, 1.0, np.empty((0, 2)))
+    found = maximise.maximise(sharp, [-5.0, -5.0], limits, sketch=sketch, report=report)
     assert len(seen) == 3
     assert not found.converged
     assert found.value > sharp(np.array([-5.0, -5.0]))[0]  # what the sketch found is kept
@@ -194,7 +194,7 @@ def test_a_sketch_reports_and_can_be_stopped() -> None:
 
 
 def test_nothing_to_learn() -> None:
-    found = evidence.maximise(lambda theta: (7.0, theta), [], np.empty((0, 2)))
+    found = maximise.maximise(lambda theta: (7.0, theta), [], np.empty((0, 2)))
     assert (found.value, found.n_iter, found.converged) == (7.0, 0, True)
     assert found.theta.shape == (0,)
 
@@ -204,7 +204,7 @@ def test_an_interrupt_passes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evidence.maximise(objective, [3.0], WIDE)
+        maximise.maximise(objective, [3.0], WIDE)
 
 
 def rounded_bowl(theta: Array) -> tuple[float, Array]:
@@ -215,7 +215,7 @@ def rounded_bowl(theta: Array) -> tuple[float, Array]:
 
 def test_a_search_ends_at_the_rounding_of_its_objective() -> None:
     start, bounds = np.full(3, 5.0), np.tile([-10, 10], (3, 1))
-    found = evidence.maximise(rounded_bowl, start, bounds, enough=lambda theta: 1e-3)
+    found = maximise.maximise(rounded_bowl, start, bounds, enough=lambda theta: 1e-3)
     assert found.converged
     assert found.n_evaluations < 20
     np.testing.assert_allclose(found.theta, 1, atol=0.05)
@@ -226,9 +226,9 @@ def test_a_start_within_its_errors_is_left_alone() -> None:
         return -5e3 * float(theta @ theta), -1e4 * theta
 
     errors = np.full(2, 0.01)
-    near = evidence.maximise(narrow, [1e-4, 0], WIDE * 2, lengths=errors, enough=0.1)
+    near = maximise.maximise(narrow, [1e-4, 0], WIDE * 2, lengths=errors, enough=0.1)
     assert (near.n_evaluations, near.converged) == (1, True)
-    far = evidence.maximise(narrow, [0.5, -0.5], WIDE * 2, lengths=errors, enough=0.1)
+    far = maximise.maximise(narrow, [0.5, -0.5], WIDE * 2, lengths=errors, enough=0.1)
     assert far.converged
     assert 0 <= -far.value < 0.1
     assert far.n_evaluations < 12
@@ -242,12 +242,12 @@ def test_a_glance_at_a_sketch() -> None:
 
     seen: list[float] = []
 
-    def report(found: evidence.Optimum) -> bool:
+    def report(found: maximise.Optimum) -> bool:
         seen.append(found.value)
         return False
 
-    sketch = evidence.Sketch(objective, 0.25, np.empty((0, 2)))
-    found = evidence.glance(sketch, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
+    sketch = maximise.Sketch(objective, 0.25, np.empty((0, 2)))
+    found = maximise.glance(sketch, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
     assert found is not None
     np.testing.assert_allclose(found.theta, 1, atol=0.02)
     np.testing.assert_allclose(found.lengths, 1 / np.sqrt(4 * 2 * scales), rtol=1e-6)
@@ -256,5 +256,5 @@ def test_a_glance_at_a_sketch() -> None:
     def fails(theta: Array) -> Any:
         raise ValidityError("no factor")
 
-    nothing = evidence.Sketch(fails, 0.25, np.empty((0, 2)))
-    assert evidence.glance(nothing, [0.0, 0.0], WIDE * 2) is None
+    nothing = maximise.Sketch(fails, 0.25, np.empty((0, 2)))
+    assert maximise.glance(nothing, [0.0, 0.0], WIDE * 2) is None

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.factor import factorise
-from mercer.solvers.gaussian import Gaussian, Precision
-from mercer.symmetry import mirror
+from mercer.linalg.cholesky import factorise
+from mercer.linalg.symmetric import mirror
+from mercer.solvers.likelihood.gaussian import Gaussian, Precision
 
 Array = NDArray[np.floating[Any]]
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from mercer.solvers.interior import Interior, Root, _tridiagonal
+from mercer.solvers.kinks.interior_point import Interior, Root, _tridiagonal
 
 Array = NDArray[np.floating[Any]]
 

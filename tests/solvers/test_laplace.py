@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from mercer.exceptions import ValidityError
-from mercer.solvers import laplace
+from mercer.solvers.likelihood import laplace
 
 Array = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 
 from mercer.exceptions import ParameterError
-from mercer.solvers.leverage import inclusion_probabilities, leverage_scores
-from mercer.solvers.seeding import far_seeds
+from mercer.landmarks.kmeans_plus_plus import far_seeds
+from mercer.landmarks.leverage import inclusion_probabilities, leverage_scores
 
 Array = NDArray[np.floating[Any]]
 

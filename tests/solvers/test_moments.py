@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from mercer.solvers.feature_ridge import FeatureRidge
-from mercer.solvers.moments import Moments
-from mercer.solvers.whitening import whiten
+from mercer.linalg.whitening import whiten
+from mercer.rows.moments import Moments
+from mercer.solvers.ridge.features import FeatureRidge
 
 Array = NDArray[np.floating[Any]]
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 
 from mercer.exceptions import ValidityError
-from mercer.solvers import newton, quantiles, smoothing
-from mercer.solvers.newton import State
-from mercer.solvers.newton_curvature import Diagonal, Softmax, factorised
-from mercer.solvers.smoothing import Terms
+from mercer.solvers.kinks import quantiles, smoothing
+from mercer.solvers.kinks.smoothing import Terms
+from mercer.solvers.newton import dense
+from mercer.solvers.newton.curvature import Diagonal, Softmax, factorised
+from mercer.solvers.newton.dense import State
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(0)
@@ -84,7 +85,7 @@ def test_newton_finds_the_minimum_of_a_quartic(fit_intercept: bool) -> None:
     targets = RNG.normal(size=N) + 2
     start = (np.zeros((N, 1)), np.array([float(targets.mean()) if fit_intercept else 0.0]))
     states = list(
-        newton.minimise(
+        dense.minimise(
             G, Quartic(targets), alpha, start, fit_intercept=fit_intercept, tol=1e-10, max_iter=100
         )
     )

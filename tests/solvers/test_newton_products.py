@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.newton_curvature import Curvature, Diagonal, Softmax
-from mercer.solvers.newton_products import Products
-from mercer.solvers.newton_steps import Dense, Equations, Step
+from mercer.solvers.newton.curvature import Curvature, Diagonal, Softmax
+from mercer.solvers.newton.products import Products
+from mercer.solvers.newton.steps import Dense, Equations, Step
 
 Array = NDArray[np.floating[Any]]
 RNG = np.random.default_rng(0)

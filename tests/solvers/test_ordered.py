@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from mercer.solvers.newton import State
-from mercer.solvers.ordered import Envelope, System, isotonic
-from mercer.solvers.quantiles import pooled
+from mercer.solvers.kinks.isotonic import Envelope, System, isotonic
+from mercer.solvers.kinks.quantiles import pooled
+from mercer.solvers.newton.dense import State
 
 Array = NDArray[np.floating[Any]]
 

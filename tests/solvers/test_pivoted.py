@@ -13,8 +13,8 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chisquare
 
 from mercer.exceptions import ParameterError, ValidityError
-from mercer.solvers.pivoted import LowRank, nystrom, pivoted_cholesky
-from mercer.solvers.whitening import whiten
+from mercer.linalg.pivoted_cholesky import LowRank, nystrom, pivoted_cholesky
+from mercer.linalg.whitening import whiten
 
 Array = NDArray[np.floating[Any]]
 

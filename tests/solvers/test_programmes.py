@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mercer.solvers.boxes import BoxProgramme, reduced
-from mercer.solvers.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
+from mercer.solvers.box_qp.problem import BoxProgramme, reduced
+from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
 
 RNG = np.random.default_rng(5)
 SIZES = (2, 7, 3, 40, 2)

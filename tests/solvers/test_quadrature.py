@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 from scipy.stats import multivariate_normal
 
-from mercer.solvers import quadrature
+from mercer.solvers.likelihood import class_probabilities
 
 Array = NDArray[np.float64]
 
@@ -36,13 +36,13 @@ def exact_logistic_mean(mean: float, deviation: float) -> float:
 def test_the_logistic_mean_is_exact_for_every_width(deviation: float) -> None:
     means = np.array([s * m for m in MEANS for s in (1, -1)])
     expected = [exact_logistic_mean(m, deviation) for m in means]
-    found = quadrature.logistic_mean(means, np.full(len(means), deviation**2))
+    found = class_probabilities.logistic_mean(means, np.full(len(means), deviation**2))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-16)
 
 
 def test_the_logistic_mean_without_variance_is_the_logistic_function() -> None:
     means = np.linspace(-50, 50, 41)
-    found = quadrature.logistic_mean(means, np.zeros(41))
+    found = class_probabilities.logistic_mean(means, np.zeros(41))
     np.testing.assert_allclose(found, expit(means), rtol=1e-13)
 
 
@@ -50,8 +50,8 @@ def test_the_logistic_mean_without_variance_is_the_logistic_function() -> None:
 def test_the_sign_of_a_mean_decides_which_class_is_likelier(deviation: float) -> None:
     means = np.array([1e-300, 1e-17, 1e-8, 1.0, 1e6])
     variance = np.full(5, deviation**2)
-    upper = quadrature.logistic_mean(means, variance)
-    lower = quadrature.logistic_mean(-means, variance)
+    upper = class_probabilities.logistic_mean(means, variance)
+    lower = class_probabilities.logistic_mean(-means, variance)
     assert (upper > lower).all()
     np.testing.assert_allclose(upper + lower, 1, rtol=1e-15)
 
@@ -79,7 +79,7 @@ def dense_softmax_mean(mean: Array, covariance: Array, nodes: int) -> Array:
 )
 def test_the_softmax_mean(n_classes: int, deviation: float, nodes: int, tolerance: float) -> None:
     mean, covariance = gaussians(n_classes, deviation)
-    found = quadrature.softmax_mean(mean, covariance)
+    found = class_probabilities.softmax_mean(mean, covariance)
     expected = [dense_softmax_mean(m, c, nodes) for m, c in zip(mean, covariance, strict=True)]
     np.testing.assert_allclose(found, expected, atol=tolerance)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
@@ -92,7 +92,7 @@ def test_three_classes_under_wide_gaussians_against_a_fine_grid(deviation: float
     axis = np.arange(-6.5, 6.5, step)
     weights = np.exp(-(axis**2) / 2)
     weights /= weights.sum()
-    found = quadrature.softmax_mean(mean, covariance)
+    found = class_probabilities.softmax_mean(mean, covariance)
     for m, c, shares in zip(mean[:3], covariance[:3], found, strict=False):
         to_last = np.array([[1.0, 0, -1], [0, 1, -1]])
         root = np.linalg.cholesky(to_last @ c @ to_last.T)
@@ -109,7 +109,7 @@ def test_three_classes_under_very_wide_gaussians_are_normal_probabilities(deviat
     """The softmax is then the largest argument: a probability of two signs."""
     mean, covariance = gaussians(3, deviation, seed=1)
     mean[0] = 0.0
-    found = quadrature.softmax_mean(mean, covariance)
+    found = class_probabilities.softmax_mean(mean, covariance)
     for m, c, shares in zip(mean, covariance, found, strict=True):
         for k in range(3):
             over = np.array([np.eye(3)[k] - np.eye(3)[j] for j in range(3) if j != k])
@@ -120,7 +120,9 @@ def test_three_classes_under_very_wide_gaussians_are_normal_probabilities(deviat
 def test_three_classes_where_one_or_both_dimensions_have_no_variance() -> None:
     mean = np.array([[3.0, -1.0, 0.5], [900.0, 0.0, 1000.0]])
     np.testing.assert_allclose(
-        quadrature.softmax_mean(mean, np.zeros((2, 3, 3))), softmax(mean, axis=1), atol=1e-5
+        class_probabilities.softmax_mean(mean, np.zeros((2, 3, 3))),
+        softmax(mean, axis=1),
+        atol=1e-5,
     )
     along = np.array([1.0, 0.0, -2.0])
     for deviation in (0.3, 5.0, 500.0):
@@ -129,7 +131,7 @@ def test_three_classes_where_one_or_both_dimensions_have_no_variance() -> None:
         density = np.exp(-(nodes**2) / 2)
         values = softmax(mean[0] + deviation * nodes[:, None] * along, axis=1)
         expected = density @ values / density.sum()
-        found = quadrature.softmax_mean(mean[:1], covariance[None])[0]
+        found = class_probabilities.softmax_mean(mean[:1], covariance[None])[0]
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -137,7 +139,7 @@ def test_three_classes_where_one_or_both_dimensions_have_no_variance() -> None:
 def test_more_classes_under_wide_gaussians(n_classes: int) -> None:
     """Against random draws: five standard errors, of at most 60 shares: one alarm in 10,000."""
     mean, covariance = gaussians(n_classes, 100.0)
-    found = quadrature.softmax_mean(mean, covariance)
+    found = class_probabilities.softmax_mean(mean, covariance)
     rng = np.random.default_rng(2)
     draws = rng.normal(size=(100_000, n_classes))
     for m, c, shares in zip(mean, covariance, found, strict=True):
@@ -149,16 +151,18 @@ def test_more_classes_under_wide_gaussians(n_classes: int) -> None:
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_the_softmax_mean_does_not_see_common_shifts(n_classes: int) -> None:
     mean, covariance = gaussians(n_classes, 1.0)
-    shifted = quadrature.softmax_mean(mean + 100, covariance + 7)
-    expected = quadrature.softmax_mean(mean, covariance)
+    shifted = class_probabilities.softmax_mean(mean + 100, covariance + 7)
+    expected = class_probabilities.softmax_mean(mean, covariance)
     np.testing.assert_allclose(shifted, expected, atol=1e-9)
 
 
 def test_two_classes_of_a_softmax_are_a_logistic_function_of_the_difference() -> None:
     mean, covariance = gaussians(2, 1.0)
     difference = np.array([1.0, -1.0])
-    expected = quadrature.logistic_mean(mean @ difference, covariance @ difference @ difference)
-    found = quadrature.softmax_mean(mean, covariance)[:, 0]
+    expected = class_probabilities.logistic_mean(
+        mean @ difference, covariance @ difference @ difference
+    )
+    found = class_probabilities.softmax_mean(mean, covariance)[:, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -167,6 +171,9 @@ def test_the_softmax_mean_is_the_same_in_any_company(n_classes: int) -> None:
     mean, covariance = gaussians(n_classes, 1.0)
     # Where all covariances are equal, eigenvectors are arbitrary.
     covariance[0] = 3 * np.eye(n_classes)
-    together = quadrature.softmax_mean(mean, covariance)
-    alone = [quadrature.softmax_mean(mean[i : i + 1], covariance[i : i + 1])[0] for i in range(6)]
+    together = class_probabilities.softmax_mean(mean, covariance)
+    alone = [
+        class_probabilities.softmax_mean(mean[i : i + 1], covariance[i : i + 1])[0]
+        for i in range(6)
+    ]
     np.testing.assert_allclose(together, alone, rtol=1e-12)

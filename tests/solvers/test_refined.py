@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.solvers.refined import feature_ridge
+from mercer.solvers.ridge.mixed_precision import feature_ridge
 
 
 def oracle(

@@ -15,10 +15,15 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.kernels.points import Points
-from mercer.solvers.landmark_machine import LandmarkMachine
-from mercer.solvers.quadratic import Quadratic
-from mercer.solvers.row_loss import JointLoss, RowLoss, SingleLoss
-from mercer.solvers.row_sums import (
+from mercer.linalg.whitening import whiten
+from mercer.rows.rows import InMemory, Part, Totals
+from mercer.solvers.newton.directions import ByIterations, Exactly
+from mercer.solvers.newton.machine import MachineTask
+from mercer.solvers.newton.on_landmarks import LandmarkMachine
+from mercer.solvers.newton.quadratic import Quadratic
+from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
+from mercer.solvers.newton.span import Problem, descend, minimise
+from mercer.solvers.newton.span_sums import (
     BentAlong,
     Compare,
     Explained,
@@ -27,12 +32,7 @@ from mercer.solvers.row_sums import (
     Probe,
     Squares,
 )
-from mercer.solvers.rows import InMemory, Part, Totals
-from mercer.solvers.span_machine import MachineTask
-from mercer.solvers.span_newton import Problem, descend, minimise
-from mercer.solvers.span_steps import ByIterations, Exactly
-from mercer.solvers.spans import Constants, FeatureSpan, LandmarkSpan, Span
-from mercer.solvers.whitening import whiten
+from mercer.solvers.newton.spans import Constants, FeatureSpan, LandmarkSpan, Span
 
 Array = NDArray[np.floating[Any]]
 

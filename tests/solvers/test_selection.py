@@ -20,7 +20,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.solvers.selection import KernelColumns, select
+from mercer.landmarks.selection import KernelColumns, select
 
 Array = NDArray[np.floating[Any]]
 

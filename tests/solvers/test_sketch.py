@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import ParameterError, ValidityError
-from mercer.solvers.lowrank import LowRankInverse
-from mercer.solvers.sketch import nystrom_sketch
+from mercer.linalg.low_rank import LowRankInverse
+from mercer.linalg.sketch import nystrom_sketch
 
 RNG = np.random.default_rng(0)
 Q = np.linalg.qr(RNG.normal(size=(60, 60)))[0]

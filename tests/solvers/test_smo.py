@@ -14,12 +14,12 @@ from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 import mercer as mc
 from mercer import _core
-from mercer.models.kernel_matrix import LazyMatrix, kernel_matrix
-from mercer.solvers import certificates, smo
-from mercer.solvers.batches import Batch
-from mercer.solvers.boxes import BoxProgramme, BoxSolution, StoredMatrix
-from mercer.solvers.programmes import BoxProgrammes
-from mercer.solvers.smo import solve
+from mercer.solvers.box_qp import certificates, smo
+from mercer.solvers.box_qp.batch import Batch
+from mercer.solvers.box_qp.kernel_matrix import LazyMatrix, kernel_matrix
+from mercer.solvers.box_qp.problem import BoxProgramme, BoxSolution, StoredMatrix
+from mercer.solvers.box_qp.programmes import BoxProgrammes
+from mercer.solvers.box_qp.smo import solve
 
 Array = NDArray[np.floating[Any]]
 
@@ -511,7 +511,7 @@ def test_values_of_wide_rows_are_stored_where_there_is_room(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 400
-    monkeypatch.setattr("mercer.models.kernel_matrix._SMALL", 100)
+    monkeypatch.setattr("mercer.solvers.box_qp.kernel_matrix._SMALL", 100)
     x, is_wide = narrow_and_wide(n)[case]
     kernel = mc.RBF(5.0)
     stored = kernel_matrix(kernel, kernel.prepare(x))

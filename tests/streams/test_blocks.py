@@ -22,7 +22,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError
-from mercer.solvers import selection
+from mercer.landmarks import selection
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import mercer as mc
-from mercer.solvers import selection
+from mercer.landmarks import selection
 
 N, STEP, WIDTH = 24_000, 1_200, 300
 ROW = WIDTH * 8

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
-from mercer.streams.labels import Labels
+from mercer.streams.targets import Labels
 
 S = mc.solvers
 RNG = np.random.default_rng(0)

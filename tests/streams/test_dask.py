@@ -23,11 +23,11 @@ from threadpoolctl import threadpool_info
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, NumericalWarning
 from mercer.parallel import one_thread
-from mercer.solvers.rows import Part
+from mercer.rows.rows import Part
 from mercer.streams import dask as streams
 from mercer.streams.dask import DaskBlocks
-from mercer.streams.labels import Numbers
-from mercer.streams.rows import StreamRows
+from mercer.streams.stream_rows import StreamRows
+from mercer.streams.targets import Numbers
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers

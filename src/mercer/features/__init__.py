@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mercer.features.composition import (
+from mercer.features.taylor import TaylorRBF
+from mercer.maps.composition import (
     concatenate,
     concatenate_names,
     tensor_product,
     tensor_product_names,
 )
-from mercer.features.exact import (
+from mercer.maps.monomials import (
     cover_count,
     dimension,
     monomial_features,
@@ -16,7 +17,6 @@ from mercer.features.exact import (
     polynomial_features,
     polynomial_names,
 )
-from mercer.features.taylor import TaylorRBF
 
 __all__ = [
     "TaylorRBF",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import NoFeatureMapError
-from mercer.features.draws import normals_and_uniforms
-from mercer.features.terms import Term
+from mercer.features.expansion import Term
+from mercer.features.normal_draws import normals_and_uniforms
 from mercer.features.transformer import ConstantFeature, DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import ArcCosine

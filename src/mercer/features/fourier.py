@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.exceptions import NoFeatureMapError
-from mercer.features.draws import normals_and_uniforms
+from mercer.features.expansion import Factor, Term
+from mercer.features.normal_draws import normals_and_uniforms
 from mercer.features.projections import (
     Dense,
     Projection,
@@ -24,14 +25,13 @@ from mercer.features.projections import (
     require_range,
     sorf,
 )
-from mercer.features.spectral import (
+from mercer.features.spectral_measures import (
     GaussianMixture,
     Measure,
     PointMass,
     independent,
     spectral_measure,
 )
-from mercer.features.terms import Factor, Term
 from mercer.features.transformer import (
     ConstantFeature,
     DrawnFeatures,

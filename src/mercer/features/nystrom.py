@@ -10,21 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, as_data_errors
-from mercer.features.preimage import PreImages
+from mercer.features.preimages import PreImages
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.base import KernelEstimator
-from mercer.models.grams import require_positive
+from mercer.landmarks.selection import require_no_noise, select_rows
+from mercer.linalg.cholesky import Advice
+from mercer.linalg.whitening import Whitening, whiten
 from mercer.parallel import blas_threads
+from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
-from mercer.solvers.factor import Advice
-from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.selection import require_no_noise, select_rows
-from mercer.solvers.summands import WeightedDraw
-from mercer.solvers.whitening import Whitening, whiten
-from mercer.streams.application import BlockTransformer
-from mercer.streams.labels import NoTargets
+from mercer.streams.targets import NoTargets
+from mercer.validity.required import require_positive
 
 Array = NDArray[np.floating[Any]]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
-from mercer.features.draws import normals_and_uniforms
-from mercer.features.terms import Factor, Term, expand
+from mercer.features.expansion import Factor, Term, expand
+from mercer.features.normal_draws import normals_and_uniforms
 from mercer.features.transformer import DrawnFeatures, TermMap
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear, Polynomial

@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from mercer.exceptions import ParameterError, as_data_errors
-from mercer.features.exact import Floats, graded_features, integer, polynomial_names
-from mercer.features.forecast import forecast
+from mercer.maps.forecast import forecast
+from mercer.maps.monomials import Floats, graded_features, integer, polynomial_names
 
 __all__ = ["TaylorRBF"]
 

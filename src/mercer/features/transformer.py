@@ -13,17 +13,17 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
-from mercer.features.draws import generator
-from mercer.features.terms import Term, expand, shares
+from mercer.features.expansion import Term, expand, shares
+from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
-from mercer.models.base import KernelEstimator
 from mercer.parallel import blas_threads
-from mercer.solvers.rows import Part, Rows
-from mercer.streams.application import BlockTransformer
-from mercer.streams.labels import NoTargets
+from mercer.rows.rows import Part, Rows
+from mercer.streams.targets import NoTargets
 
 __all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
 

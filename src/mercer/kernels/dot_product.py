@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from mercer.exceptions import NoFeatureMapError
-from mercer.features import exact
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel
 from mercer.kernels.views import Columns, UnitRows
+from mercer.maps import monomials
 from mercer.program.expression import Expr, X, Z
 from mercer.program.operations import apply
 from mercer.program.pairs import Array
@@ -82,9 +82,9 @@ class Polynomial(DotProduct):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
-        values = exact.polynomial_features(dense(columns), self.degree, self.offset, self.gain)
+        values = monomials.polynomial_features(dense(columns), self.degree, self.offset, self.gain)
         inputs = points.column_names(self._view(scope))
-        names = partial(exact.polynomial_names, inputs, self.degree, self.offset)
+        names = partial(monomials.polynomial_names, inputs, self.degree, self.offset)
         return Columns(values, names=names)
 
 
@@ -148,9 +148,9 @@ class Monomials(Coordinate):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         columns = points.columns(self._view(scope))
-        values = exact.monomial_features(columns.values, self.degree)
+        values = monomials.monomial_features(columns.values, self.degree)
         inputs = points.column_names(self._view(scope))
-        return Columns(values, names=partial(exact.monomial_names, inputs, self.degree))
+        return Columns(values, names=partial(monomials.monomial_names, inputs, self.degree))
 
 
 class Anova(Coordinate):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from mercer.features import composition
 from mercer.kernels.views import Columns
+from mercer.maps import composition
 from mercer.program.pairs import Array
 
 

@@ -12,6 +12,7 @@ from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, Validity
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.values import plain
 from mercer.kernels.views import View
+from mercer.linalg.symmetric import asymmetry
 from mercer.program import engine, reference
 from mercer.program.expression import (
     DIFFERENCE,
@@ -27,7 +28,6 @@ from mercer.program.expression import (
 )
 from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import floating_type
-from mercer.symmetry import asymmetry
 
 if TYPE_CHECKING:
     from mercer.kernels.vector import Coordinate as CoordinateKernel

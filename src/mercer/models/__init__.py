@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from mercer.models.base import KernelEstimator
-from mercer.models.gaussian_process import GaussianProcessRegressor
-from mercer.models.gaussian_process_classifier import GaussianProcessClassifier
-from mercer.models.iterative import IterativeEstimator
-from mercer.models.lms import KernelLMS
-from mercer.models.machine import KernelMachine
-from mercer.models.machine_classification import KernelLogisticRegression, KernelMachineClassifier
-from mercer.models.machine_regression import (
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.iterative import IterativeEstimator
+from mercer.models.gaussian_process.classifier import GaussianProcessClassifier
+from mercer.models.gaussian_process.regressor import GaussianProcessRegressor
+from mercer.models.kernel_regression.nadaraya_watson import NadarayaWatson
+from mercer.models.machine.base import KernelMachine
+from mercer.models.machine.classification import KernelLogisticRegression, KernelMachineClassifier
+from mercer.models.machine.regression import (
     KernelHuberRegressor,
     KernelMachineRegressor,
     KernelQuantileRegressor,
 )
-from mercer.models.online import OnlineModel
-from mercer.models.perceptron import KernelPerceptron
+from mercer.models.online.base import OnlineModel
+from mercer.models.online.lms import KernelLMS
+from mercer.models.online.perceptron import KernelPerceptron
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import (
     Contributions,
@@ -23,8 +24,7 @@ from mercer.models.results import (
     PrimalCoefficients,
     RidgePath,
 )
-from mercer.models.ridge import KernelRidge
-from mercer.models.smoothing import NadarayaWatson
+from mercer.models.ridge.kernel_ridge import KernelRidge
 from mercer.models.svm import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, SVCSearch
 
 __all__ = [

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator.base import KernelEstimator, shown
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.base import KernelEstimator, shown
 from mercer.models.results import Contributions
 
 Array = NDArray[np.floating[Any]]

@@ -13,7 +13,7 @@ from mercer.kernels.points import Points
 from mercer.models.representer import RepresenterModel
 from mercer.models.results import PrimalCoefficients
 from mercer.solvers import RandomFeatures
-from mercer.solvers.feature_problem import InnerProducts
+from mercer.solvers.ridge.feature_problem import InnerProducts
 
 Array = NDArray[np.floating[Any]]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from mercer.kernels.base import Kernel
-    from mercer.models.ridge import KernelRidge
+    from mercer.models.ridge.kernel_ridge import KernelRidge
 
 _MAX_TICKS = 9
 

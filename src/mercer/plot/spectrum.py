@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
     from mercer.models.results import RidgePath
-    from mercer.models.ridge import KernelRidge
+    from mercer.models.ridge.kernel_ridge import KernelRidge
 
 _REMEDY = "pass a fitted KernelRidge"
 _DECADES = 3

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer import _core, memory
+from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
 from mercer.program.binding import bind, right_hand_sides
 from mercer.program.expression import (
@@ -21,7 +22,6 @@ from mercer.program.lower import Lowered, lower
 from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
 from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, reads, specialise
-from mercer.symmetry import LowerTriangle
 
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024

@@ -51,16 +51,16 @@ nothing of kernels or estimators:
 
 from __future__ import annotations
 
-from mercer.solvers.auto import Forecast
-from mercer.solvers.cholesky import LeaveOneOut, Solution
-from mercer.solvers.exact import Cholesky, Spectral
+from mercer.solvers.conjugate_gradient import ConjugateGradient
+from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.iterative import ConjugateGradient
-from mercer.solvers.landmark import Falkon, Nystrom
-from mercer.solvers.problem import RidgeProblem
-from mercer.solvers.spectral import Spectrum
+from mercer.solvers.forecast import Forecast
+from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.ridge.gram import LeaveOneOut, Solution
+from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.tridiagonal import Tridiagonal
 from mercer.solvers.task import RidgeAnswer, RidgeTask
-from mercer.solvers.tridiagonal import Tridiagonal
 
 __all__ = [
     "Cholesky",

@@ -20,15 +20,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
-from mercer.solvers import kernel_features, representers
-from mercer.solvers.feature_ridge import FeatureRidge
+from mercer.rows.rows import InMemory, Part
+from mercer.rows.sums import FeatureMoments
+from mercer.solvers import kernel_features
 from mercer.solvers.kernel_features import FeatureTask, KernelFeatures
-from mercer.solvers.paths import PathAnswer, feature_path
-from mercer.solvers.refined import feature_ridge
-from mercer.solvers.representers import Representers
-from mercer.solvers.rows import InMemory, Part
-from mercer.solvers.settings import RidgeSolver
-from mercer.solvers.summands import FeatureMoments
+from mercer.solvers.protocol import RidgeSolver
+from mercer.solvers.ridge import representers
+from mercer.solvers.ridge.features import FeatureRidge
+from mercer.solvers.ridge.mixed_precision import feature_ridge
+from mercer.solvers.ridge.paths import PathAnswer, feature_path
+from mercer.solvers.ridge.representers import Representers
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]

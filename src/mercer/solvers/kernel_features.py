@@ -20,9 +20,9 @@ from mercer.exceptions import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.sums import Features
 from mercer.sampling import random_numbers, seed_from, uniform_rows
-from mercer.solvers.rows import InMemory, Part, Rows
-from mercer.solvers.summands import Features
 
 Array = NDArray[np.floating[Any]]
 
@@ -204,7 +204,7 @@ def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
     >>> import numpy as np
     >>> import mercer as mc
     >>> from mercer.solvers.kernel_features import own_features
-    >>> from mercer.solvers.rows import InMemory, Part
+    >>> from mercer.rows.rows import InMemory, Part
     >>> rows = InMemory(Part(mc.Points(np.zeros((9, 3))), np.zeros((9, 1))))
     >>> own_features(mc.Linear(), rows), own_features(mc.RBF(), rows)
     ((3, ''), (None, 'no finite features'))
@@ -243,9 +243,9 @@ def no_frequencies(kernel: Kernel, map_: Any) -> str:
     ('', 'no random frequencies')
     """
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
+    from mercer.features.expansion import expand
     from mercer.features.fourier import RandomFourier
-    from mercer.features.spectral import spectral_measure
-    from mercer.features.terms import expand
+    from mercer.features.spectral_measures import spectral_measure
 
     if map_ is not None and not isinstance(map_, RandomFourier):
         return ""

@@ -21,7 +21,10 @@ import numpy as np
 
 from mercer import memory
 from mercer.kernels.base import Kernel
-from mercer.solvers.auto import (
+from mercer.solvers.conjugate_gradient import ConjugateGradient, factor_size
+from mercer.solvers.dense import Cholesky, Spectral
+from mercer.solvers.explicit import Primal, RandomFeatures
+from mercer.solvers.forecast import (
     IN_BLOCKS,
     MANY_FEATURES,
     MANY_ROWS,
@@ -36,12 +39,9 @@ from mercer.solvers.auto import (
     not_positive,
     waves,
 )
-from mercer.solvers.exact import Cholesky, Spectral
-from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.feature_machine import UNKNOWNS, in_one_matrix
-from mercer.solvers.iterative import ConjugateGradient, factor_size
 from mercer.solvers.kernel_features import NO_FEATURES, may_hold, no_frequencies
-from mercer.solvers.landmark import Falkon, Nystrom
+from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
+from mercer.solvers.nystrom import Falkon, Nystrom
 
 #: Rows up to which a factor in every step is a matter of seconds to minutes.
 DENSE = 10_000

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.sampling import random_numbers
-from mercer.solvers.problem import RidgeProblem
+from mercer.solvers.ridge.problem import RidgeProblem
 from mercer.solvers.task import RidgeTask
 
 Array = NDArray[np.floating[Any]]
@@ -51,7 +51,7 @@ def sampled_errors(
     --------
     >>> import numpy as np
     >>> import mercer as mc
-    >>> from mercer.solvers.rows import InMemory, Part
+    >>> from mercer.rows.rows import InMemory, Part
     >>> from mercer.solvers.sampled import sampled_errors
     >>> from mercer.solvers.task import RidgeTask
     >>> X, alphas = np.linspace(0, 6, 300)[:, None], np.array([1e-3, 1e3])

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers.feature_ridge import FeatureRidge
-from mercer.solvers.rows import InMemory, Made, Part, Rows
-from mercer.solvers.summands import CountedDraw, Features, LeaveOneOutErrors, NormalProduct, among
+from mercer.rows.rows import InMemory, Made, Part, Rows
+from mercer.rows.sums import CountedDraw, Features, NormalProduct, among
+from mercer.solvers.ridge.features import FeatureRidge, LeaveOneOutErrors
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]

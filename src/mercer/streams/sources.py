@@ -21,8 +21,8 @@ from mercer.streams.blocks import (
     is_mapped,
     is_table,
 )
-from mercer.streams.labels import NoTargets, Targets
-from mercer.streams.rows import StreamRows
+from mercer.streams.stream_rows import StreamRows
+from mercer.streams.targets import NoTargets, Targets
 
 
 class Given(NamedTuple):

@@ -19,10 +19,10 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Spread
 from mercer.kernels.points import Points
-from mercer.solvers.rows import Part, Sums, Totals
+from mercer.rows.rows import Part, Sums, Totals
 from mercer.streams.blocks import Block, as_frame
-from mercer.streams.labels import NoTargets, Targets, checked_weights, given_values
 from mercer.streams.schema import Schema
+from mercer.streams.targets import NoTargets, Targets, checked_weights, given_values
 
 Array = NDArray[np.floating[Any]]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError, DataTypeError
-from mercer.symmetry import asymmetry as measured
+from mercer.linalg.symmetric import asymmetry as measured
 
 Floats = NDArray[np.float64]
 

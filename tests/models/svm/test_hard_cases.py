@@ -19,7 +19,7 @@ import mercer as mc
 from mercer import _core
 from mercer.exceptions import DataError
 from mercer.models.svm import solving
-from mercer.solvers import smo
+from mercer.solvers.box_qp import smo
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]

@@ -14,9 +14,9 @@ from sklearn.svm import SVC
 import mercer as mc
 from mercer import memory
 from mercer.exceptions import MemoryForecastError, ValidityError
-from mercer.models.grams import is_seen_invalid
 from mercer.models.svm import base as svm_base
-from mercer.solvers.boxes import StoredMatrix
+from mercer.solvers.box_qp.kernel_matrix import is_seen_invalid
+from mercer.solvers.box_qp.problem import StoredMatrix
 
 X, Y = make_moons(160, noise=0.25, random_state=0)
 

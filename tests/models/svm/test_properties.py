@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
-from mercer.models import machine_search
+from mercer.models.machine import fitting
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -244,7 +244,7 @@ def test_landmarks_are_the_support_vectors() -> None:
 
 
 def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = machine_search.Search._say
+    said = fitting.Search._say
 
     def interrupted(search: Any, state: Any, alpha: float) -> None:
         said(search, state, alpha)
@@ -254,7 +254,7 @@ def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.Mon
     short = mc.SVC(RBF, solver=mc.solvers.Nystrom(12, random_state=0), max_iter=2, tol=1e-12)
     with pytest.warns(ConvergenceWarning, match="SVC stopped after 2 steps"):
         short.fit(X, Y)
-    monkeypatch.setattr(machine_search.Search, "_say", interrupted)
+    monkeypatch.setattr(fitting.Search, "_say", interrupted)
     model = clone(short).set_params(max_iter=-1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)

@@ -19,8 +19,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, c
 
 import mercer as mc
 from mercer.exceptions import DataWarning, ParameterError
-from mercer.models import kernel_matrix as kernel_matrices
-from mercer.solvers.boxes import StoredMatrix
+from mercer.solvers.box_qp import kernel_matrix as kernel_matrices
+from mercer.solvers.box_qp.problem import StoredMatrix
 
 Array = NDArray[np.floating[Any]]
 

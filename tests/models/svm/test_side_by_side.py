@@ -17,9 +17,9 @@ from mercer import _core
 from mercer.exceptions import ShortFitWarning
 from mercer.models.svm import solving
 from mercer.models.svm.duals import filled
-from mercer.models.svm.machines import Machines
+from mercer.models.svm.functions import Machines
 from mercer.models.svm.schemes import scheme_of
-from mercer.solvers import batches
+from mercer.solvers.box_qp import batch
 
 RNG = np.random.default_rng(11)
 # Classes of one row to nine, in no order.
@@ -140,7 +140,7 @@ def test_pairs_that_had_all_exchanges_are_not_begun_anew(monkeypatch: pytest.Mon
     def alone(*arguments: Any, **options: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(batches, "exchanges_allowed", lambda max_iter, count: 3)
+    monkeypatch.setattr(batch, "exchanges_allowed", lambda max_iter, count: 3)
     monkeypatch.setattr(solving, "solve", alone)
     with pytest.warns(ShortFitWarning, match="stopped after 3 steps"):
         model = mc.SVC(RBF, C=3.0).fit(X, CODES)

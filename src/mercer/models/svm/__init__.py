@@ -2,7 +2,7 @@
 
 - `named`: kernels by scikit-learn's names;
 - `training`: rows as machines learn from them;
-- `duals`: their dual problems, each an instance of the one that `mercer.solvers.smo` solves;
+- `duals`: their dual problems, each an instance of the one that `mercer.solvers.box_qp.smo` solves;
 - `machines`: the functions that their solutions stand for;
 - `solving`: one of these with all threads, or several side by side;
 - `schemes`: several classes by functions of two;

@@ -14,18 +14,17 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
+from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import ParameterError, ShortFitWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
-from mercer.models.grams import gram_matrix, is_seen_invalid, require_positive
-from mercer.models.iterative import IterativeEstimator
-from mercer.models.kernel_matrix import kernel_matrix
+from mercer.linalg.cholesky import Advice
 from mercer.models.representer import RepresenterModel
-from mercer.models.svm import named
+from mercer.models.svm import kernel_names
 from mercer.models.svm.duals import Dual
-from mercer.models.svm.machines import Machines, Rows
+from mercer.models.svm.functions import Machines, Rows
 from mercer.models.svm.solving import Options, solved, with_rounding
 from mercer.models.svm.training import (
     Training,
@@ -35,8 +34,9 @@ from mercer.models.svm.training import (
     without_negative,
 )
 from mercer.sampling import spread
-from mercer.solvers.boxes import StoredMatrix, SymmetricMatrix
-from mercer.solvers.factor import Advice
+from mercer.solvers.box_qp.kernel_matrix import is_seen_invalid, kernel_matrix
+from mercer.solvers.box_qp.problem import StoredMatrix, SymmetricMatrix
+from mercer.validity.required import gram_matrix, require_positive
 
 Array = NDArray[np.float64]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
@@ -106,24 +106,26 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Kernels by name ------------------------------------------------------------------------------
 
     def _tagged_kernel(self) -> object:
-        is_name = named.is_name(self.kernel)
-        return named.outline(self.kernel) if is_name else super()._tagged_kernel()
+        is_name = kernel_names.is_name(self.kernel)
+        return kernel_names.outline(self.kernel) if is_name else super()._tagged_kernel()
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
-        is_name = named.is_name(self.kernel)
-        outline = named.outline(self.kernel) if is_name else self._kernel_or_default(self.kernel)
+        is_name = kernel_names.is_name(self.kernel)
+        outline = (
+            kernel_names.outline(self.kernel) if is_name else self._kernel_or_default(self.kernel)
+        )
         points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
         return self._kernel_for(points), points
 
     def _kernel_for(self, points: Points) -> Kernel:
         """The kernel; one that is named may take its gamma from the rows."""
         owner = type(self).__name__
-        arguments = {name: getattr(self, name) for name in named.DEFAULTS}
-        if named.is_name(self.kernel):
-            return named.named_kernel(owner, self.kernel, points, **arguments)
+        arguments = {name: getattr(self, name) for name in kernel_names.DEFAULTS}
+        if kernel_names.is_name(self.kernel):
+            return kernel_names.named_kernel(owner, self.kernel, points, **arguments)
         kernel = self._kernel_or_default(self.kernel)
-        named.require_no_arguments(owner, kernel, arguments)
+        kernel_names.require_no_arguments(owner, kernel, arguments)
         return kernel
 
     # Fitting --------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         """What is done with a matrix that is not valid: scikit-learn takes it as it is."""
         if self.psd is not None:
             return self.psd
-        return "ignore" if named.is_name(self.kernel) else "raise"
+        return "ignore" if kernel_names.is_name(self.kernel) else "raise"
 
     @property
     def _options(self) -> Options:

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
+from mercer.estimator.base import shown
 from mercer.exceptions import DataTypeError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.base import shown
 from mercer.models.svm.base import Similarity
 from mercer.models.svm.duals import Classes, Dual, NuClasses
-from mercer.models.svm.landmarks import learned, over_landmarks
-from mercer.models.svm.machines import Rows
+from mercer.models.svm.functions import Rows
 from mercer.models.svm.multiclass import SupportVectorClassifier
+from mercer.models.svm.over_landmarks import learned, over_landmarks
 from mercer.models.svm.schemes import Sides, scheme_of
 from mercer.models.svm.training import Training
-from mercer.solvers.landmark import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, Nystrom
 from mercer.streams.blocks import Blocks
 from mercer.streams.sources import is_dask
 

@@ -17,7 +17,7 @@ from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
 from mercer.models.svm.base import Similarity, SupportVectorMachine
 from mercer.models.svm.duals import Ball, Dual, Half
-from mercer.models.svm.machines import Machines, Rows
+from mercer.models.svm.functions import Machines, Rows
 from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]

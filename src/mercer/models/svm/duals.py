@@ -21,9 +21,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.models.svm.machines import Machines, Rows
-from mercer.solvers.boxes import BoxProgramme, reduced
-from mercer.solvers.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
+from mercer.models.svm.functions import Machines, Rows
+from mercer.solvers.box_qp.problem import BoxProgramme, reduced
+from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
 
 Array = NDArray[np.float64]
 

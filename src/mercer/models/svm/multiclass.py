@@ -18,14 +18,14 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
+from mercer.estimator.base import require_two_classes, shown
+from mercer.estimator.labels import checked_labels
+from mercer.estimator.optional_methods import offered_unless
 from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.points import Points
-from mercer.models.availability import offered_unless
-from mercer.models.base import require_two_classes, shown
-from mercer.models.labels import checked_labels
 from mercer.models.svm.base import SupportVectorMachine
 from mercer.models.svm.duals import Dual
-from mercer.models.svm.machines import Machines
+from mercer.models.svm.functions import Machines
 from mercer.models.svm.pair_values import PairValues
 from mercer.models.svm.probability import Calibration
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
@@ -33,7 +33,7 @@ from mercer.models.svm.solving import solved, warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
-from mercer.solvers.boxes import SymmetricMatrix
+from mercer.solvers.box_qp.problem import SymmetricMatrix
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from mercer.exceptions import DataError
 from mercer.models.svm.base import Similarity, SupportVectorMachine
 from mercer.models.svm.duals import Dual, NuTube, Tube
-from mercer.models.svm.machines import Machines, Rows
+from mercer.models.svm.functions import Machines, Rows
 from mercer.models.svm.training import Training
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from mercer.exceptions import NumericalWarning, warn
-from mercer.models.svm.folds import Outcome
+from mercer.models.svm.cross_validation import Outcome
 
 Array = NDArray[np.float64]
 

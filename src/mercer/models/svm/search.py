@@ -24,21 +24,21 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from mercer.estimator.base import shown
+from mercer.estimator.optional_methods import offered_unless
 from mercer.exceptions import DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.availability import offered_unless
-from mercer.models.base import shown
-from mercer.models.ridge_search import candidates, free_lengths
-from mercer.models.svm import named
+from mercer.models.length_scales import candidates, free_lengths
+from mercer.models.svm import kernel_names
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.folds import Fold, Outcome, takes_weights
-from mercer.models.svm.machines import Rows
+from mercer.models.svm.cross_validation import Fold, Outcome, takes_weights
+from mercer.models.svm.functions import Rows
 from mercer.models.svm.score_table import score_table
 from mercer.models.svm.solving import warn_of_folds
 from mercer.models.svm.training import Training
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.boxes import SymmetricMatrix
+from mercer.solvers.box_qp.problem import SymmetricMatrix
 
 Array = NDArray[np.float64]
 #: Surrounds what callbacks are told of as one step, by its name; with the machine that it fits.
@@ -475,7 +475,7 @@ def _with_kernel(machine: SVC, X: Any) -> SVC:
     """The machine with a kernel whose length-scale can be set, if it has one."""
     model = copy(machine)
     kernel, _ = model._read_points(X)
-    return model.set_params(kernel=kernel, psd=model._similarity, **named.DEFAULTS)
+    return model.set_params(kernel=kernel, psd=model._similarity, **kernel_names.DEFAULTS)
 
 
 def _fold(

@@ -17,11 +17,11 @@ from scipy.sparse import coo_array, csr_array
 
 from mercer.exceptions import ShortFitWarning, warn
 from mercer.models.svm.duals import Dual
-from mercer.models.svm.machines import Machines, Rows
+from mercer.models.svm.functions import Machines, Rows
 from mercer.parallel import one_thread, thread_count
 from mercer.sampling import spread
-from mercer.solvers.batches import Batch
-from mercer.solvers.boxes import (
+from mercer.solvers.box_qp.batch import Batch
+from mercer.solvers.box_qp.problem import (
     BoxProgramme,
     BoxSolution,
     Positions,
@@ -29,8 +29,8 @@ from mercer.solvers.boxes import (
     SymmetricMatrix,
     reduced,
 )
-from mercer.solvers.programmes import BoxProgrammes, BoxSolutions
-from mercer.solvers.smo import solve
+from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions
+from mercer.solvers.box_qp.smo import solve
 
 Array = NDArray[np.float64]
 #: Called after a step with a function that returns the machines so far; True stops.

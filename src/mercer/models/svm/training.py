@@ -14,7 +14,7 @@ from sklearn import get_config
 from mercer.exceptions import DataWarning, warn
 from mercer.kernels.containers import as_table
 from mercer.kernels.points import Points
-from mercer.models.svm.machines import Rows
+from mercer.models.svm.functions import Rows
 
 Array = NDArray[np.float64]
 

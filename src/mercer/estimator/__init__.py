@@ -1,0 +1,1 @@
+"""What every scikit-learn estimator here shares."""

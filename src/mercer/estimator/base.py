@@ -1,0 +1,321 @@
+"""What every estimator with a kernel shares: parameters, tags, validation, atomic fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from mercer.exceptions import DataError, DataTypeError, ParameterError, as_data_errors
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.kernels.stationary import RBF
+from mercer.streams.sources import Given, rows_of, source_of
+from mercer.streams.stream_rows import StreamRows
+from mercer.streams.targets import Targets
+
+Array = NDArray[np.floating[Any]]
+
+_PREFIX = "kernel__"
+_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """The repr of a value for a message; that of a matrix would fill pages.
+
+    Parameters
+    ----------
+    value : object
+        Anything.
+
+    Returns
+    -------
+    str
+        At most about 100 characters.
+    """
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+class KernelEstimator(BaseEstimator):
+    """Base of estimators whose first parameter is a kernel.
+
+    Kernels are immutable, and say themselves what data they take. So ``set_params(kernel__path=v)``
+    puts a new kernel in the place of the old one, and scikit-learn's tags are the kernel's.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> model = mc.KernelRidge(mc.RBF(length_scale=1.0))
+    >>> model.set_params(kernel__length_scale=2.0).kernel
+    RBF(length_scale=2.0)
+    """
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of this estimator and, under ``kernel__``, of its kernel.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to include the kernel's parameters, those of the default kernel too.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep)
+        if deep and self.kernel is None:
+            default = self._default_kernel().get_params()
+            params |= {_PREFIX + path: value for path, value in default.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``kernel__path=value`` replaces the kernel by one with that value.
+
+        What else cannot be changed is replaced alike, such as the solver by ``solver__name=value``.
+
+        Parameters
+        ----------
+        **params
+            Values by name.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        for name in self._immutable & self.get_params(deep=False).keys():
+            prefix = f"{name}__"
+            inner = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+            if inner:
+                # Made before anything is set, so that a bad value changes nothing.
+                base = self._replaceable(name, params.get(name, getattr(self, name)))
+                params = {k: v for k, v in params.items() if not k.startswith(prefix)}
+                params[name] = base.replace(**inner)
+        super().set_params(**params)
+        return self
+
+    #: Parameters that are immutable objects with parameters of their own.
+    _immutable: ClassVar[frozenset[str]] = frozenset({"kernel", "solver"})
+
+    def _replaceable(self, name: str, given: object) -> Any:
+        """The object in place of which ``set_params(name__path=value)`` puts another."""
+        if name == "kernel":
+            return self._kernel_or_default(given)
+        if not hasattr(given, "replace") or isinstance(given, str | type):
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {shown(given)} has no parameters to set; pass "
+                f"{name}= an object such as mercer.solvers.Nystrom() first."
+            )
+        return given
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        kernel = self._tagged_kernel()
+        if isinstance(kernel, Kernel):  # anything else is refused by fit, with a reason
+            accepted = kernel.input_tags()
+            tags.input_tags.pairwise = accepted["pairwise"]
+            tags.input_tags.sparse = accepted["sparse"]
+            tags.input_tags.string = accepted["string"]
+            tags.input_tags.two_d_array = accepted["two_d"]
+            tags.input_tags.positive_only = accepted["positive_only"]
+        return tags
+
+    def _tagged_kernel(self) -> object:
+        """A kernel that takes the data that this estimator takes."""
+        return self._default_kernel() if self.kernel is None else self.kernel
+
+    def _default_kernel(self) -> Kernel:
+        return RBF(length_scale="scale")
+
+    def _kernel_or_default(self, kernel: object) -> Kernel:
+        if kernel is None:
+            return self._default_kernel()
+        if not isinstance(kernel, Kernel):
+            raise ParameterError(
+                f"{type(self).__name__}: kernel = {kernel!r} is not a kernel; pass a kernel object "
+                "such as mercer.RBF(), or wrap a function with mercer.FunctionKernel."
+            )
+        return kernel
+
+    def _require_flags(self, *names: str) -> None:
+        """Refuse parameters that are neither True nor False: "no" would count as True."""
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, bool | np.bool_):
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} = {value!r} is neither True nor False; "
+                    "pass one of them."
+                )
+
+    def _require_whole(self, name: str, least: int, example: int) -> None:
+        """Refuse a parameter that is not a whole number, or too small."""
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+            raise ParameterError(
+                f"{type(self).__name__}: {name} = {value!r} is not a whole number >= {least}; pass "
+                f"for example {example}."
+            )
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Forget the last fit; bring it back if this one fails or is interrupted."""
+        before = dict(self.__dict__)
+        for name in [name for name in before if self._is_fitted_state(name)]:
+            delattr(self, name)
+        try:
+            yield
+        except BaseException as error:
+            if not (isinstance(error, KeyboardInterrupt) and self._keeps_partial_fit()):
+                self.__dict__.clear()
+                self.__dict__.update(before)
+            raise
+
+    def _keeps_partial_fit(self) -> bool:
+        """Whether an interrupted fit left a usable model behind."""
+        return False
+
+    def _is_fitted_state(self, name: str) -> bool:
+        fitted = name.endswith("_") and not name.startswith("_")
+        return fitted or isinstance(getattr(type(self), name, None), cached_property)
+
+    def _validate_points(self, kernel: Kernel, X: Any, *, reset: bool, copy: bool = True) -> Points:
+        """Let the kernel check the content, then check names and number of columns."""
+        points = kernel.validate(X, owner=self, copy=copy)
+        with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
+            # The targets have their own check; the word says that they are not looked at here.
+            validate_data(self, points.data, "no_validation", reset=reset, skip_check_array=True)
+        return points
+
+    @property
+    def _known_row(self) -> Points | None:
+        """A row that `fit` has seen, if one is kept."""
+        points: Points | None = getattr(self, "points_", None)
+        return points[:1] if points is not None and len(points) else None
+
+    @property
+    def _names_seen(self) -> Sequence[str] | None:
+        """The names of the columns that `fit` has seen, in their order, if they had names."""
+        names: Sequence[str] | None = getattr(self, "feature_names_in_", None)
+        return names
+
+    def _stream(
+        self,
+        kernel: Kernel,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        targets: Targets,
+        *,
+        whole: float = 0,
+    ) -> tuple[StreamRows | None, Given]:
+        """Rows that come in blocks, if X does, with columns checked; and what is given now."""
+        given = Given(X, y, sample_weight)
+        rows, given = rows_of(type(self).__name__, kernel, given, targets, whole=whole)
+        if rows is not None:
+            validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+        return rows, given
+
+    #: What an estimator that takes no blocks says to them, and what to do.
+    _for_blocks = "the model keeps all rows; pass arrays, or take KernelRidge, which takes blocks"
+
+    def _in_one_piece(self, X: Any, y: Any) -> Any:
+        """X, unless it comes in blocks, which this estimator does not take."""
+        owner = type(self).__name__
+        source, X = source_of(owner, X, whole=np.inf, lists=y is None)
+        if source is None:
+            return X
+        raise DataTypeError(f"{owner}: X comes in blocks, but {self._for_blocks}.")
+
+    def _validate_targets(self, y: ArrayLike | None, n: int) -> Array:
+        """Targets as floats of shape (n,) or (n, n_targets)."""
+        if y is None:
+            raise DataError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "call fit(X, y)."
+            )
+        if np.isscalar(y) or (isinstance(y, np.ndarray) and not y.ndim):
+            raise DataError(
+                f"{type(self).__name__}: y = {y!r} is a single value; pass a list or an array, "
+                "with one target for each row of X."
+            )
+        if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+            raise DataError(
+                f"{type(self).__name__}: y holds complex numbers, and targets are real; pass the "
+                "real and the imaginary part as two targets."
+            )
+        remedy = "Pass finite numbers as y; drop the rows that have no target."
+        # Sums of targets near the largest number overflow both ways before any is looked at.
+        with as_data_errors(type(self).__name__, remedy), np.errstate(invalid="ignore"):
+            targets: Array = check_array(
+                y,
+                ensure_2d=False,
+                dtype=[np.float64, np.float32],
+                input_name="y",
+                estimator=self,
+            )
+        if len(targets) != n:
+            raise DataError(
+                f"{type(self).__name__}: y has shape {targets.shape} but X has {n} rows; "
+                "pass one target, or one row of targets, for each row of X."
+            )
+        return targets
+
+    def _validate_weights(self, sample_weight: ArrayLike | None, targets: Array) -> Array | None:
+        """Weights as floats of shape (n,), or None if all rows count the same."""
+        if sample_weight is None:
+            return None
+        remedy = "Pass one finite weight >= 0 for each row, not all of them 0."
+        with as_data_errors(type(self).__name__, remedy):
+            weights: Array = _check_sample_weight(
+                sample_weight, targets, dtype=np.float64, ensure_non_negative=True
+            )
+        return weights
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Show in notebooks what is stored: a display must not start an eigendecomposition."""
+        waiting = {
+            name
+            for cls in type(self).__mro__
+            for name, member in vars(cls).items()
+            if isinstance(member, cached_property) and name not in self.__dict__
+        }
+        stored = type(self).__new__(type(self))
+        stored.__dict__.update(self.__dict__ | dict.fromkeys(waiting))
+        shown = BaseEstimator._get_fitted_attr_html(stored, doc_link)
+        for name in waiting:
+            shown.pop(name, None)
+        return shown
+
+
+def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
+    """Refuse labels of a single class, which tell nothing from anything.
+
+    Parameters
+    ----------
+    owner : str
+        In whose name to refuse.
+    classes : ndarray
+        The classes of the rows that count, each once.
+    """
+    if len(classes) < 2:
+        raise DataError(
+            f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "
+            "weight; pass data with at least two classes."
+        )

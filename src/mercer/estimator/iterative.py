@@ -1,0 +1,68 @@
+"""Fits in steps: progress for scikit-learn's callbacks, and what an interrupt leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.callback import CallbackSupportMixin
+
+from mercer.estimator.base import KernelEstimator
+
+Attributes = Callable[[], dict[str, Any]]
+Report = Callable[[Attributes], bool]
+
+
+class IterativeEstimator(CallbackSupportMixin, KernelEstimator):
+    """Base of estimators that are fitted in steps.
+
+    A subclass decorates ``fit`` with `sklearn.callback.with_callbacks` and, inside ``_fitting``,
+    runs its loop in ``_iterations``. After Ctrl-C the attributes of the last step that was reported
+    stay, with ``converged_`` False.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+    """
+
+    converged_: bool
+
+    @contextmanager
+    def _iterations(
+        self, X: Any, y: Any, max_iter: int | None, name: str = "iteration"
+    ) -> Iterator[Report]:
+        """Give the loop a function to call after every step.
+
+        It takes a function that returns the fitted attributes as they are after this step, which is
+        called only if somebody wants them, and returns whether a callback asks to stop. `max_iter`
+        is None if the number of steps has no bound known in advance.
+        """
+        context = self._init_callback_context(max_subtasks=max_iter)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        latest: Attributes | None = None
+
+        def report(fitted: Attributes) -> bool:
+            nonlocal latest
+            latest = fitted
+            step = context.subcontext(task_name=name)
+            step.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            stop: bool = step.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=fitted
+            )
+            return stop
+
+        try:
+            yield report
+            context.call_on_fit_task_end(
+                estimator=self, X=X, y=y, reconstruction_attributes=latest or dict
+            )
+        except KeyboardInterrupt:
+            if latest is not None:
+                self.__dict__.update(latest())
+                self.converged_ = False
+            raise
+
+    def _keeps_partial_fit(self) -> bool:
+        return getattr(self, "converged_", True) is False

@@ -1,0 +1,148 @@
+"""Draws: rows of standard normal numbers whose average over the rows is better than chance.
+
+Each row by itself is standard normal, exactly; what differs is how rows depend on each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from mercer.exceptions import ParameterError
+from mercer.sampling import random_numbers
+
+__all__ = ["generator", "normals_and_uniforms", "orthogonal_normals"]
+
+Array = NDArray[np.float64]
+
+# As many as scipy has direction numbers for.
+_SOBOL_COLUMNS = 21_201
+_TINY = 2.0**-60
+
+
+def generator(random_state: Any, owner: str) -> np.random.Generator:
+    """Return a generator seeded from what scikit-learn calls a random state.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        The seed.
+    owner : str
+        On whose behalf; errors are in its name.
+
+    Returns
+    -------
+    numpy.random.Generator
+        A generator.
+
+    Examples
+    --------
+    >>> from mercer.features.normal_draws import generator
+    >>> bool(generator(0, "Map").random() == generator(0, "Map").random())
+    True
+    """
+    return np.random.default_rng(random_numbers(random_state, owner).randint(2**31 - 1, size=4))
+
+
+def normals_and_uniforms(
+    method: str, rows: int, normals: int, uniforms: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draw rows of standard normal and of uniform numbers.
+
+    Parameters
+    ----------
+    method : {"iid", "orthogonal", "sobol"}
+        How rows depend on each other.
+    rows, normals, uniforms : int
+        The number of rows, and of numbers of each kind in a row.
+    rng : numpy.random.Generator
+        The source.
+
+    Returns
+    -------
+    normals : ndarray of shape (rows, normals)
+        Standard normal numbers.
+    uniforms : ndarray of shape (rows, uniforms)
+        Numbers in the open interval (0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.normal_draws import normals_and_uniforms
+    >>> g, u = normals_and_uniforms("sobol", 4, 3, 1, np.random.default_rng(0))
+    >>> g.shape, u.shape
+    ((4, 3), (4, 1))
+    """
+    if method == "sobol":
+        points = _sobol(rows, normals + uniforms, rng)
+        return ndtri(points[:, :normals]), points[:, normals:]
+    draw = orthogonal_normals if method == "orthogonal" else _independent_normals
+    return draw(rows, normals, rng), _inside(rng.random((rows, uniforms)))
+
+
+def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
+    """Draw standard normal rows that are orthogonal within groups of as many rows as columns.
+
+    Directions are those of a random rotation, lengths are independent, of the chi distribution.
+
+    Parameters
+    ----------
+    rows, columns : int
+        The shape.
+    rng : numpy.random.Generator
+        The source.
+
+    Returns
+    -------
+    ndarray of shape (rows, columns)
+        The rows.
+
+    References
+    ----------
+    Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.features.normal_draws import orthogonal_normals
+    >>> g = orthogonal_normals(3, 3, np.random.default_rng(0))
+    >>> bool(abs(g[0] @ g[1]) < 1e-12)
+    True
+    """
+    if columns <= 1 or rows == 0:
+        return _independent_normals(rows, columns, rng)
+    group = min(rows, columns)
+    groups = -(-rows // group)
+    # The signs of the diagonal make the rotation uniform (Haar), whatever the library's convention.
+    Q, R = np.linalg.qr(rng.standard_normal((groups, columns, group)))
+    Q = Q * np.sign(np.diagonal(R, axis1=1, axis2=2))[:, None, :]
+    directions = Q.transpose(0, 2, 1).reshape(-1, columns)[:rows]
+    lengths = np.sqrt(rng.chisquare(columns, size=(rows, 1)))
+    found: Array = directions * lengths
+    return found
+
+
+def _independent_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
+    return rng.standard_normal((rows, columns))
+
+
+def _sobol(rows: int, columns: int, rng: np.random.Generator) -> Array:
+    if columns > _SOBOL_COLUMNS:
+        raise ParameterError(
+            f'method = "sobol" takes at most {_SOBOL_COLUMNS} numbers for each frequency, but the '
+            f'kernel needs {columns}; use method="orthogonal", which is better from about 20 '
+            "columns on."
+        )
+    if columns == 0:
+        return np.empty((rows, 0))
+    # Of a power of two all projections are balanced; the first rows of it are nearly so.
+    power = max(rows - 1, 0).bit_length()
+    return _inside(qmc.Sobol(columns, scramble=True, seed=rng).random_base2(power)[:rows])
+
+
+def _inside(uniforms: Array) -> Array:
+    return np.clip(uniforms, _TINY, 1 - 2.0**-53)

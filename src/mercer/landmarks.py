@@ -1,7 +1,0 @@
-"""Landmarks: a few points that stand for many."""
-
-from __future__ import annotations
-
-from mercer.solvers.selection import KernelColumns, Landmarks, select
-
-__all__ = ["KernelColumns", "Landmarks", "select"]

@@ -1,0 +1,102 @@
+r"""Seeds that lie far apart: k-means++ in the feature space of a kernel.
+
+The first seed is drawn by weight, each next one in proportion to weight times squared distance to
+the nearest seed (Arthur and Vassilvitskii 2007), where
+
+.. math:: \lVert \varphi(x) - \varphi(z) \rVert^2 = k(x, x) + k(z, z) - 2 k(x, z) .
+
+Seeds are proposed in blocks. A proposal is accepted with the probability that its distance has
+fallen to, given the seeds accepted before it, which leaves the distribution as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Rows, generator_of
+
+_BLOCK = 64
+_NOISE = 32
+
+
+def far_seeds(
+    columns: Columns,
+    diagonal: Array,
+    size: int,
+    *,
+    weights: Array | None = None,
+    rng: Any = None,
+    entries: Entries | None = None,
+) -> Rows:
+    """Draw seeds by k-means++ with the distances of a kernel.
+
+    Parameters
+    ----------
+    columns : callable
+        Maps indices of shape (b,) to these columns of K, of shape (n, b).
+    diagonal : ndarray of shape (n,)
+        The diagonal of K.
+    size : int
+        The number of seeds.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; rows of weight 0 are never drawn.
+    rng : int, Generator or RandomState, optional
+        What seeds are drawn with.
+    entries : callable, optional
+        Maps rows and columns to this block of K. Without it whole columns are computed for
+        proposals that are then rejected.
+
+    Returns
+    -------
+    ndarray of shape (size,)
+        Different rows; fewer where all others have distance 0 from them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.landmarks.kmeans_plus_plus import far_seeds
+    >>> K = np.outer([1.0, 1.0, 5.0], [1.0, 1.0, 5.0])
+    >>> len(far_seeds(lambda rows: K[:, rows], K.diagonal(), 3, rng=0))
+    2
+    """
+    generator = generator_of(rng)
+    get: Entries = entries or (lambda rows, cols: columns(cols)[rows])
+    mass = np.ones(len(diagonal)) if weights is None else np.asarray(weights, dtype=np.float64)
+    diagonal = np.asarray(diagonal, dtype=np.float64)
+    seeds = np.asarray(generator.choice(len(mass), size=1, p=mass / mass.sum()), dtype=np.intp)
+    distances = _distances(columns(seeds), diagonal, diagonal[seeds]).min(axis=1)
+    while len(seeds) < size:
+        chances = mass * distances
+        if not chances.any():
+            break
+        proposed = generator.choice(len(mass), size=_BLOCK, p=chances / chances.sum())
+        draws = generator.random(_BLOCK) * distances[proposed]
+        square = _distances(get(proposed, proposed), diagonal[proposed], diagonal[proposed])
+        new = proposed[_accepted(square, distances[proposed], draws)][: size - len(seeds)]
+        nearest = _distances(columns(new), diagonal, diagonal[new]).min(axis=1)
+        distances = np.minimum(distances, nearest)
+        distances[new] = 0.0  # whatever rounding says
+        seeds = np.concatenate([seeds, new])
+    return seeds
+
+
+def _distances(block: Array, rows: Array, cols: Array) -> Array:
+    """Squared distances in feature space; what may be rounding is 0."""
+    sums = rows[:, None] + cols
+    distances = sums - 2 * block
+    distances[distances <= _NOISE * np.finfo(block.dtype).eps * sums] = 0.0
+    return distances
+
+
+def _accepted(square: Array, distances: Array, draws: Array) -> list[int]:
+    """Accept proposals whose distance, given those accepted before, is above their draws."""
+    left = distances.copy()
+    chosen: list[int] = []
+    for j, draw in enumerate(draws):
+        if left[j] > draw:
+            np.minimum(left, square[:, j], out=left)
+            left[j] = 0.0
+            chosen.append(j)
+    return chosen

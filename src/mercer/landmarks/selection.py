@@ -1,0 +1,550 @@
+"""Landmarks: a few points that stand for many.
+
+A kernel matrix of n rows is replaced by what m landmarks explain of it. They are chosen through
+kernel values alone, so that any kernel will do, on vectors, strings, data frames or a given matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from mercer import memory
+from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.containers import ingest, len_of
+from mercer.kernels.points import Points
+from mercer.kernels.special import White
+from mercer.landmarks.kmeans_plus_plus import far_seeds
+from mercer.landmarks.leverage import leverage_scores
+from mercer.linalg.pivoted_cholesky import pivoted_cholesky
+from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.sums import WeightedDraw
+from mercer.sampling import random_numbers, seed_from, uniform_rows
+
+__all__ = [
+    "KernelColumns",
+    "Landmarks",
+    "check_choice",
+    "contains_noise",
+    "require_no_noise",
+    "select",
+    "select_rows",
+]
+
+Array = NDArray[np.floating[Any]]
+RowNumbers = NDArray[np.intp]
+
+# Rows from which the spectrum is estimated to choose the ridge of leverage scores.
+_SAMPLE = 500
+# What candidates may take where not all rows are in memory, with their kernel values.
+_CANDIDATE_BYTES = 2**28
+# Vectors with a number for each candidate.
+_VECTORS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """Points that were chosen, and where they come from.
+
+    Attributes
+    ----------
+    points : Points
+        The landmarks, with rows of their own.
+    indices : ndarray of shape (m,) or None
+        Their rows in the data; None if points were given.
+    trace_error : float or None
+        The part of the trace of the kernel matrix, weighted if rows are, that the landmarks leave
+        unexplained; None where choosing them did not compute it.
+    """
+
+    points: Points
+    indices: RowNumbers | None
+    trace_error: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+def select(
+    kernel: Kernel,
+    points: Any,
+    how: Any = "rpcholesky",
+    n_landmarks: int = 100,
+    random_state: Any = None,
+    *,
+    sample_weight: Any = None,
+    alpha: float | None = None,
+    owner: str = "select",
+    also: tuple[str, ...] = (),
+) -> Landmarks:
+    """Choose landmarks among points, or take those that are given.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel without `White`.
+    points : array-like, sparse matrix, data frame, sequence or Points
+        The data.
+    how : str, array of int, or data
+        One of the names below, row numbers (or a mask), or the landmarks themselves.
+
+        - ``"rpcholesky"``: in proportion to what the landmarks so far leave unexplained of each
+          row; n m^2 operations, n m numbers in memory.
+        - ``"uniform"``: every row alike; costs nothing.
+        - ``"kmeans++"``: in proportion to the squared distance, in feature space, to the nearest
+          landmark so far; n m kernel values.
+        - ``"leverage"``: in proportion to approximate ridge leverage scores; about 3 n m kernel
+          values and 3 n m^2 operations in memory that does not grow with n m.
+    n_landmarks : int, default=100
+        How many to choose; not used where landmarks are given. There are fewer where fewer explain
+        everything, up to rounding.
+    random_state : int, RandomState, Generator or None, default=None
+        What they are drawn with.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows; a whole weight counts as repetitions, a row of weight 0 is not chosen.
+    alpha : float, optional
+        The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
+    owner : str
+        On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
+
+    Returns
+    -------
+    Landmarks
+        The points, their rows, and the error if it is known.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.landmarks import selection as landmarks
+    >>> words = ["karolin", "kathrin", "kerstin", "aaaa", "aaaaa"]
+    >>> chosen = landmarks.select(mc.Spectrum(2).normalized(), words, "kmeans++", 2, random_state=0)
+    >>> len(chosen)
+    2
+    """
+    data = kernel.validate(points)
+    weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
+    rows = InMemory(Part(data, np.empty((len(data), 0)), weights))
+    return select_rows(
+        kernel,
+        rows,
+        how,
+        n_landmarks,
+        random_state=random_state,
+        alpha=alpha,
+        owner=owner,
+        also=also,
+    )
+
+
+def select_rows(
+    kernel: Kernel,
+    rows: Rows,
+    how: Any = "rpcholesky",
+    n_landmarks: int = 100,
+    random_state: Any = None,
+    *,
+    alpha: float | None = None,
+    owner: str = "select_rows",
+    also: tuple[str, ...] = (),
+) -> Landmarks:
+    """Choose landmarks among rows that need not be in memory.
+
+    Uniform ones are the same wherever the rows are. The other methods look at kernel values of all
+    rows, or, where these are not in memory, at those of a uniform sample of as many as 256 MiB hold
+    in three copies and with one number for each landmark.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel without `White`.
+    rows : Rows
+        The data.
+    how : str, array of int, data or Landmarks
+        As in `select`; `Landmarks` that were chosen before are taken.
+    n_landmarks : int, default=100
+        How many to choose.
+    random_state : int, RandomState, Generator or None, default=None
+        What they are drawn with.
+    alpha : float, optional
+        The ridge of ``"leverage"``.
+    owner : str
+        On whose behalf; errors are in its name.
+    also : tuple of str
+        What else its landmarks may be, for the error that lists the names.
+
+    Returns
+    -------
+    Landmarks
+        The points, their rows, and the error if it is known.
+    """
+    require_no_noise(kernel, owner)
+    if isinstance(how, Landmarks):
+        return how
+    _require_ridge(alpha, owner)
+    resolved = rows.resolve(kernel)
+    if resolved.input_tags()["pairwise"]:
+        resolved(rows.head)  # refuses a matrix that is not square
+    given = _given(resolved, rows.head, len(rows), how, owner)
+    if isinstance(given, Points):
+        return Landmarks(given, None)
+    if given is not None:
+        return Landmarks(rows.take(given), given)
+    if how not in _METHODS:
+        _unknown(how, owner, also)
+    size = _size(n_landmarks, rows.totals.rows, owner)
+    if size is None:
+        everything = _counted(rows)
+        return Landmarks(rows.take(everything), everything)
+    rng = random_numbers(random_state, owner)
+    if how == "uniform":
+        chosen = _uniform(rows, size, rng)
+        return Landmarks(rows.take(chosen), chosen)
+    if isinstance(rows, InMemory):
+        return _Choice(how, resolved, size, alpha, rng)(rows.part).landmarks
+    numbers = _candidates(rows, size, rng)
+    made = rows.made_of(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
+    # Where the numbers were drawn may be elsewhere: the next ones go on from there.
+    rng.set_state(made.state)
+    found = made.landmarks
+    # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
+    error = found.trace_error if len(numbers) == len(rows) else None
+    return Landmarks(found.points, numbers[found.indices], error)
+
+
+def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse a name that is unknown, or a number of landmarks that is none, before there are rows.
+
+    Parameters
+    ----------
+    how : object
+        As in `select`; landmarks that are given are looked at together with the rows.
+    n_landmarks : int
+        How many.
+    owner : str
+        On whose behalf.
+    also : tuple of str
+        What else its landmarks may be.
+    """
+    if isinstance(how, str):
+        if how not in (*_METHODS, *also):
+            _unknown(how, owner, also)
+        _require_number(n_landmarks, owner)
+
+
+def _require_ridge(alpha: Any, owner: str) -> None:
+    number = isinstance(alpha, Real) and not isinstance(alpha, bool)
+    if alpha is not None and not (number and 0 < float(alpha) < np.inf):
+        raise ParameterError(
+            f"{owner}: alpha = {alpha!r}, the ridge of leverage scores, is not a finite number > 0;"
+            " pass for example 1.0, or None to have it chosen."
+        )
+
+
+def _counted(rows: Rows) -> RowNumbers:
+    """All rows of positive weight."""
+    if not rows.totals.weighted:
+        return np.arange(len(rows))
+    return np.sort(rows.total(WeightedDraw(rows.totals.rows, 0)).rows)
+
+
+def _candidates(rows: Rows, size: int, rng: Any) -> RowNumbers:
+    """The rows to choose among: all of them, or a sample whose rows and kernel values are few."""
+    n = len(rows)
+    # As many numbers for each row as there are landmarks, a tenth more at a time, and vectors.
+    most = max(2 * size, rows.held_in(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
+    return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """Landmarks, and the state that random numbers were left in."""
+
+    landmarks: Landmarks
+    state: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Chooses landmarks among some rows, there where they are."""
+
+    how: str
+    kernel: Kernel
+    size: int
+    alpha: float | None
+    rng: np.random.RandomState
+
+    def __call__(self, part: Part) -> _Chosen:
+        method, points = _METHODS[self.how], part.points
+        indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
+        if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
+            indices = np.flatnonzero(part.mass)[:1]
+        found = Landmarks(points[indices].detached(), indices, error)
+        return _Chosen(found, self.rng.get_state(legacy=False))
+
+
+def contains_noise(kernel: Kernel) -> bool:
+    """Whether `White` is in a kernel, somewhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+
+    Returns
+    -------
+    bool
+        Whether it is.
+    """
+    return any(isinstance(leaf, White) for leaf, _ in kernel._readings)
+
+
+def require_no_noise(kernel: Kernel, owner: str) -> None:
+    """Refuse a kernel that contains `White`: landmarks cannot carry noise.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    owner : str
+        On whose behalf.
+    """
+    if contains_noise(kernel):
+        raise ParameterError(
+            f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "
+            "and so cannot be approximated; leave it out, and give its variance to the model, as "
+            "noise= or alpha=."
+        )
+
+
+class KernelColumns:
+    """Columns and blocks of the matrix S K S on demand, S the square roots of the weights.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with no `White` in it.
+    points : Points
+        The rows.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all 1 when left out.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> from mercer.landmarks.selection import KernelColumns
+    >>> K = KernelColumns(mc.Linear(), mc.Points([[1.0], [2.0]]))
+    >>> K.columns([1]).tolist(), K.diagonal.tolist()
+    ([[2.0], [4.0]], [1.0, 4.0])
+    """
+
+    def __init__(self, kernel: Kernel, points: Points, weights: Array | None = None) -> None:
+        self.kernel, self.points = kernel, points
+        self.root = None if weights is None else np.sqrt(weights)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal."""
+        diagonal = self.kernel.diag(self.points)
+        if not np.isfinite(diagonal).all():
+            raise DataError(
+                f"{self.kernel!r} gives NaN or infinity; scale the data, or use a kernel that "
+                "grows less fast."
+            )
+        return diagonal if self.root is None else diagonal * self.root**2
+
+    def columns(self, cols: Any) -> Array:
+        """Some columns, of shape (n, b)."""
+        return self._weighted(self.kernel(self.points, self.points[cols]), slice(None), cols)
+
+    def entries(self, rows: Any, cols: Any) -> Array:
+        """Some rows of some columns."""
+        block = self.kernel(self.points[rows], self.points[cols])
+        return self._weighted(block, rows, cols)
+
+    def multiply(self, vectors: Array) -> Array:
+        """The matrix times columns, none of which is stored."""
+        gram = self.kernel.gram(self.points)
+        if self.root is None:
+            return np.asarray(gram @ vectors)
+        root = self.root[:, None]
+        return np.asarray(root * np.asarray(gram @ (root * vectors)))
+
+    def _weighted(self, block: Array, rows: Any, cols: Any) -> Array:
+        if self.root is not None:
+            block *= self.root[rows][:, None].astype(block.dtype)
+            block *= self.root[cols].astype(block.dtype)
+        return block
+
+
+# How to choose ------------------------------------------------------------------------------------
+
+
+def _uniform(rows: Rows, size: int, rng: Any) -> RowNumbers:
+    if rows.totals.even:
+        return uniform_rows(len(rows), size, rng)
+    return rows.total(WeightedDraw(size, seed_from(rng))).rows
+
+
+def _kmeans(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
+) -> tuple[RowNumbers, None]:
+    access = KernelColumns(kernel, points)
+    found = far_seeds(
+        access.columns,
+        access.diagonal,
+        size,
+        weights=weights,
+        rng=rng,
+        entries=access.entries,
+    )
+    return found, None
+
+
+def _rpcholesky(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
+) -> tuple[RowNumbers, float]:
+    access = KernelColumns(kernel, points, weights)
+    diagonal = access.diagonal
+    memory.require(
+        int(1.2 * len(points) * size * diagonal.itemsize),  # the factor, and blocks of columns
+        f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
+        'choose the landmarks by "leverage" or "uniform", or take fewer',
+    )
+    found = pivoted_cholesky(access.columns, diagonal, size, rng=rng, entries=access.entries)
+    return found.pivots, found.trace_error
+
+
+def _leverage(
+    kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: float | None
+) -> tuple[RowNumbers, None]:
+    access = KernelColumns(kernel, points, weights)
+    diagonal = access.diagonal
+    ridge = _ridge_for(access, size, rng) if alpha is None else alpha
+    scores = leverage_scores(
+        access.columns, diagonal, ridge, n_samples=size, rng=rng, entries=access.entries
+    )
+    size = min(size, int(np.count_nonzero(scores)))
+    if size == 0:
+        return np.empty(0, np.intp), None
+    return rng.choice(len(points), size=size, replace=False, p=scores / scores.sum()), None
+
+
+# Methods that look at kernel values; "uniform" needs none.
+_METHODS: dict[str, Any] = {
+    "rpcholesky": _rpcholesky,
+    "uniform": None,
+    "kmeans++": _kmeans,
+    "leverage": _leverage,
+}
+
+
+def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
+    """A ridge whose degrees of freedom landmarks can serve, from the spectrum of a sample."""
+    n = len(access)
+    rows = rng.choice(n, size=min(n, _SAMPLE), replace=False)
+    block = np.asarray(access.entries(rows, rows), dtype=np.float64)
+    values = np.maximum(np.linalg.eigvalsh(block), 0) * (n / len(rows))
+    largest = float(values[-1])
+    if largest == 0:
+        return 1.0
+    # Only the larger eigenvalues of a sample are near those of the whole.
+    wanted = min(max(size / (2 * math.log(size + 1)), 0.5), len(rows) / 4)
+
+    def excess(exponent: float) -> float:
+        return float(np.sum(values / (values + largest * 10**exponent))) - wanted
+
+    lowest, highest = -12.0, math.log10(2 * len(rows) / wanted)
+    return largest * 10 ** (brentq(excess, lowest, highest) if excess(lowest) > 0 else lowest)
+
+
+# What is given ------------------------------------------------------------------------------------
+
+
+def _given(
+    kernel: Kernel, head: Points, n: int, how: Any, owner: str
+) -> RowNumbers | Points | None:
+    """Row numbers or points that are given; None if landmarks have to be chosen."""
+    if isinstance(how, str):
+        return None
+    data = how if isinstance(how, Points) else _container(how, owner)
+    if isinstance(data, np.ndarray) and data.ndim == 1 and data.dtype.kind in "iub":
+        return _row_numbers(data, n, owner)
+    if len_of(data) == 0:
+        raise ParameterError(
+            f"{owner}: landmarks = {how!r:.80} holds no landmarks; pass at least one."
+        )
+    if kernel.input_tags()["pairwise"]:
+        raise ParameterError(
+            f"{owner}: landmarks are given as points, but with {kernel!r} points are rows of the "
+            "given matrix; pass their row numbers."
+        )
+    if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
+        data = data.astype(np.float32)  # what is computed from float32 stays float32
+    try:
+        points = kernel.validate(data).detached()
+        kernel(head, points)
+    except DataError as error:
+        raise type(error)(f"{owner}: of the given landmarks, taken as X: {error}") from None
+    return points
+
+
+def _container(how: Any, owner: str) -> Any:
+    try:
+        return ingest(how, owner)
+    except DataTypeError:
+        return _unknown(how, owner)
+
+
+def _unknown(how: Any, owner: str, also: tuple[str, ...] = ()) -> NoReturn:
+    names = ", ".join(map(repr, (*_METHODS, *also)))
+    raise ParameterError(
+        f"{owner}: landmarks = {how!r:.80} is unknown; pass one of {names}, row numbers, or the "
+        "landmarks themselves."
+    ) from None
+
+
+def _row_numbers(given: Any, n: int, owner: str) -> RowNumbers:
+    """Row numbers from numbers or a mask, each once, in the given order."""
+    mask = given.dtype.kind == "b"
+    rows = np.flatnonzero(given) if mask else given.astype(np.intp)
+    wrong = len(given) != n if mask else bool(((rows < 0) | (rows >= n)).any())
+    if wrong or not len(rows):
+        rule = f"a mask of {n} rows" if mask else f"row numbers from 0 to {n - 1}"
+        raise ParameterError(
+            f"{owner}: landmarks = {given!r:.80} are not {rule}, at least one of them; pass such."
+        )
+    return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
+
+
+def _require_number(n_landmarks: Any, owner: str) -> None:
+    if isinstance(n_landmarks, bool) or not isinstance(n_landmarks, Integral) or n_landmarks < 1:
+        raise ParameterError(
+            f"{owner}: n_landmarks = {n_landmarks!r} is not a whole number >= 1; pass for example "
+            "100."
+        )
+
+
+def _size(n_landmarks: int, available: int, owner: str) -> int | None:
+    """How many landmarks to choose; None for all rows of positive weight."""
+    _require_number(n_landmarks, owner)
+    if n_landmarks > available:
+        warn(
+            f"{owner}: n_landmarks = {n_landmarks} is more than the {available} rows that there "
+            "are; all of them are landmarks, which leaves out nothing but rounding. Pass fewer, or "
+            "use an exact solver, which is faster and keeps more digits.",
+            MercerWarning,
+        )
+    return int(n_landmarks) if n_landmarks < available else None

@@ -1,0 +1,1 @@
+"""Linear algebra: arrays in, arrays out, nothing of kernels or estimators."""

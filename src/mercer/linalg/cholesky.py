@@ -1,0 +1,407 @@
+"""One Cholesky factor of a Gram matrix plus a diagonal, with jitter where it has to be.
+
+The factor takes the memory of the matrix. LAPACK writes the upper triangle, so the strict lower one
+still holds the matrix, from which a failed attempt is undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from mercer.exceptions import ValidityError
+from mercer.linalg.symmetric import asymmetry, mirror
+
+Array = NDArray[np.floating[Any]]
+Result = TypeVar("Result")
+
+LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+"""Jitter tried in turn when none does not do, as a fraction of the mean diagonal."""
+
+_BLOCK = 256
+
+
+class Advice(NamedTuple):
+    """How a model names its diagonal, and what it can do about a matrix that is not valid."""
+
+    ridge: str
+    repair: str
+
+
+RIDGE = Advice(
+    "alpha",
+    'repair it with psd="clip", "flip" or "shift", or use a kernel whose is_psd is True',
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """The Cholesky factor L of a matrix A = L L', stored as its transpose.
+
+    Attributes
+    ----------
+    upper : ndarray of shape (n, n)
+        L' in the upper triangle, in Fortran order; what is below the diagonal is not part of it.
+        (LAPACK inverts this triangle faster than the other.)
+    jitter : float
+        What was added to the diagonal to make the factor exist.
+    fraction : float
+        The jitter as a fraction of the mean diagonal of the Gram matrix.
+    cause, remedy : str
+        Why jitter was needed and what would avoid it; empty if it was not.
+    """
+
+    upper: Array
+    jitter: float = 0.0
+    fraction: float = 0.0
+    cause: str = ""
+    remedy: str = ""
+
+    def solve(self, right: Array) -> Array:
+        """Solve A x = b.
+
+        Parameters
+        ----------
+        right : ndarray of shape (n, r)
+            The right-hand sides.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The solutions.
+        """
+        potrs = get_lapack_funcs("potrs", (self.upper,))
+        solved: Array = potrs(self.upper, right, lower=False)[0]
+        return solved
+
+    def half_solve(self, right: Array) -> Array:
+        """Solve L x = b, in the memory of b if that is in Fortran order.
+
+        Parameters
+        ----------
+        right : ndarray of shape (n, r)
+            The right-hand sides.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The solutions: the sums of their squares are b' A^-1 b.
+        """
+        trsm = get_blas_funcs("trsm", (self.upper, right))
+        solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
+        return solved
+
+    def multiply(self, vectors: Array) -> Array:
+        """The product L v: for standard normal v, draws with covariance A.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, r)
+            The vectors.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            The products.
+        """
+        trmm = get_blas_funcs("trmm", (self.upper, vectors))
+        product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
+        return product
+
+    def log_determinant(self) -> float:
+        """The logarithm of the determinant of A.
+
+        Returns
+        -------
+        float
+            Twice the sum of the logarithms of L's diagonal.
+        """
+        return 2 * float(np.sum(np.log(self.upper.diagonal()), dtype=np.float64))
+
+    def inverse(self, *, overwrite: bool) -> Array:
+        """The inverse of A: its upper triangle, in Fortran order.
+
+        Parameters
+        ----------
+        overwrite : bool
+            Whether to use the factor up; otherwise a copy is made.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            What is below the diagonal is not part of it.
+        """
+        potri = get_lapack_funcs("potri", (self.upper,))
+        inverse: Array = potri(self.upper, lower=False, overwrite_c=overwrite)[0]
+        return inverse
+
+    def extended(self, cross: Array, corner: Array) -> Factor:
+        """The factor of A with rows and columns added at its end.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n, m)
+            The new columns, in the old rows.
+        corner : ndarray of shape (m, m)
+            The new columns in the new rows.
+
+        Returns
+        -------
+        Factor
+            Of order n + m, in new memory.
+
+        Raises
+        ------
+        ValidityError
+            If the extended matrix is not positive definite.
+        """
+        n, m = cross.shape
+        half = self.half_solve(np.array(cross, self.upper.dtype, order="F"))
+        grown = np.empty((n + m, n + m), self.upper.dtype, order="F")
+        grown[:n, :n], grown[:n, n:] = self.upper, half
+        rest = np.asfortranarray(corner - half.T @ half)
+        if not _factorise(rest, rest.diagonal() + rest.dtype.type(self.jitter)):
+            raise ValidityError(
+                "the Gram matrix with the new rows is not positive definite: rows are duplicated, "
+                "or the length-scale is too long; raise the noise, or fit all rows anew."
+            )
+        grown[n:, n:] = rest
+        return replace(self, upper=grown)
+
+    def complaint(self) -> str:
+        """Why jitter was needed, in a sentence; empty if it was not.
+
+        Returns
+        -------
+        str
+            Cause, jitter and remedy.
+        """
+        if not self.jitter:
+            return ""
+        return (
+            f"the Gram matrix is numerically singular: {self.cause}; {self.jitter:.3g} was added "
+            f"to its diagonal (jitter_). To avoid this, {self.remedy}"
+        )
+
+
+def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
+    """Factorise ``gram + diag(ridge)`` with the least jitter on the ladder that works.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Symmetric and positive semi-definite, float32 or float64; its memory is used.
+    ridge : float or ndarray of shape (n,)
+        What is added to the diagonal.
+    advice : Advice
+        The words of the model, for messages.
+
+    Returns
+    -------
+    Factor
+        The factor and the jitter that was needed. No warning is given.
+
+    Raises
+    ------
+    ValidityError
+        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg.cholesky import factorise
+    >>> factor = factorise(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
+    >>> np.triu(cholesky.upper).round(3).tolist()
+    [[1.414, 0.707], [0.0, 1.871]]
+    >>> factorise(np.ones((2, 2))).jitter
+    1e-10
+    """
+    a = in_fortran_order(gram)
+    original = a.diagonal().copy()
+
+    def attempt(diagonal: Array) -> Array | None:
+        if _factorise(a, diagonal):
+            return a
+        _restore(a, original)
+        return None
+
+    upper, jitter = with_jitter(attempt, a, ridge, advice)
+    return Factor(upper, *jitter)
+
+
+class Jitter(NamedTuple):
+    """What was added to a diagonal, as such and as a fraction of its mean, why, and a remedy."""
+
+    size: float = 0.0
+    fraction: float = 0.0
+    cause: str = ""
+    remedy: str = ""
+
+
+def with_jitter(
+    attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
+) -> tuple[Result, Jitter]:
+    """Do something with ``gram + diag(ridge)``, with the least jitter on the ladder that works.
+
+    Parameters
+    ----------
+    attempt : callable
+        ``attempt(diagonal)``, with the diagonal to use; None if the matrix is not positive
+        definite, which must then be as it was.
+    gram : ndarray of shape (n, n)
+        The matrix.
+    ridge : float or ndarray of shape (n,)
+        What is added to its diagonal.
+    advice : Advice
+        The words of the model, for messages.
+
+    Returns
+    -------
+    result : object
+        What `attempt` made.
+    jitter : Jitter
+        What was needed for it.
+
+    Raises
+    ------
+    ValidityError
+        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg.cholesky import RIDGE, with_jitter
+    >>> with_jitter(
+    ...     lambda diagonal: diagonal.sum() if diagonal[0] > 1 else None,
+    ...     np.ones((2, 2)),
+    ...     0.0,
+    ...     RIDGE,
+    ... )[1].size
+    1e-10
+    """
+    diagonal = gram.diagonal().copy()
+    added = np.asarray(ridge, dtype=gram.dtype)
+    found = attempt(diagonal + added)
+    if found is not None:
+        return found, Jitter()
+    cause, remedy = _cause(gram, advice)
+    mean = float(diagonal.mean())
+    for fraction in _rungs(gram.dtype) if mean > 0 else ():
+        jitter = fraction * mean
+        found = attempt(diagonal + (added + gram.dtype.type(jitter)))
+        if found is not None:
+            return found, Jitter(jitter, fraction, cause, remedy)
+    least = f"{float(np.min(ridge)):g}"
+    raise ValidityError(
+        f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "
+        f"jitter of {LADDER[-1]:g} of its mean diagonal it has no Cholesky factor ({cause}); "
+        f"{advice.repair}."
+    )
+
+
+def is_positive_definite(gram: Array, shift: float) -> bool:
+    """Whether ``gram + shift * I`` is symmetric and has a Cholesky factor.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        A matrix. Its memory is used, and is afterwards as it was.
+    shift : float
+        What is added to the diagonal; asymmetry up to this is allowed for.
+
+    Returns
+    -------
+    bool
+        True if every eigenvalue of `gram` is above ``-shift``, up to rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg import cholesky
+    >>> cholesky.is_positive_definite(np.array([[1.0, 2.0], [2.0, 1.0]]), shift=1e-9)
+    False
+    """
+    a = in_fortran_order(gram)
+    if asymmetry(a).size > shift:
+        return False
+    diagonal = a.diagonal().copy()
+    found = _factorise(a, diagonal + a.dtype.type(shift))
+    _restore(a, diagonal)
+    return found
+
+
+def in_fortran_order(gram: Array) -> Array:
+    """The same symmetric matrix in the order LAPACK overwrites: a transpose, not a copy.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        A symmetric matrix.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        A view if the memory of `gram` is contiguous.
+    """
+    if gram.flags.f_contiguous:
+        return gram
+    return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)
+
+
+def _rungs(dtype: np.dtype[Any]) -> list[float]:
+    """The fractions to try: those that change a digit in the type of the matrix."""
+    return [fraction for fraction in LADDER if fraction > np.finfo(dtype).eps]
+
+
+def _factorise(a: Array, diagonal: Array) -> bool:
+    """Overwrite the upper triangle of a Fortran-ordered matrix with its factor."""
+    np.fill_diagonal(a, diagonal)
+    potrf = get_lapack_funcs("potrf", (a,))
+    _, info = potrf(a, lower=False, clean=False, overwrite_a=True)
+    return bool(info == 0)
+
+
+def _restore(a: Array, diagonal: Array) -> None:
+    """Undo a factorisation: the strict lower triangle still holds the matrix."""
+    mirror(a.T)
+    np.fill_diagonal(a, diagonal)
+
+
+def _cause(gram: Array, advice: Advice) -> tuple[str, str]:
+    """Why a Gram matrix is close to singular, and what to do, from its correlations."""
+    n = len(gram)
+    slack = np.sqrt(np.finfo(gram.dtype).eps) * 1e-4
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = 1 / np.sqrt(gram.diagonal())
+    total, equal, above = 0.0, 0, False
+    for start in range(0, n, _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        block = np.nan_to_num(np.abs(gram[rows] * scale[rows, None] * scale), posinf=0.0)
+        total += float(block.sum())
+        equal += int(np.count_nonzero(block >= 1 - slack))
+        above |= bool(block.max() > 1 + max(1e-3, slack))
+    pairs, mean = (equal - n) // 2, (total - n) / max(1, n * (n - 1))
+    if above or gram.diagonal().min() < 0:
+        return (
+            "the kernel is indefinite: an entry exceeds sqrt(k(x, x) k(z, z))",
+            advice.repair,
+        )
+    if mean > 0.95:
+        return (
+            f"the length-scale is too long: rows correlate at {mean:.4f} on average",
+            f"shorten the length-scale or raise {advice.ridge}",
+        )
+    if pairs > 0:
+        return (
+            f"rows are duplicated: {pairs} pair{'s' if pairs > 1 else ''} cannot be told apart",
+            f"merge duplicates with sample_weight or raise {advice.ridge}",
+        )
+    return (
+        "the kernel has fewer numerical dimensions than there are rows",
+        f"raise {advice.ridge}",
+    )

@@ -1,0 +1,1 @@
+"""Feature maps in closed form: monomials, and maps of sums and products."""

@@ -1,0 +1,407 @@
+"""Gaussian-process classification by Laplace's approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+
+from mercer import memory
+from mercer.estimator.base import require_two_classes
+from mercer.exceptions import DataError, as_data_errors
+from mercer.kernels.points import Points
+from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
+from mercer.models.gaussian_process.class_evidence import ClassificationEvidence
+from mercer.models.gaussian_process.search_space import warn_of
+from mercer.solvers.likelihood import class_probabilities
+from mercer.solvers.likelihood.gaussian import NOISE
+from mercer.solvers.likelihood.laplace import Posterior
+from mercer.validity.required import require_positive
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[Any]
+
+# In Gram matrices: the kernel's, its factor and the weights of the gradient; with the softmax one
+# block for each class, and workspace.
+_BINARY_MATRICES = 3.2
+_SOFTMAX_MATRICES = 5.2
+# Numbers of a block of kernel values between training and new points.
+_BLOCK = 2**22
+# The share of training rows whose label may be another at the mode than on average.
+_DISAGREEMENT = 0.1
+
+
+class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
+    r"""Gaussian-process classification, binary and multi-class, by Laplace's approximation.
+
+    Latent functions are Gaussian processes with mean zero and the given kernel. Two classes share
+    one function, P(second class | x) = sigma(f(x)); more have one function each,
+    P(c | x) = exp f_c(x) / sum_d exp f_d(x), so that it is one model and not one against the rest.
+    The posterior is approximated by a Gaussian at its mode, where
+
+    .. math:: \hat f(x) = \sum_i k(x, x_i)\, \nabla \log p(y_i \mid \hat f(x_i)) .
+
+    Free parameters of the kernel are learned: they maximise the approximate marginal likelihood
+
+    .. math:: \log p(y \mid \hat f) - \tfrac12 \hat f^\top K^{-1} \hat f - \tfrac12 \log |I + K W|
+
+    by L-BFGS with the exact gradient, W being the curvature of -log p(y | f) at the mode.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default ``1.0 * RBF(length_scale="scale")``. Its amplitude matters: it says
+        how sure the classifier may become. Numbers in the kernel are starting values, `Fixed` ones
+        are held, `Bounded` ones stay within their bounds.
+    learn : bool, default=True
+        Whether to learn the kernel's free parameters; otherwise the kernel is used as it is.
+    n_restarts : int, default=0
+        How often the search starts again, at values drawn on the scale of the data.
+    max_iter : int, default=200
+        Iterations of L-BFGS-B from each start.
+    random_state : int, RandomState or None, default=None
+        Where the restarts come from.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted; those of rows of weight zero do not count.
+    kernel_ : Kernel
+        The kernel with learned parameters.
+    log_marginal_likelihood_ : float
+        Laplace's approximation of it at ``kernel_``.
+    dual_coef_ : ndarray of shape (n,) or (n, n_classes)
+        Coefficients of the latent functions over the training points; one function for two classes.
+    intercept_ : float
+        0.0: latent functions have mean zero.
+    points_ : Points
+        The training points; rows of weight zero are left out.
+    rows_ : ndarray of shape (n,)
+        The rows of X that they are.
+    theta_ : ndarray of shape (p,)
+        The learned hyper-parameters, unconstrained: ``kernel_.theta``.
+    theta_names_ : tuple of str
+        Their names.
+    at_bounds_ : tuple of str
+        Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``.
+    n_iter_ : int
+        Iterations of the search, of all starts together.
+    n_evaluations_ : int
+        Evaluations of the marginal likelihood, of all starts together.
+    converged_ : bool
+        Whether the search ended at a maximum, Newton's method at a mode, and the Gaussian there
+        can stand for the posterior: averages over it give nearly all training rows the labels that
+        they have at the mode. False after an interrupt.
+    gradient_norm_ : float
+        Largest entry of the gradient of the marginal likelihood at ``theta_``, within the bounds.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    sklearn.gaussian_process.GaussianProcessClassifier : One against the rest for several classes.
+
+    Notes
+    -----
+    With weights the log-likelihood is sum_i w_i log p(y_i | f(x_i)): a weight of 2 is a row
+    repeated, exactly, and 0 a row removed.
+
+    A fit costs a few Cholesky factorisations for each evaluation of the marginal likelihood (as
+    many times the number of classes if these are more than two), and one contraction with the
+    gradient of the kernel, however many parameters this has. Nothing is ever inverted that would
+    need jitter.
+
+    References
+    ----------
+    .. [1] C. K. I. Williams, D. Barber (1998). Bayesian classification with Gaussian processes.
+       IEEE Transactions on Pattern Analysis and Machine Intelligence 20(12).
+    .. [2] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+       chapters 3 and 5. MIT Press.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(-3, 3, 30)[:, None]
+    >>> y = np.where(np.abs(X[:, 0]) < 1, "inside", "outside")
+    >>> model = mc.GaussianProcessClassifier(4.0 * mc.RBF(), learn=False).fit(X, y)
+    >>> model.predict([[0.0], [2.5]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> model.predict_proba([[0.0], [1.0], [9.0]]).round(2)
+    array([[0.9 , 0.1 ],
+           [0.54, 0.46],
+           [0.5 , 0.5 ]])
+    """
+
+    classes_: Labels
+    rows_: NDArray[np.intp]
+    _evidence: ClassificationEvidence
+    _posterior: Posterior
+    _for_blocks = (
+        f"{FROM_SOME_ROWS}, and then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), "
+        "which takes blocks"
+    )
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the mode of the latent functions, and learn the kernel's free parameters.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,)
+            Labels of any type, of at least two classes.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows in the log-likelihood.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_learning()
+            evidence = self._prepare(X, y, sample_weight)
+            with self._computing(len(evidence.points)):
+                found = self._search(
+                    X,
+                    y,
+                    evidence,
+                    evidence.with_gradient,
+                    lambda theta: self._posterior_at(evidence, theta),
+                )
+                self.converged_ = False  # until the approximation is known to be good
+                doubt = self._doubt()
+            self.converged_ = found.converged and not doubt
+        warn_of(type(self).__name__, evidence.space, found, doubt)
+        return self
+
+    def _prepare(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> ClassificationEvidence:
+        """Validate the data, and resolve the kernel."""
+        kernel = self._kernel_or_default(self.kernel)
+        X = self._in_one_piece(X, y)
+        points = self._validate_points(kernel, X, reset=True)
+        labels = self._validate_labels(y, len(points))
+        weights = self._validate_copies(sample_weight, labels)
+        rows = self.rows_ = np.arange(len(points)) if weights is None else np.flatnonzero(weights)
+        if weights is not None and len(rows) < len(points):
+            points, labels, weights = points[rows], labels[rows], weights[rows]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
+        self._check_memory(len(points))
+        n_classes = len(self.classes_)
+        targets = np.eye(n_classes)[codes] if n_classes > 2 else codes[:, None].astype(np.float64)
+        kernel = kernel.resolve(points, weights)
+        # A copy: the marginal likelihood may be asked for later.
+        own = None if weights is None else weights.astype(np.float64)
+        evidence = ClassificationEvidence(kernel, points, targets, own)
+        self._check_gram(evidence)
+        return evidence
+
+    def _posterior_at(self, evidence: ClassificationEvidence, theta: Array) -> dict[str, Any]:
+        """The fitted attributes at these parameters of the kernel."""
+        kernel = evidence.kernel.with_theta(theta)
+        posterior = evidence.posterior(evidence.gram(kernel))
+        binary = posterior.dual.shape[1] == 1
+        return {
+            "classes_": self.classes_,
+            "kernel_": kernel,
+            "points_": evidence.points,
+            "dual_coef_": posterior.dual[:, 0] if binary else posterior.dual,
+            "intercept_": 0.0,
+            "log_marginal_likelihood_": posterior.log_evidence,
+            "theta_": kernel.theta,
+            "theta_names_": tuple(kernel.theta_names),
+            "_evidence": evidence,
+            "_posterior": posterior,
+        }
+
+    def _doubt(self) -> str:
+        """Why the approximation cannot be trusted; empty if it can."""
+        remedy = "scale the data, or bound the kernel's amplitude with Bounded(value, low, high)"
+        if not self._posterior.converged:
+            return (
+                f"Newton's method stopped after {self._posterior.n_iter} steps without reaching "
+                f"the mode of the latent functions ({remedy})"
+            )
+        if len(self.classes_) == 2 or self.kernel_.input_tags()["pairwise"]:
+            return ""
+        shares = class_probabilities.softmax_mean(
+            self._posterior.latent, np.concatenate(list(self._covariances(self.points_)))
+        )
+        differ = self._posterior.latent.argmax(axis=1) != shares.argmax(axis=1)
+        if differ.mean() <= _DISAGREEMENT:
+            return ""
+        return (
+            f"Laplace's approximation fails: for {np.count_nonzero(differ)} of {len(differ)} "
+            "training rows the class that is likeliest on average is not that at the mode, because "
+            f"the latent functions vary too much ({remedy})"
+        )
+
+    # Prediction -----------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Labels:
+        """Predict the most probable label.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            Labels: those with the largest entry in `predict_proba`.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            # The variance does not move a probability across one half.
+            codes = (self._function_values(X) > 0).astype(np.intp)
+        else:
+            codes = np.argmax(self.predict_proba(X), axis=1)
+        predicted: Labels = self.classes_[codes]
+        return predicted
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict probabilities, averaged over the posterior of the latent functions.
+
+        Averages are integrals by fixed nodes: there is no randomness. They are nearer to one half
+        (to equality) than probabilities at the mode, the more so the less is known about x.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Probabilities in the order of `classes_`; rows sum to 1.
+        """
+        mean, covariance = self._latent(X, "predict_proba")
+        if mean.ndim > 1:
+            return class_probabilities.softmax_mean(mean, covariance)
+        variance = covariance[:, 0, 0]
+        return np.column_stack(
+            [class_probabilities.logistic_mean(sign * mean, variance) for sign in (-1, 1)]
+        )
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Predict the logarithms of probabilities.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Logarithms of `predict_proba`.
+        """
+        with np.errstate(divide="ignore"):
+            logarithms: Array = np.log(self.predict_proba(X))
+        return logarithms
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Mean and variance of the latent functions under the approximate posterior.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_classes)
+            The means; two classes have one latent function, more have one for each.
+        variance : ndarray of shape (m,) or (m, n_classes)
+            The variances.
+        """
+        mean, covariance = self._latent(X, "latent_mean_and_variance")
+        variance = np.einsum("mcc->mc", covariance)
+        return mean, variance.reshape(mean.shape)
+
+    def _predicted_places(self, points: Points) -> NDArray[np.intp]:
+        if self.kernel_.input_tags()["pairwise"]:  # averages need k(x, x): what leads at the mode
+            return super()._predicted_places(points)
+        return np.asarray(np.argmax(self.predict_proba(points), axis=1), dtype=np.intp)
+
+    def _latent(self, X: Any, action: str) -> tuple[Array, Array]:
+        """Means, and covariances of shape (m, C, C)."""
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        mean = np.asarray(self._function_values(points), dtype=np.float64)
+        self._require_vectors(action)
+        return mean, np.concatenate(list(self._covariances(points)))
+
+    def _covariances(self, points: Points) -> Iterator[Array]:
+        """Posterior covariances, block by block: no matrix of all pairs is stored."""
+        step = max(1, _BLOCK // self.dual_coef_.size)
+        for start in range(0, len(points), step):
+            part = points[start : start + step]
+            cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
+            prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
+            # Transposed, it is in the order that LAPACK takes without a copy.
+            yield self._posterior.covariance(cross.T, prior)
+
+    # Evidence -------------------------------------------------------------------------------------
+
+    def _evidence_at(self, theta: Array) -> float:
+        kernel = self.kernel_.with_theta(theta)
+        return self._evidence.posterior(self._evidence.gram(kernel)).log_evidence
+
+    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
+        return self._evidence.with_gradient(theta)
+
+    # Checks ---------------------------------------------------------------------------------------
+
+    def _validate_labels(self, y: ArrayLike | None, n: int) -> Labels:
+        owner = type(self).__name__
+        if y is None:
+            raise DataError(
+                f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
+            )
+        with as_data_errors(type(self).__name__):
+            labels: Labels = column_or_1d(y, warn=True)
+            if labels.dtype.kind in "fc":
+                check_array(labels, ensure_2d=False, input_name="y", estimator=self)
+            check_classification_targets(labels)
+        if len(labels) != n:
+            raise DataError(
+                f"{owner}: y has shape {labels.shape} but X has {n} rows; pass one label for each "
+                "row of X."
+            )
+        return labels
+
+    def _check_memory(self, n: int) -> None:
+        n_classes = len(self.classes_)
+        matrices = _BINARY_MATRICES if n_classes == 2 else n_classes + _SOFTMAX_MATRICES
+        memory.require(
+            int(matrices * n * n * 8),
+            f"{type(self).__name__} on {n} rows and {n_classes} classes",
+            "fit on fewer rows",
+        )
+
+    def _check_gram(self, evidence: ClassificationEvidence) -> None:
+        """Refuse a matrix that belongs to no Gaussian process."""
+        gram = evidence.gram(evidence.kernel)
+        if not np.isfinite(gram).all():
+            raise DataError(
+                f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
+                "infinity; scale the data, or use a kernel that grows less fast."
+            )
+        require_positive(self, evidence.kernel, gram, NOISE)

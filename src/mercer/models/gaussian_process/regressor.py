@@ -1,0 +1,639 @@
+"""Gaussian process regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.parameters import Bounded, Fixed
+from mercer.kernels.points import Points
+from mercer.landmarks.selection import Landmarks
+from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess, blas_for
+from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.exact_posterior import (
+    Posterior,
+    prior_draws,
+    require_covariance,
+)
+from mercer.models.gaussian_process.explicit import ExplicitPosterior
+from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
+from mercer.models.gaussian_process.fit_on_features import FeatureFit
+from mercer.models.gaussian_process.landmark_posterior import IteratedPosterior
+from mercer.models.gaussian_process.landmarks import given_landmarks
+from mercer.models.gaussian_process.noise import Noise
+from mercer.models.gaussian_process.noise_evidence import NoiseEvidence
+from mercer.models.gaussian_process.plan import Plan, forecast, planned, require_solver
+from mercer.models.gaussian_process.search_space import warn_of
+from mercer.models.gaussian_process.target_scaling import Scaling, require_range
+from mercer.models.regressor import ScoredRegressor
+from mercer.models.results import NormalPredictions
+from mercer.solvers.dense import Spectral
+from mercer.solvers.explicit import RandomFeatures
+from mercer.solvers.forecast import Forecast
+from mercer.solvers.likelihood.gaussian import NOISE
+from mercer.solvers.likelihood.maximise import Optimum, Report
+from mercer.validity.required import gram_matrix, require_positive
+
+Array = NDArray[np.floating[Any]]
+
+# What hyper-parameters can maximise, by the method of `GaussianEvidence` that computes it.
+_CRITERIA = {
+    "marginal_likelihood": "log_likelihood_with_gradient",
+    "loo": "loo_density_with_gradient",
+}
+
+_CONSTANT = (
+    "y is constant, which says nothing about variances, so kernel and noise stay where they start "
+    "(pass the kernel that you expect, with learn=False and a noise)"
+)
+
+# What a bound says of the rows that it was computed from.
+_BOUNDS = ("lower_bound_", "upper_bound_", "trace_error_")
+# Nats for each row by which a bound may be below the likelihood without a word.
+_LOOSE = 0.01
+# In Gram matrices: that of the model, and one to invert with room for as much again.
+_MATRICES = 3.2
+
+
+class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProcess):
+    r"""Gaussian process regression: a distribution over functions, conditioned on data.
+
+    A priori f is a Gaussian process of mean zero and covariance k, and targets are
+    y_i = f(x_i) + e_i with independent normal e_i. With G = K + diag(noise), a posteriori
+
+    .. math::
+        f(x) \sim N\bigl( k_x^\top G^{-1} y,\; k(x, x) - k_x^\top G^{-1} k_x \bigr) ,
+
+    so that the mean is the function of kernel ridge at alpha = noise. Hyper-parameters (whatever is
+    free in the kernel, and the noise) are those that make the data most probable.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``1.0 * RBF(length_scale="scale")``. Its parameters are starting
+        values; `Fixed` ones are held, `Bounded` ones stay within their bounds. Write
+        ``1.0 * kernel`` to have the variance of the function learned too.
+    noise : float, "learn", Fixed, Bounded or array-like of shape (n,), default="learn"
+        Variance of the noise, in units of y squared. A number is where the search starts (0 is
+        held), "learn" starts at a tenth of the variance of y, ``Fixed(v)`` is held, and an array
+        holds known variances, one for each row.
+    criterion : {"marginal_likelihood", "loo"}, default="marginal_likelihood"
+        What hyper-parameters maximise: the log marginal likelihood, or the leave-one-out log
+        predictive density, which is more robust if the kernel does not fit the data. A row is left
+        out together with its copies, if it has a weight.
+    normalize_y : bool, default=True
+        Whether to work with (y - mean) / scale, where scale is the standard deviation of a target.
+        The kernel then describes these: a variance of 1 is the variance of y. A constant target
+        has the scale 1, and says nothing about variances: if all are constant (as a single row
+        is), kernel and noise stay where they start, and a warning says so.
+    learn : bool, default=True
+        Whether to learn hyper-parameters; otherwise kernel and noise are used as they are.
+    n_restarts : int, default=0
+        How often the search starts again, at values drawn on the scale of the data.
+    max_iter : int, default=200
+        Iterations of L-BFGS-B from each start.
+    random_state : int, RandomState or None, default=None
+        Where the restarts come from, and the landmarks that "auto" chooses.
+    solver : "auto" or a solver, default="auto"
+        How it is computed. `mercer.solvers.Cholesky` is exact, and so is
+        `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
+        is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
+        features of a kernel that has few of them. `mercer.solvers.Nystrom` sees the data through
+        landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
+        a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
+        too. The others learn by the bound: `mercer.solvers.ConjugateGradient` then finds the mean
+        of all rows by iterations, `mercer.solvers.Falkon` that over its landmarks, both with the
+        variances of landmarks; `mercer.solvers.RandomFeatures` has the posterior of its map, whose
+        inner products take the place of the learned kernel.
+        "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
+        rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
+        on landmarks unless they are too few, and takes `ConjugateGradient` and `Nystrom` beyond;
+        `mercer.forecast` says which and why.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with learned parameters, for standardised targets.
+    noise_ : float or ndarray
+        The variance of the noise in units of y squared: a number (one for each target if there
+        are several), or the known variances.
+    dual_coef_ : ndarray of shape (n,) or (n, n_targets)
+        The coefficients a of the mean, sum_i a_i k(x, x_i) + b.
+    intercept_ : float or ndarray of shape (n_targets,)
+        The mean b of y; 0.0 without `normalize_y`.
+    y_scale_ : float or ndarray of shape (n_targets,)
+        The scale of each target; 1.0 without `normalize_y`.
+    points_ : Points
+        The points of the mean: the training points, without rows of weight zero, or landmarks.
+    rows_ : ndarray of shape (n,) or None
+        The rows of X that they are, those of updates counted on; None for landmarks that are not
+        rows.
+    log_marginal_likelihood_ : float
+        Of y as it was given, whatever `normalize_y`; the sum over targets. By landmarks it is
+        ``lower_bound_``, by random features that of their own kernel.
+    solver_ : solver
+        The solver used.
+    search_solver_ : solver
+        The solver with which hyper-parameters were learned; of "auto", with as many landmarks as
+        they took in the end, or `Cholesky` where landmarks were too few.
+    lower_bound_, upper_bound_ : float
+        Between these is the log marginal likelihood. Only if landmarks were used, or the features
+        of the kernel, with which both are the likelihood; if landmarks were used for the search
+        alone, ``log_marginal_likelihood_`` is exact.
+    trace_error_ : float
+        The share of the trace of the kernel matrix, rows weighted by one over their noise, that
+        the landmarks leave out; of `Falkon`, whose mean has landmarks of its own, the larger share.
+        Only if there are bounds.
+    residual_, residual_history_, preconditioner_error_ : float, ndarray, float
+        How good the iterations for the mean are, as for `mercer.KernelRidge`. Only if they were
+        used.
+    feature_map_ : transformer
+        The map with the learned kernel. Only of `mercer.solvers.RandomFeatures`.
+    kernel_error_ : float
+        How far inner products of its features are from the kernel, as for `mercer.KernelRidge`.
+        Only of `mercer.solvers.RandomFeatures`.
+    theta_ : ndarray of shape (p,)
+        The learned hyper-parameters, unconstrained: ``kernel_.theta``, then the logarithm of the
+        noise's variance in standardised targets, if it was learned.
+    theta_names_ : tuple of str
+        Their names.
+    at_bounds_ : tuple of str
+        Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``.
+    n_iter_ : int
+        Iterations of the search, of all starts together.
+    n_evaluations_ : int
+        Evaluations of the criterion on all rows, of all starts together.
+    converged_ : bool
+        Whether the search ended at a maximum; False after an interrupt.
+    gradient_norm_ : float
+        Largest entry of the gradient of the criterion at ``theta_``, within the bounds.
+    jitter_ : float
+        What was added to the diagonal beyond the noise, in standardised targets, because the
+        matrix was numerically singular.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+    loo_predictions_ : NormalPredictions
+        Mean and variance of each y_i (with its noise) given all other rows, at the learned
+        hyper-parameters and landmarks. Computed when first asked for.
+    loo_log_density_ : float
+        The sum of the log densities of the y_i under `loo_predictions_`. Computed when first
+        asked for.
+
+    See Also
+    --------
+    mercer.KernelRidge : The mean alone, with alpha chosen by leave-one-out.
+    sklearn.gaussian_process.GaussianProcessRegressor : With kernels of its own.
+
+    Notes
+    -----
+    Memory is two Gram matrices at most, time O(n^3) for each evaluation of the criterion. With m
+    landmarks or features it is a few matrices of order m and one block of rows, and O(n m^2).
+    Linear algebra is in float64 also if the data are float32.
+
+    From 1,000 rows on, the search first looks at some of them (an eighth, 250 at least; half of
+    them anywhere and half around a few), from several starts, and then goes on with all rows from
+    the best maximum it found there, unless the given start is better. Where the likelihood has
+    several maxima it may so end at another one than a search on all rows alone; ``n_restarts``
+    looks at more of them.
+
+    Beyond 4,000 rows "auto" learns by the bound, with 128 landmarks or as many more, up to 1,024,
+    as the function that these rows show needs. Where those are too few and the mean is that of all
+    rows, it learns from the whole matrix of 4,000 rows, and then, if the posterior is exact, takes
+    a few steps with that of all rows.
+
+    A weight of 2 in `fit` is a row repeated, in the posterior and in the likelihood; a row of
+    weight 0 is left out.
+
+    References
+    ----------
+    .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning. MIT
+       Press.
+    .. [2] M. K. Titsias (2009). Variational learning of inducing variables in sparse Gaussian
+       processes. AISTATS.
+    .. [3] D. R. Burt, C. E. Rasmussen, M. van der Wilk (2020). Convergence of sparse variational
+       inference in Gaussian processes regression. JMLR 21.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> y = np.sin(X).ravel() + 0.1 * np.cos(37 * X).ravel()
+    >>> gp = mc.GaussianProcessRegressor(1.0 * mc.RBF(length_scale=1.0)).fit(X, y)
+    >>> mean, std = gp.predict([[np.pi / 2], [60.0]], return_std=True)
+    >>> mean.round(1), bool(std[0] < 0.1 < std[1])
+    (array([1., 0.]), True)
+    >>> round(float(np.sqrt(gp.noise_)), 1)
+    0.1
+    """
+
+    rows_: NDArray[np.intp]
+    _rows_seen: int
+    _posterior: Posterior | FeaturePosterior
+    _scaling: Scaling
+    _log_volume: float
+    _for_blocks = (
+        f"{FROM_SOME_ROWS}, and then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / "
+        "gp.y_scale_**2), which takes blocks and has much the same mean"
+    )
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        noise: float | str | Fixed | Bounded | ArrayLike = "learn",
+        *,
+        criterion: Literal["marginal_likelihood", "loo"] = "marginal_likelihood",
+        normalize_y: bool = True,
+        learn: bool = True,
+        n_restarts: int = 0,
+        max_iter: int = 200,
+        random_state: Any = None,
+        solver: Any = "auto",
+    ) -> None:
+        super().__init__(
+            kernel,
+            learn=learn,
+            n_restarts=n_restarts,
+            max_iter=max_iter,
+            random_state=random_state,
+        )
+        self.noise = noise
+        self.criterion = criterion
+        self.normalize_y = normalize_y
+        self.solver = solver
+
+    # Fitting ------------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the hyper-parameters and condition on the data.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets. Several share kernel and noise, each with a scale of its own.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; a weight of 2 is a row repeated, 0 a row removed.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            evidence, scaling, given = self._prepare(X, y, sample_weight)
+            plan = self._plan(evidence, given)
+            self.solver_, self.search_solver_ = plan.solver, plan.search
+            fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
+            with self._computing(len(evidence.points)):
+                optimum = fitted(X, y, evidence, scaling, plan)
+        doubt = _CONSTANT if self._is_constant(evidence) else ""
+        complaint = self._posterior.complaint or self._loose_bound(len(evidence.points))
+        warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
+        return self
+
+    def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
+        """Add rows at the hyper-parameters learned before, in O(n^2) for each.
+
+        Kernel, noise, landmarks, and the mean and scale of the targets stay what they are; the rest
+        is what a fit of all rows would give. Where that needs jitter, all rows are factorised
+        again. With landmarks a row costs O(m^2); with features that is followed by a pass over all
+        rows, whose coefficients change.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            The new rows, in the kind of container that `fit` was given.
+        y : array-like of shape (m,) or (m, n_targets)
+            Their targets.
+        noise : array-like of shape (m,), optional
+            Their variances of noise, if `fit` was given known variances.
+
+        Returns
+        -------
+        self
+            The estimator, which now has n + m points.
+        """
+        check_is_fitted(self)
+        self._require_vectors("update")
+        points = self._validate_points(self.kernel_, X, reset=False)
+        targets = self._validate_targets(y, len(points)).astype(np.float64)
+        if self.dual_coef_.ndim == 1 and targets.shape[1:] == (1,):
+            targets = targets[:, 0]
+        if targets.shape[1:] != self.dual_coef_.shape[1:]:
+            raise DataError(
+                f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
+                f"{self._posterior.targets.shape[1]} target(s); pass as many."
+            )
+        require_range(self, targets)
+        known = self._posterior.noise
+        factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
+        everything = self._with_further(points)
+        with self._computing(len(everything)):
+            standard = self._scaling.standardised(targets)
+            posterior = self._posterior.extended(everything, standard, factors)
+        of_before = ("loo_predictions_", "loo_log_density_", *_BOUNDS)
+        for name in of_before:  # landmarks have bounds anew
+            self.__dict__.pop(name, None)
+        before = self.jitter_
+        self.__dict__.update(posterior.attributes(self._scaling))
+        new = np.arange(self._rows_seen, self._rows_seen + len(points))
+        self._rows_seen += len(new)
+        if posterior.points is posterior.training_points:  # landmarks stay what they are
+            self.rows_ = np.concatenate([self.rows_, new])
+        if self.jitter_ > before:
+            warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
+        return self
+
+    def _with_further(self, points: Points) -> Points:
+        try:
+            return Points.concatenate([self._posterior.training_points, points])
+        except DataError as error:
+            raise DataError(f"{type(self).__name__}.update: {error}") from None
+
+    # Prediction ---------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        return_cov: bool = False,
+        include_noise: bool = False,
+    ) -> Any:
+        """Predict the mean of the function, and how sure that is.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        return_std : bool, default=False
+            Whether to return the standard deviation at every row too.
+        return_cov : bool, default=False
+            Whether to return the covariance of all rows too.
+        include_noise : bool, default=False
+            Whether standard deviation and covariance are those of new targets, which have noise,
+            and not of the function. A `White` part of the kernel counts as part of the function.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,) or (m, n_targets)
+            The mean.
+        std : ndarray of shape (m,) or (m, n_targets)
+            Only if `return_std`.
+        cov : ndarray of shape (m, m) or (m, m, n_targets)
+            Only if `return_cov`.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise ParameterError(
+                f"{type(self).__name__}.predict: return_std and return_cov are both True; the "
+                "standard deviation is the root of the covariance's diagonal, so ask for one."
+            )
+        points = self._validate_points(self.kernel_, X, reset=False)
+        mean = self._function_values(points).astype(np.float64, copy=False)
+        if not (return_std or return_cov):
+            return mean
+        self._require_vectors("predict(return_std=True)")
+        noise = self._posterior.noise.of_predictions(self) if include_noise else 0.0
+        if return_cov:
+            require_covariance(self, len(points))
+            with blas_for(len(self.points_)):
+                covariance = self._posterior.covariance(points)
+            covariance[np.diag_indices_from(covariance)] += noise
+            return mean, self._scaling.spread(covariance, 2)
+        with blas_for(len(self.points_)):
+            variance = self._posterior.variance(points) + noise
+        return mean, self._scaling.spread(np.sqrt(variance), 1)
+
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the posterior has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if not isinstance(self._posterior, ExplicitPosterior):
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        return self._scaling.in_units_of_y(self._posterior.mean(points))
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        posterior = self._posterior
+        if isinstance(posterior, ExplicitPosterior) and isinstance(self.solver_, RandomFeatures):
+            return posterior.similarities(type(self).__name__)
+        return super()._similarities()
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+        """Draw functions, and evaluate them at the rows of X.
+
+        Before `fit` they are drawn from the prior. After it a function is drawn from the prior at
+        the rows of X and the training rows, and corrected by what the data say (pathwise
+        conditioning, also known as Matheron's rule); with landmarks, from the covariance at the
+        rows of X; with features, by coefficients drawn for them.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        n_samples : int, default=1
+            How many functions.
+        random_state : int, RandomState or None, default=None
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (m, n_samples) or (m, n_targets, n_samples)
+            One function in each column, without noise.
+        """
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or n_samples < 1:
+            raise ParameterError(
+                f"{type(self).__name__}.sample_y: n_samples = {n_samples!r} is not a whole number "
+                ">= 1; pass how many functions to draw, for example 5."
+            )
+        rng = check_random_state(random_state)
+        if not hasattr(self, "dual_coef_"):
+            kernel = self._kernel_or_default(self.kernel)
+            points = kernel.validate(X, owner=self)
+            require_covariance(self, len(points))
+            with blas_for(len(points)):
+                return prior_draws(kernel.resolve(points), points, n_samples, rng)
+        self._require_vectors("sample_y")
+        points = self._validate_points(self.kernel_, X, reset=False)
+        require_covariance(self, self._posterior.drawn_together(len(points)))
+        with blas_for(len(self.points_)):
+            draws = self._posterior.draws(points, n_samples, rng)
+        paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
+        return self._scaling.shaped(paths)
+
+    # Evidence -----------------------------------------------------------------------------------
+
+    def _evidence_at(self, theta: Array) -> float:
+        return self._posterior.evidence.log_likelihood_at(theta) - self._log_volume
+
+    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
+        value, gradient = self._posterior.evidence.log_likelihood_with_gradient(theta)
+        return value - self._log_volume, gradient
+
+    @cached_property
+    def loo_predictions_(self) -> NormalPredictions:
+        """Mean and variance of each target given all others."""
+        check_is_fitted(self)
+        with blas_for(len(self.points_)):
+            residuals, variances = self._posterior.leave_one_out()
+        mean = self._scaling.in_units_of_y(self._posterior.targets - residuals)
+        return NormalPredictions(mean, self._scaling.spread(variances, 2))
+
+    @cached_property
+    def loo_log_density_(self) -> float:
+        """The log density of all targets, each given the others."""
+        check_is_fitted(self)
+        with blas_for(len(self.points_)):
+            density = self._posterior.loo_density()
+        return density - self._scaling.log_volume(len(self._posterior.targets))
+
+    # The search ---------------------------------------------------------------------------------
+
+    def _prepare(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[GaussianEvidence, Scaling, Landmarks | None]:
+        """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
+        kernel = self._kernel_or_default(self.kernel)
+        X = self._in_one_piece(X, y)
+        points = everything = self._validate_points(kernel, X, reset=True)
+        targets = self._validate_targets(y, len(points)).astype(np.float64)
+        weights = self._validate_copies(sample_weight, targets)
+        require_range(self, targets)
+        scaling = Scaling.of(targets, weights, self.normalize_y)
+        noise = Noise.read(self, self.noise, len(points), scaling.squares)
+        self.rows_, self._rows_seen = np.arange(len(points)), len(points)
+        if weights is not None:
+            self.rows_ = np.flatnonzero(weights)
+            noise.require_some(self)
+            if len(self.rows_) < len(points):
+                points, targets = points[self.rows_], targets[self.rows_]
+            noise = noise.of_subset(self.rows_, weights[self.rows_])
+        kernel = kernel.resolve(points, noise.weights)
+        given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
+        evidence = GaussianEvidence(kernel, points, scaling.standardised(targets), noise)
+        return evidence, scaling, given
+
+    def _plan(self, evidence: GaussianEvidence, given: Landmarks | None) -> Plan:
+        return planned(
+            type(self).__name__,
+            evidence,
+            self.solver,
+            learns=self._learns(evidence),
+            criterion=self.criterion,
+            seed=self.random_state,
+            landmarks=given,
+        )
+
+    def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
+        """What each solver would cost; for one target, if none are given."""
+        self._check_parameters()
+        if y is None:
+            kernel = self._kernel_or_default(self.kernel)
+            y = np.ones(len(self._validate_points(kernel, X, reset=True)))
+        evidence, _, _ = self._prepare(X, y, None)
+        learns = self.learn and len(evidence.theta) > 0
+        given = None if isinstance(self.solver, str) else self.solver
+        return forecast(evidence, learns=learns, criterion=self.criterion, given=given)
+
+    def _learns(self, evidence: GaussianEvidence) -> bool:
+        return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())
+
+    def _is_constant(self, evidence: GaussianEvidence) -> bool:
+        """Whether targets say nothing about hyper-parameters that are to be learned."""
+        return self.learn and len(evidence.theta) > 0 and not evidence.targets.any()
+
+    def _fit_exactly(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """The whole matrix throughout."""
+        self._check_validity(evidence.kernel, evidence.points)
+        measure, learns = _CRITERIA[self.criterion], self._learns(evidence)
+        objective, sketch = getattr(evidence, measure), evidence.sketch(measure)
+        by_spectrum = isinstance(plan.search, Spectral) and self.criterion == "marginal_likelihood"
+        if by_spectrum and learns and NoiseEvidence.serves(evidence):
+            objective, sketch = NoiseEvidence.of(evidence).log_likelihood_with_gradient, None
+        optimum = self._search(
+            X,
+            y,
+            evidence,
+            objective,
+            lambda theta: Posterior.at(evidence, theta).attributes(scaling),
+            held=not learns,
+            sketch=sketch,
+        )
+        if self.kernel_.is_psd is not True:
+            self._check_validity(self.kernel_, evidence.points)
+        return optimum
+
+    def _fit_on_features(
+        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+    ) -> Optimum:
+        """Hyper-parameters by the bound or by features, and the posterior as planned."""
+        fit = FeatureFit(type(self).__name__, evidence, plan, scaling, self.rows_)
+
+        def maximise(report: Report) -> Optimum:
+            return fit.search.maximise(
+                n_restarts=self.n_restarts,
+                random_state=self.random_state,
+                max_iter=self.max_iter,
+                report=report,
+            )
+
+        if self._learns(evidence):
+            found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
+        else:
+            found = self._held(evidence, fit.at_the_end)
+        if isinstance(self._posterior, IteratedPosterior):
+            self.converged_ = found.converged and not self._posterior.answer.doubt
+        return found
+
+    def _loose_bound(self, n: int) -> str:
+        """Whether the bound that was maximised is far below the likelihood, as a clause."""
+        if not isinstance(self._posterior, Posterior) or not hasattr(self, "lower_bound_"):
+            return ""
+        gap = self.log_marginal_likelihood_ - self.lower_bound_
+        if gap <= _LOOSE * n:
+            return ""
+        return (
+            f"kernel and noise were learned by a bound {gap:.3g} nats below the likelihood, so "
+            "that they may be far from their best: the landmarks of the search are too few for "
+            "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
+            "likelihood itself"
+        )
+
+    # Checks -------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        owner = type(self).__name__
+        if self.criterion not in _CRITERIA:
+            raise ParameterError(
+                f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _CRITERIA))}."
+            )
+        require_solver(owner, self.solver)
+        self._require_flags("normalize_y")
+        self._check_learning()
+        if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
+            raise ParameterError(
+                f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
+            )
+
+    def _check_validity(self, kernel: Kernel, points: Points) -> None:
+        gram = gram_matrix(self, kernel, points, _MATRICES)
+        require_positive(self, kernel, gram, NOISE)

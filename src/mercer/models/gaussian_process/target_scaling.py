@@ -1,0 +1,107 @@
+"""Targets of regression, standardised, and the way back to the units of y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError
+
+Array = NDArray[np.floating[Any]]
+
+# Between these, sums of squares of targets are numbers of float64, with all their digits.
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
+# Below this fraction of the mean, a deviation is rounding.
+_CONSTANT = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What takes given targets to standardised ones, (y - mean) / scale, for each target.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (n_targets,)
+        Mean and standard deviation; 1 for a constant.
+    single : bool
+        Whether y has one dimension: what is one column here is then a vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.models.gaussian_process.target_scaling import Scaling
+    >>> scaling = Scaling.of(np.array([1.0, 3.0]), None, normalize=True)
+    >>> scaling.standardised(np.array([1.0, 3.0, 4.0])).ravel()
+    array([-1.,  1.,  2.])
+    """
+
+    mean: Array
+    scale: Array
+    single: bool
+
+    @classmethod
+    def of(cls, y: Array, weights: Array | None, normalize: bool) -> Scaling:
+        """Mean and standard deviation of each target, or 0 and 1."""
+        single, targets = y.ndim == 1, y.reshape(len(y), -1)
+        if not normalize:
+            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]), single)
+        mean = np.average(targets, axis=0, weights=weights)
+        scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
+        constant = scale <= _CONSTANT * np.abs(mean)
+        return cls(mean, np.where(constant, 1.0, scale), single)
+
+    @property
+    def squares(self) -> Array:
+        """The variances."""
+        squares: Array = self.scale**2
+        return squares
+
+    def standardised(self, y: Array) -> Array:
+        """Targets as columns of mean zero and scale one."""
+        standard: Array = (y.reshape(len(y), -1) - self.mean) / self.scale
+        return standard
+
+    def in_units_of_y(self, standard: Array) -> Array:
+        """Values of standardised targets, one column for each, as values of y."""
+        return self.shaped(standard * self.scale + self.mean)
+
+    def spread(self, values: Array, power: int) -> Array:
+        """Deviations (power 1) or variances (2), which all standardised targets share, for each."""
+        scaled: Array = values[..., None] * self.scale**power
+        return scaled[..., 0] if self.single else scaled
+
+    def shaped(self, columns: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return columns[:, 0] if self.single else columns
+
+    def number(self, values: Array) -> Any:
+        """One value for each target: a number if there is one."""
+        return float(values[0]) if self.single else values
+
+    def log_volume(self, rows: float) -> float:
+        """What the log density of as many rows loses in the units of y."""
+        return rows * float(np.log(self.scale).sum())
+
+
+def require_range(owner: object, y: Array) -> None:
+    """Refuse targets whose squares are not numbers of float64.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator.
+    y : ndarray of shape (n,) or (n, n_targets)
+        The targets, as they were given.
+    """
+    largest = np.atleast_1d(np.abs(y).max(axis=0))
+    outside = largest[(largest > 0) & ~((largest > _SMALLEST) & (largest < _LARGEST))]
+    if len(outside):
+        raise DataError(
+            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, the square of which "
+            "is beyond the range of float64, and variances are in units of y squared; divide y by "
+            f"{outside[0]:.0e}."
+        )

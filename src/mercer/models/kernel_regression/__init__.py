@@ -1,0 +1,1 @@
+"""Local regression: weights by nearness."""

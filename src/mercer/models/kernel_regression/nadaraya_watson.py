@@ -1,0 +1,375 @@
+"""Kernel regression by local means and local lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import OptimizeResult, minimize
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
+
+from mercer.estimator.base import shown
+from mercer.estimator.iterative import IterativeEstimator, Report
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.explanation import ExplainedModel, Positions, Terms
+from mercer.models.kernel_regression.local_fits import Coordinates, Smoother, negative_values
+from mercer.models.regressor import KernelRegressor
+
+Array = NDArray[np.floating[Any]]
+Watch = Callable[[Kernel, float, int], bool]
+"""Is told of a kernel, its error and the steps so far, and says whether to stop."""
+
+_SHIFTS = np.log(2.0) * np.arange(-5, 6)
+_REACH = np.log(1e4)
+_MAX_ITER = 100
+_STOPPED = 99  # the status of a search that a callback has ended
+_COPIED, _ALIKE = 0.5, 0.95  # shares: of copies in predictions, and among rows of the same x
+_SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
+
+
+class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
+    r"""Kernel regression: a local mean, or a local line, of the targets near a point.
+
+    With ``degree=0`` the classical estimator of Nadaraya and Watson,
+
+    .. math:: f(x) = \frac{\sum_i w_i\, k(x, x_i)\, y_i}{\sum_i w_i\, k(x, x_i)} ,
+
+    with ``degree=1`` the value at x of the line (plane) through the targets that has the least sum
+    of w_i k(x, x_i) times squared residual. A line has no bias at the border of the data, and
+    reproduces straight lines.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        A kernel without negative values; by default ``RBF(length_scale="scale")``. Its length-scale
+        is the bandwidth. It says what X may be; for lines the columns of X have to be numbers.
+    degree : {0, 1}, default=0
+        Local means or local lines.
+    bandwidth : {"loo"} or None, default="loo"
+        "loo" finds the kernel's free parameters, such as one length-scale for each column, that
+        have the least mean squared leave-one-out error: the best of eleven bandwidths, from 1/32 to
+        32 times what is given, then L-BFGS. None takes the kernel as it is.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    points_ : Points
+        The training points, without rows of weight zero.
+    rows_ : ndarray of shape (n,)
+        The rows of X that they are.
+    targets_ : ndarray of shape (n,) or (n, n_targets)
+        Their targets.
+    loo_residuals_ : ndarray of shape (n,) or (n, n_targets)
+        y_i minus the prediction for x_i from the other rows. Computed when first asked for.
+    loo_error_ : float
+        Their (weighted) mean square, averaged over targets. Without a search it is computed when
+        first asked for.
+    n_iter_ : int
+        Steps of L-BFGS. Only with ``bandwidth="loo"``.
+    converged_ : bool
+        Whether the search came to an end. Only with ``bandwidth="loo"``.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : Minimises squared errors and the norm of the function.
+
+    Notes
+    -----
+    Leaving a row out only takes its own weight out of the sums, so that all leave-one-out
+    predictions cost one kernel matrix. Far from the data, where all kernel values vanish in
+    floating point, the answer is what it tends to: the target of the nearest point, "nearest"
+    being judged with longer length-scales. Where these do not help (a string that shares nothing
+    with any other), it is the mean of all targets. Lines there are constants.
+
+    A row is left out alone. If the data hold copies of it, with the same target, these predict it
+    without error, and the least bandwidth seems best; a warning says so. Pass each row once, with
+    the number of its copies as its weight: rows are left out together with their weight.
+
+    References
+    ----------
+    .. [1] E. A. Nadaraya (1964). On estimating regression. Theory of Probability and its
+       Applications 9(1).
+    .. [2] G. S. Watson (1964). Smooth regression analysis. Sankhya A 26(4).
+    .. [3] J. Fan, I. Gijbels (1996). Local polynomial modelling and its applications. Chapman &
+       Hall.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X).ravel()
+    >>> model = mc.NadarayaWatson(degree=1).fit(X, y)
+    >>> model.predict([[np.pi / 2]]).round(2)
+    array([1.])
+    >>> straight = mc.NadarayaWatson(mc.RBF(), degree=1, bandwidth=None).fit(X, 2 * X + 1)
+    >>> straight.predict([[10.0]]).round(6)
+    array([[21.]])
+    """
+
+    rows_: Positions
+    targets_: Array
+
+    _formula = "s_i(x) y_i"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        degree: Literal[0, 1] = 0,
+        bandwidth: Literal["loo"] | None = "loo",
+    ) -> None:
+        super().__init__(kernel)
+        self.degree = degree
+        self.bandwidth = bandwidth
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.degree == 1:
+            tags.input_tags.sparse = False
+            tags.input_tags.string = False
+        return tags
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Store the rows, and find the bandwidth.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows; 0 removes a row.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            smoother = self._prepare(X, y, sample_weight)
+            if self.bandwidth == "loo":
+                with self._iterations(X, y, len(_SHIFTS) + _MAX_ITER) as report:
+                    self._search(smoother, report)
+            else:
+                self.__dict__.update(self._fitted(smoother))
+        return self
+
+    def _function_values(self, X: Any) -> Array:
+        check_is_fitted(self)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        dtype = self.kernel_.gram(points, self.points_).dtype
+        return self._shaped(self._smoother.values(points)).astype(dtype, copy=False)
+
+    @property
+    def _n_functions(self) -> int:
+        return int(self._smoother.targets.shape[1])
+
+    def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
+        return self._blocks_of_terms(points, functions), np.zeros(len(points))
+
+    def _blocks_of_terms(self, points: Points, functions: Positions) -> Terms:
+        targets, start = self._smoother.targets.T, 0
+        for kernel_values, weights in self._smoother.weights_of_targets(points):
+            end = start + len(weights)
+            yield kernel_values, weights * targets[functions[start:end]]
+            start = end
+
+    @cached_property
+    def loo_residuals_(self) -> Array:
+        """Leave-one-out residuals."""
+        self._require_two_rows("loo_residuals_")
+        return self._shaped(self._smoother.loo_residuals())
+
+    @cached_property
+    def loo_error_(self) -> float:
+        """Mean squared leave-one-out residual."""
+        self._require_two_rows("loo_error_")
+        return float(self._smoother.loo_error())
+
+    def _require_two_rows(self, name: str) -> None:
+        check_is_fitted(self)
+        if len(self.points_) < 2:
+            raise AttributeError(f"{name} needs at least two rows")
+
+    # Fitting --------------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Smoother:
+        kernel = self._kernel_or_default(self.kernel)
+        points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
+        targets = self._target_columns(y, len(points)).astype(float)
+        weights = self._validate_weights(sample_weight, targets)
+        kernel = kernel.resolve(points, weights)
+        self.rows_ = np.arange(len(points))
+        if weights is None:
+            weights = np.ones(len(points))
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
+            self.rows_ = kept
+        with as_data_errors(type(self).__name__):
+            coordinates = Coordinates.of(points) if self.degree == 1 else None
+        smoother = Smoother(kernel, points, targets, weights, coordinates)
+        self._check_values(smoother)
+        return smoother
+
+    def _check_values(self, smoother: Smoother) -> None:
+        """Look at some kernel values, all of few rows, for negative ones."""
+        n = len(smoother.points)
+        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
+        block = smoother.kernel.gram(smoother.points)[sample, sample]
+        if not np.isfinite(block).all():
+            raise DataError(
+                f"NadarayaWatson: {shown(smoother.kernel)} gives NaN or infinity; scale the data."
+            )
+        if (block < 0).any():
+            raise negative_values(smoother.kernel)
+
+    def _search(self, smoother: Smoother, report: Report) -> None:
+        """Find the bandwidth: a grid of common factors, then all parameters."""
+        self._check_searchable(smoother)
+        # In units of the spread of the targets, so that tolerances have a meaning.
+        spread = float(smoother.targets.std()) or 1.0
+        scaled = replace(smoother, targets=smoother.targets / spread)
+
+        def says_stop(kernel: Kernel, error: float, n_iter: int) -> bool:
+            found = replace(smoother, kernel=kernel)
+            return report(partial(self._found, found, error * spread**2, n_iter))
+
+        kernel, error, stopped = _best_shift(scaled, says_stop)
+        n_iter = 0
+        if not stopped:
+            result = _descend(scaled, kernel, says_stop)
+            n_iter, stopped = int(result.nit), result.status == _STOPPED
+            if result.fun < error:
+                kernel, error = kernel.with_theta(result.x), float(result.fun)
+        found = replace(smoother, kernel=kernel)
+        self.__dict__.update(self._found(found, error * spread**2, n_iter))
+        self.converged_ = n_iter < _MAX_ITER and not stopped
+        self._warn_of_copies(found)
+        if n_iter >= _MAX_ITER:
+            warn(
+                f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
+                "kernel fewer free parameters (mercer.Fixed), or start nearer.",
+                NumericalWarning,
+            )
+
+    def _warn_of_copies(self, smoother: Smoother) -> None:
+        """Say so if rows were predicted by copies of themselves, which know their noise."""
+        if len(np.unique(smoother.targets, axis=0)) == len(smoother.targets):
+            return
+        twins, copies = smoother.shares_of_copies()
+        # Rows that meet in x by chance differ in their targets, at least in some.
+        if copies > _COPIED and copies > _ALIKE * twins:
+            warn(
+                f"NadarayaWatson: rows that are left out are predicted by copies of themselves, "
+                f"which have {copies:.0%} of the weight, so that the bandwidth follows the noise; "
+                "pass each row once, with the number of its copies as sample_weight, or a "
+                "bandwidth of your own (bandwidth=None).",
+                NumericalWarning,
+            )
+
+    def _found(self, smoother: Smoother, error: float, n_iter: int) -> dict[str, Any]:
+        """The fitted attributes at a state of the search."""
+        searched = {"loo_error_": error, "n_iter_": n_iter, "converged_": False}
+        return self._fitted(smoother) | searched
+
+    def _check_searchable(self, smoother: Smoother) -> None:
+        if len(smoother.points) < 2:
+            raise DataError(
+                "NadarayaWatson: a bandwidth by leaving rows out needs at least two rows, got 1 "
+                "sample; pass bandwidth=None."
+            )
+        if not len(smoother.kernel.theta):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = "loo", but {shown(smoother.kernel)} has no free '
+                "parameter; pass bandwidth=None, or a kernel with a length_scale."
+            )
+
+    def _fitted(self, smoother: Smoother) -> dict[str, Any]:
+        return {
+            "kernel_": smoother.kernel,
+            "points_": smoother.points,
+            "targets_": self._shaped(smoother.targets),
+            "_smoother": smoother,
+        }
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.degree, bool) or np.ndim(self.degree) or self.degree not in (0, 1):
+            raise ParameterError(
+                f"NadarayaWatson: degree = {self.degree!r} is neither 0 nor 1; pass 0 for local "
+                "means or 1 for local lines."
+            )
+        bandwidth: Any = self.bandwidth
+        if bandwidth is not None and not (isinstance(bandwidth, str) and bandwidth == "loo"):
+            raise ParameterError(
+                f'NadarayaWatson: bandwidth = {self.bandwidth!r} is neither "loo" nor None; to use '
+                "a number, pass it as the kernel's length_scale, with bandwidth=None."
+            )
+        kernel = self._kernel_or_default(self.kernel)
+        if self.degree == 1 and kernel.input_tags()["pairwise"]:
+            raise ParameterError(
+                "NadarayaWatson: degree = 1 needs the coordinates of the points, which a given "
+                "matrix does not have; use degree=0."
+            )
+
+
+def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bool]:
+    """The kernel with all length-scales times the factor of least error; whether to stop here."""
+    kernel = smoother.kernel
+    names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
+    moves = np.array([name == "length_scale" for name in names])
+    low, high = kernel.theta_bounds.T
+    best, least = kernel, np.inf
+    # From what is given outwards, so that an early end leaves what is near to it.
+    for shift in sorted(_SHIFTS, key=abs) if moves.any() else [0.0]:
+        candidate = kernel.with_theta(np.clip(kernel.theta + shift * moves, low, high))
+        error = replace(smoother, kernel=candidate).loo_error()
+        if error < least:
+            best, least = candidate, error
+        if says_stop(best, least, 0):
+            return best, least, True
+    return best, least, False
+
+
+def _descend(scaled: Smoother, kernel: Kernel, says_stop: Watch) -> OptimizeResult:
+    """L-BFGS on the leave-one-out error, from the kernel given."""
+    steps = 0
+
+    def objective(theta: Array) -> tuple[float, Array]:
+        return replace(scaled, kernel=kernel.with_theta(theta)).loo_gradient()
+
+    def progress(intermediate_result: OptimizeResult) -> None:
+        nonlocal steps
+        steps += 1
+        reached = kernel.with_theta(intermediate_result.x)
+        if says_stop(reached, float(intermediate_result.fun), steps):
+            raise StopIteration
+
+    low, high = kernel.theta_bounds.T
+    theta = kernel.theta
+    bounds = np.column_stack([np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)])
+    return minimize(
+        objective,
+        theta,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        callback=progress,
+        options={"maxiter": _MAX_ITER},
+    )

@@ -1,0 +1,1 @@
+"""Kernel machines of any convex loss."""

@@ -1,0 +1,376 @@
+"""Classification with any convex loss, and logistic regression by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_expit, log_softmax
+from sklearn.base import ClassifierMixin
+
+from mercer.estimator.base import require_two_classes
+from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
+from mercer.estimator.labels import checked_labels
+from mercer.estimator.scoring import AccuracyOf
+from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
+from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial
+from mercer.models.machine.base import KernelMachine
+from mercer.models.machine.data import Joint, Separate, Task
+from mercer.penalties import Penalty
+from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
+from mercer.streams.stream_rows import StreamRows
+from mercer.streams.targets import Labels
+
+Array = NDArray[np.floating[Any]]
+
+
+class _WithProbabilities:
+    """A method that a classifier has if its loss estimates probabilities; else it says why not."""
+
+    def __init__(self, method: Callable[..., Array]) -> None:
+        self._method = method
+
+    def __get__(self, model: KernelMachineClassifier | None, owner: type) -> Callable[..., Array]:
+        if model is None:
+            return self._method
+        try:
+            loss = model.__dict__.get("loss_") or model._checked_loss()
+        except ParameterError as error:
+            raise AttributeError(str(error)) from error
+        if not (isinstance(loss, ClassificationLoss) and loss.has_probability):
+            raise AttributeError(
+                f"{type(model).__name__} has no {self._method.__name__}: loss = {loss!r} gives no "
+                'probabilities; use decision_function, or loss="logistic", which gives them.'
+            )
+        return MethodType(self._method, model)
+
+
+class KernelMachineClassifier(ClassifierMixin, KernelMachine):
+    r"""Classification with any convex loss.
+
+    For two classes, y being -1 and +1, the function f(x) = sum_i a_i k(x, x_i) + b minimises
+
+    .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \alpha\, \Omega(\|f - b\|_k), \qquad
+       \Omega(t) = t^2 / 2 \text{ by default,}
+
+    and its sign is the prediction. For more classes there is one function each: jointly by the
+    multinomial likelihood for the logistic loss, one class against the rest for others.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    loss : Loss or str, default="logistic"
+        A loss for classes of `mercer.losses`, or one of your own, a class that derives from
+        ``mercer.losses.ClassificationLoss``. The names "logistic", "hinge", "squared_hinge" and
+        "exponential" stand for the losses. ``mercer.losses.Multinomial()`` is another word for
+        "logistic", which is what it is for several classes.
+    alpha : float, default=1.0
+        Positive weight of the penalty; for the logistic and the hinge loss, 1 / C.
+    fit_intercept : bool, default=True
+        Whether to fit the constants b, which are not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
+        half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms, or the duality gap, relative to the
+        objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each function that is fitted.
+    solver : "auto" or a solver, default="auto"
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
+        `ConjugateGradient` has the same answer by products with it, without storing it, `Nystrom`
+        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
+        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
+        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `Nystrom`;
+        `mercer.forecast` says what it takes and why.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, those of rows of weight zero left out.
+    dual_coef_ : ndarray of shape (n,) or (n, n_classes)
+        The coefficients a; zero for a row of weight zero.
+    intercept_ : float or ndarray of shape (n_classes,)
+        The constant b; 0.0 without an intercept.
+    loss_ : Loss
+        The loss.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers.
+    points_ : Points
+        The points that carry coefficients, as the kernel prepared them: the training points, or the
+        landmarks of a solver that has some; on features of rows in blocks, some that span them.
+    rows_ : ndarray of shape (n_points,)
+        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
+    solver_ : solver
+        The solver used.
+    alpha_ : float
+        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
+        default penalty, infinite if the best function is a constant.
+    n_iter_ : int
+        Steps that the solver took.
+    converged_ : bool
+        Whether the gradient or the duality gap is as small as `tol` asks.
+    gradient_norm_ : float
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
+    dual_gap_ : float
+        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
+        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
+        function's values can account for is excused, up to a hundred times that, or up to `tol`
+        times the loss of a constant function. For losses with kinks. Over landmarks, on features
+        and by `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum
+        over functions with the same constants, which is the square of the gradient's norm over 2
+        `alpha_`.
+    residual_ : float
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks, on
+        features and by `ConjugateGradient`.
+    preconditioner_error_ : float
+        The share of the trace of the kernel matrix that the preconditioner leaves out. Only by
+        `ConjugateGradient` with one.
+    trace_error_ : float
+        The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
+        rows if there are more. Only over landmarks.
+    feature_map_ : transformer
+        The fitted map. Only with `mercer.solvers.RandomFeatures`, whose notes say more.
+    kernel_error_ : float
+        What the kernel of its features differs from the kernel by, relative to it. Only with it.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelLogisticRegression : The logistic loss by another name.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X = [[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
+    >>> y = ["same", "different", "different", "same"]
+    >>> model = mc.KernelMachineClassifier(mc.RBF(length_scale=0.5), loss="hinge", alpha=0.1)
+    >>> model.fit(X, y).predict([[0.1, 0.9], [0.9, 0.9]])
+    array(['different', 'same'], dtype='<U9')
+    """
+
+    _kind = ClassificationLoss
+    _smooth_loss = 'loss="squared_hinge"'
+    _purpose = "classes"
+    _example = "mercer.losses.Logistic()"
+    _other = "KernelMachineRegressor"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: Loss | str = "logistic",
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        solver: Any = "auto",
+    ) -> None:
+        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        self.loss = loss
+        self.solver = solver
+
+    @by_blocks
+    def decision_function(self, X: Any) -> Array:
+        """The values of the fitted function or functions.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_classes)
+            For two classes, positive values speak for the second.
+        """
+        return self._function_values(X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The classes.
+        """
+        values = self.decision_function(X)
+        codes = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    @_WithProbabilities
+    @by_blocks
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, for losses that estimate them.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Rows that sum to 1, largest for the class that `predict` returns.
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    @_WithProbabilities
+    @by_blocks
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities, exact also where these are too small for a number.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m, n_classes)
+            Finite numbers, 0 or less.
+        """
+        values = self.decision_function(X)
+        assert isinstance(self.loss_, ClassificationLoss)
+        if values.ndim == 2 and isinstance(self.loss_, Logistic):
+            return np.asarray(log_softmax(values, axis=1))
+        odds = self.loss_.log_odds(values)
+        if values.ndim == 1:
+            return np.column_stack([log_expit(-odds), log_expit(odds)])
+        # One class against the rest: of these probabilities, shares of their sum.
+        return np.asarray(log_softmax(log_expit(odds), axis=1))
+
+    @scored_by_blocks(AccuracyOf)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of labels that are predicted.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their labels, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True labels; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def _named(self, loss: object) -> Loss:
+        named = super()._named(loss)
+        return Logistic() if isinstance(named, Multinomial) else named
+
+    @property
+    def _has_columns(self) -> bool:
+        return len(self.classes_) > 2
+
+    def _checked_targets(self, y: ArrayLike, n: int) -> NDArray[Any]:
+        return checked_labels(type(self).__name__, y, n)
+
+    def _target_reader(self) -> Labels:
+        return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
+
+    def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
+        found = rows.survey.targets
+        assert isinstance(found, Labels)
+        assert found.classes is not None
+        self.classes_ = found.classes
+        require_two_classes(type(self).__name__, self.classes_)
+        self._check_own_loss(self.loss_, np.array([-1.0, 1.0]))
+        k = len(self.classes_)
+        outputs = k if k > 2 else 1
+        losses: tuple[RowLoss, ...] = tuple(SingleLoss(self.loss_, j) for j in range(outputs))
+        if k > 2 and found.joint:
+            losses = (JointLoss(k),)
+        return losses, np.zeros(outputs), 1.0
+
+    def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
+        self.classes_, codes = np.unique(targets, return_inverse=True)
+        require_two_classes(type(self).__name__, self.classes_)
+        k = len(self.classes_)
+        self._check_own_loss(loss, np.array([-1.0, 1.0]))
+        if k > 2 and isinstance(loss, Logistic):
+            return Joint(codes, weights, k)
+        wanted = np.arange(k) if k > 2 else np.array([1])
+        signs = np.where(codes[:, None] == wanted, 1.0, -1.0)
+        return Separate(loss, signs, weights, np.zeros(len(wanted)))
+
+
+class KernelLogisticRegression(KernelMachineClassifier):
+    r"""Logistic regression with a kernel: probabilities of two or more classes.
+
+    With a linear kernel it is logistic regression with C = 1 / alpha.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    alpha : float, default=1.0
+        Positive weight of the penalty, 1 / C.
+    fit_intercept : bool, default=True
+        Whether to fit the constants b, which are not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms.
+    max_iter : int, default=1000
+        The largest number of steps.
+    solver : "auto" or a solver, default="auto"
+        How it is computed, as in the machine of any loss.
+
+    See Also
+    --------
+    KernelMachineClassifier : Any loss; the fitted attributes are described there.
+
+    References
+    ----------
+    .. [1] J. Zhu, T. Hastie (2005). Kernel logistic regression and the import vector machine.
+       Journal of Computational and Graphical Statistics 14(1).
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> model = mc.KernelLogisticRegression(mc.Linear(), alpha=0.1).fit(X, y)
+    >>> model.predict_proba([[1.5]]).round(3)
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        solver: Any = "auto",
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+        self.solver = solver
+
+    def _given_loss(self) -> Loss:
+        return Logistic()

@@ -1,0 +1,429 @@
+"""Regression with any convex loss, and its best-known cases by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import d2_pinball_score
+from sklearn.utils.validation import column_or_1d
+
+from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
+from mercer.estimator.scoring import DeterminationOf
+from mercer.exceptions import DataError, DataTypeError, as_data_errors
+from mercer.kernels.base import Kernel
+from mercer.losses import Huber, Loss, Pinball, RegressionLoss
+from mercer.models.machine.base import KernelMachine
+from mercer.models.machine.data import Quantiles, Separate, Task
+from mercer.models.regressor import ScoredRegressor
+from mercer.penalties import Penalty
+from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
+from mercer.streams.stream_rows import StreamRows
+from mercer.streams.targets import OneNumber
+
+Array = NDArray[np.floating[Any]]
+
+_LARGEST_TARGET = 1e100
+
+
+def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
+    """How blocks are scored; the pinball loss is compared with a quantile, which is no sum."""
+    if isinstance(model.__dict__.get("loss_"), Pinball):
+        raise DataTypeError(
+            f"{type(model).__name__}: the score of quantiles needs all targets in memory, and they "
+            "come in blocks; pass arrays, or use mercer.losses.Pinball on predictions."
+        )
+    return DeterminationOf(model)
+
+
+class KernelMachineRegressor(ScoredRegressor, KernelMachine):
+    r"""Regression with any convex loss.
+
+    The function f(x) = sum_i a_i k(x, x_i) + b minimises
+
+    .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \alpha\, \Omega(\|f - b\|_k), \qquad
+       \Omega(t) = t^2 / 2 \text{ by default.}
+
+    That the best of all functions has this form is the representer theorem: it needs no more than
+    that Omega is strictly increasing.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    loss : Loss or str, default="squared"
+        A loss for real targets of `mercer.losses`, or one of your own, a class that derives from
+        ``mercer.losses.RegressionLoss``. The names "squared", "absolute", "huber", "pinball",
+        "epsilon_insensitive", "poisson" and "gamma" stand for the losses with their defaults.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm, of `mercer.penalties` or your own; by default
+        half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms, or the duality gap, relative to the
+        objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each function that is fitted.
+    solver : "auto" or a solver, default="auto"
+        `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
+        `ConjugateGradient` has the same answer by products with it, without storing it, `Nystrom`
+        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
+        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
+        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `Nystrom`;
+        `mercer.forecast` says what it takes and why.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (n,) or (n, n_quantiles)
+        The coefficients a; zero for a row of weight zero.
+    intercept_ : float or ndarray of shape (n_quantiles,)
+        The constant b; 0.0 without an intercept.
+    loss_ : Loss
+        The loss.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers.
+    points_ : Points
+        The points that carry coefficients, as the kernel prepared them: the training points, or the
+        landmarks of a solver that has some; on features of rows in blocks, some that span them.
+    rows_ : ndarray of shape (n_points,)
+        Which rows of X the points are. Only if they are some of them, such as chosen landmarks.
+    solver_ : solver
+        The solver used.
+    alpha_ : float
+        The weight of half the squared norm that has the same minimiser: `alpha` itself with the
+        default penalty, infinite if the best function is a constant.
+    n_iter_ : int
+        Steps that the solver took.
+    converged_ : bool
+        Whether the gradient or the duality gap is as small as `tol` asks.
+    gradient_norm_ : float
+        Norm of the gradient of the objective, in the space of the kernel and in the intercept;
+        converged at `tol` times the norms of its two terms. Only for smooth losses.
+    dual_gap_ : float
+        The objective, with half the squared norm at the weight `alpha_`, is at most this much above
+        its minimum, in its own units; converged at `tol` times the objective. What rounding of the
+        function's values can account for is excused, up to a hundred times that, or up to `tol`
+        times the loss of a constant function. For losses with kinks. Over landmarks, on features
+        and by `ConjugateGradient`, where losses are smooth: how far it is at most above the minimum
+        over functions with the same constants, which is the square of the gradient's norm over 2
+        `alpha_`.
+    residual_ : float
+        The norm of the gradient, relative to the norms of its two terms. Only over landmarks, on
+        features and by `ConjugateGradient`.
+    preconditioner_error_ : float
+        The share of the trace of the kernel matrix that the preconditioner leaves out. Only by
+        `ConjugateGradient` with one.
+    trace_error_ : float
+        The share of the trace of the kernel matrix that the landmarks leave out, from about 10,000
+        rows if there are more. Only over landmarks.
+    feature_map_ : transformer
+        The fitted map. Only with `mercer.solvers.RandomFeatures`, whose notes say more.
+    kernel_error_ : float
+        What the kernel of its features differs from the kernel by, relative to it. Only with it.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : Squared loss, faster and with leave-one-out errors.
+    KernelQuantileRegressor : The pinball loss by another name.
+    KernelHuberRegressor : The Huber loss by another name.
+
+    Notes
+    -----
+    Smooth losses are minimised by Newton's method. Losses with kinks are smoothed, solved for a
+    width that falls until it is known which points sit at a kink, and then exactly. Several
+    quantiles are fitted alone and, if they cross, together by the method of multipliers or by an
+    interior-point method, whichever suits the eigenvalues of the Gram matrix.
+
+    References
+    ----------
+    .. [1] B. Schölkopf, R. Herbrich, A. J. Smola (2001). A generalized representer theorem. COLT.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.arange(8.0)[:, None]
+    >>> y = 2 * X.ravel() + 1
+    >>> y[3] = 1000  # an outlier
+    >>> model = mc.KernelMachineRegressor(mc.Linear(), loss="absolute", alpha=1e-3).fit(X, y)
+    >>> model.predict([[10.0]]).round(3)
+    array([21.])
+    >>> bool(model.dual_gap_ < 1e-6)
+    True
+    """
+
+    _kind = RegressionLoss
+    _smooth_loss = 'loss="huber"'
+    _purpose = "real targets"
+    _example = "mercer.losses.Huber()"
+    _other = "KernelMachineClassifier"
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        loss: Loss | str = "squared",
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        solver: Any = "auto",
+    ) -> None:
+        super().__init__(kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter)
+        self.loss = loss
+        self.solver = solver
+
+    @by_blocks
+    def predict(self, X: Any) -> Array:
+        """Predict targets: quantiles, medians or means, as the loss has it.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_quantiles)
+            The predictions; for Poisson and gamma losses the mean exp(f). Several quantiles are put
+            in order in each row, which brings them nearer to the true ones.
+        """
+        values = self._function_values(X)
+        assert isinstance(self.loss_, RegressionLoss)
+        if self._has_columns:
+            assert isinstance(self.loss_, Pinball)
+            return _rearranged(values, self.loss_.levels)
+        return self.loss_.mean(values)
+
+    @scored_by_blocks(_score_of)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of variance, or for quantiles of the pinball loss, that is explained.
+
+        For the pinball loss it is `sklearn.metrics.d2_pinball_score` at the quantile, averaged over
+        several; for every other loss the coefficient of determination.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their targets, as `fit` takes them.
+        y : array-like of shape (m,), Dask collection or str
+            True targets; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant.
+        """
+        if not isinstance(self.loss_, Pinball):
+            return float(super().score(X, y, sample_weight))
+        predicted = self.predict(X)
+        columns = predicted.reshape(len(predicted), -1).T
+        scores = [
+            d2_pinball_score(y, column, alpha=level, sample_weight=sample_weight)
+            for level, column in zip(self.loss_.levels, columns, strict=True)
+        ]
+        return float(np.mean(scores))
+
+    def _output_names(self) -> tuple[str, NDArray[Any]]:
+        if not self._has_columns:
+            return super()._output_names()
+        assert isinstance(self.loss_, Pinball)
+        return "quantile", np.asarray(self.loss_.levels)
+
+    @property
+    def _has_columns(self) -> bool:
+        return isinstance(self.loss_, Pinball) and self.loss_.several
+
+    def _checked_targets(self, y: ArrayLike, n: int) -> Array:
+        targets = self._validate_targets(y, n)
+        with as_data_errors(type(self).__name__):
+            column: Array = column_or_1d(targets, warn=True).astype(np.float64)
+        self._require_range(column)
+        return column
+
+    def _require_range(self, targets: Array) -> None:
+        largest = float(np.abs(targets).max())
+        if largest > _LARGEST_TARGET:
+            raise DataError(
+                f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
+                f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
+            )
+
+    def _target_reader(self) -> OneNumber:
+        return OneNumber(type(self).__name__)
+
+    def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
+        owner, loss, seen = type(self).__name__, self.loss_, rows.survey.targets
+        assert isinstance(loss, RegressionLoss)
+        assert isinstance(seen, OneNumber)
+        mean = rows.totals.targets / rows.totals.weight
+        # A loss that refuses some targets refuses the least or the largest.
+        extremes = np.array([seen.least, seen.largest])
+        self._require_range(extremes)
+        loss.check_targets(extremes, np.ones(2), owner)
+        self._check_own_loss(loss, np.append(extremes, mean))
+        constants = np.zeros(1)
+        if self.fit_intercept:
+            constants[0] = loss.start(mean, np.ones(1))
+        return (SingleLoss(loss, 0),), constants, self._scale(extremes)
+
+    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
+        loss.check_targets(targets, weights, type(self).__name__)
+        self._check_own_loss(loss, targets)
+        parts: list[Any] = [loss]
+        if isinstance(loss, Pinball):
+            parts = [Pinball(quantile=float(level)) for level in loss.levels]
+        constants = np.zeros(len(parts))
+        if self.fit_intercept:
+            constants = np.array([part.start(targets, weights) for part in parts])
+        if isinstance(loss, Pinball):
+            return Quantiles(parts, loss.levels, targets, weights, constants)
+        return Separate(loss, targets[:, None], weights, constants)
+
+    def _scale(self, targets: Array) -> float:
+        assert isinstance(self.loss_, RegressionLoss)
+        own = type(self.loss_).mean is not RegressionLoss.mean  # logarithms, for example
+        return 1.0 if own else float(np.abs(targets).max())
+
+
+def _rearranged(values: Array, levels: Array) -> Array:
+    """The values of each row in the order of their levels."""
+    ordered = np.empty_like(values)
+    ordered[:, np.argsort(levels)] = np.sort(values, axis=1)
+    return ordered
+
+
+class KernelQuantileRegressor(KernelMachineRegressor):
+    r"""Quantiles of the target, given the data: the machine with the pinball loss.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    quantile : float or array of shape (n_quantiles,), default=0.5
+        The quantile or quantiles. With several, a higher one is never predicted below a lower one:
+        the functions do not cross at the training points, and predictions elsewhere are put in
+        order [1]_.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the duality gap has to be, relative to the objective.
+    max_iter : int, default=1000
+        The largest number of steps, for each quantile.
+
+    See Also
+    --------
+    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+
+    References
+    ----------
+    .. [1] V. Chernozhukov, I. Fernandez-Val, A. Galichon (2010). Quantile and probability curves
+       without crossing. Econometrica 78(3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.linspace(0, 1, 99)[:, None]
+    >>> y = np.random.default_rng(0).normal(size=99) * (1 + X.ravel())
+    >>> model = mc.KernelQuantileRegressor(quantile=[0.1, 0.5, 0.9], alpha=0.1).fit(X, y)
+    >>> model.predict([[0.0], [1.0]]).shape
+    (2, 3)
+    >>> (y[:, None] <= model.predict(X)).mean(axis=0).round(1)
+    array([0.1, 0.5, 0.9])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        quantile: float | ArrayLike = 0.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+        self.quantile = quantile
+
+    def _given_loss(self) -> Loss:
+        return Pinball(quantile=self.quantile)
+
+
+class KernelHuberRegressor(KernelMachineRegressor):
+    r"""Regression that outliers cannot pull far: the machine with the Huber loss.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    delta : float, default=1.35
+        Residuals count by half their square up to delta, and linearly beyond. It is in the units
+        of y.
+    alpha : float, default=1.0
+        Positive weight of the penalty.
+    fit_intercept : bool, default=True
+        Whether to fit the constant b, which is not penalised.
+    penalty : Penalty, optional
+        A strictly increasing function of the norm; by default half the square.
+    tol : float, default=1e-8
+        How small the gradient has to be, relative to its terms.
+    max_iter : int, default=1000
+        The largest number of steps.
+    solver : "auto" or a solver, default="auto"
+        How it is computed, as in the machine of any loss.
+
+    See Also
+    --------
+    KernelMachineRegressor : Any loss; the fitted attributes are described there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.arange(8.0)[:, None]
+    >>> y = 2 * X.ravel() + 1
+    >>> y[3] = 1000  # an outlier
+    >>> model = mc.KernelHuberRegressor(mc.Linear(), delta=0.1, alpha=1e-3).fit(X, y)
+    >>> model.predict([[10.0]]).round(1)
+    array([21.])
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        delta: float = 1.35,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        *,
+        penalty: Penalty | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        solver: Any = "auto",
+    ) -> None:
+        KernelMachine.__init__(
+            self, kernel, alpha, fit_intercept, penalty=penalty, tol=tol, max_iter=max_iter
+        )
+        self.delta = delta
+        self.solver = solver
+
+    def _given_loss(self) -> Loss:
+        return Huber(delta=self.delta)

@@ -1,0 +1,1 @@
+"""Models that learn row by row."""

@@ -1,0 +1,309 @@
+"""The function that an online model learns: a sum of kernels at some rows, or of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+
+if TYPE_CHECKING:
+    from mercer.models.online.budgets import Budget
+
+Array = NDArray[np.floating[Any]]
+Rows = NDArray[np.intp]
+
+_KEPT = 2000  # rows: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion:
+    """The sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
+
+    It is a value: learning makes a new one, so that what was reported stays as it was.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    pool : Points
+        The dictionary so far, then the rows to learn from.
+    numbers : ndarray of shape (n,)
+        Which of the rows that the user gave, in all calls, those of the pool are.
+    active : ndarray of shape (m,)
+        The rows of the pool that carry coefficients.
+    coef : ndarray of shape (m, n_outputs)
+        The coefficients.
+    matrix : ndarray of shape (n, n), optional
+        The Gram matrix of the pool, if it is kept.
+    """
+
+    kernel: Kernel
+    pool: Points
+    numbers: Rows
+    active: Rows
+    coef: Array
+    matrix: Array | None = None
+
+    def keeping_matrix(self) -> KernelExpansion:
+        """The same function with the Gram matrix of a pool that is small enough."""
+        small = len(self.pool) <= _KEPT
+        return replace(self, matrix=self.kernel(self.pool)) if small else self
+
+    def dictionary(self) -> dict[str, Any]:
+        """What a model stores of the points that carry coefficients, free of the pool."""
+        return {
+            "points_": self.pool[self.active].detached(),
+            "rows_": self.numbers[self.active],
+            "_rows_seen": int(self.numbers[-1]) + 1,
+        }
+
+    def values(self, rows: Rows) -> Array:
+        """Values of f at rows of the pool; no matrix is stored."""
+        if not len(self.active):
+            return np.zeros((len(rows), self.coef.shape[1]))
+        if self.matrix is not None:
+            return np.asarray(self.matrix[np.ix_(rows, self.active)] @ self.coef, dtype=float)
+        return np.asarray(self._operator(rows, self.active) @ self.coef, dtype=float)
+
+    def gram(self, rows: Rows, columns: Rows) -> Array:
+        """Kernel values between rows of the pool."""
+        if self.matrix is not None:
+            return self.matrix[np.ix_(rows, columns)]
+        return self._operator(rows, columns).toarray()
+
+    def diagonal(self, rows: Rows) -> Array:
+        """Values k(x, x) at rows of the pool."""
+        return np.asarray(self.kernel.diag(self.pool[rows]), dtype=float)
+
+    def _operator(self, rows: Rows, columns: Rows) -> Gram:
+        # A block of the Gram matrix of the pool, so that a row is known to be itself (`White`).
+        whole = self.kernel.gram(self.pool).pairs
+        if rows is not columns:
+            return Gram(self.kernel, whole.block(_span(rows), _span(columns)))
+        part = self.pool[_span(rows)]
+        return Gram(self.kernel, replace(whole, rows=part, cols=part))
+
+    def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> KernelExpansion:
+        """The function factor * f + sum of increments_i k(x_i, .) over the rows."""
+        place = self.places()[rows]
+        known, fresh = place >= 0, place < 0
+        coef = np.concatenate([factor * self.coef, increments[fresh]])
+        coef[place[known]] += increments[known]
+        return replace(self, active=np.concatenate([self.active, rows[fresh]]), coef=coef)
+
+    def places(self) -> Rows:
+        """Where each row of the pool stands among the active ones; -1 if it is not active."""
+        place = np.full(len(self.pool), -1, dtype=np.intp)
+        place[self.active] = np.arange(len(self.active))
+        return place
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureExpansion:
+    """The function <weights, phi(.)> of explicit features phi, which needs no dictionary.
+
+    Attributes
+    ----------
+    features : ndarray or csr_array of shape (n, p)
+        phi at the rows to learn from.
+    weights : ndarray of shape (p, n_outputs)
+        The coefficients of the features.
+    """
+
+    features: Any
+    weights: Array
+
+    def values(self, rows: Rows) -> Array:
+        """Values of f at some rows."""
+        return np.asarray(self.features[rows] @ self.weights)
+
+    def gram(self, rows: Rows, columns: Rows) -> Array:
+        """Inner products of features."""
+        block = self.features[rows] @ self.features[columns].T
+        return np.asarray(block.toarray() if sp.issparse(block) else block)
+
+    def diagonal(self, rows: Rows) -> Array:
+        """Squared lengths of features."""
+        chosen = self.features[rows]
+        with np.errstate(over="ignore"):  # infinity is refused by those who ask
+            squares = chosen.multiply(chosen) if sp.issparse(chosen) else chosen * chosen
+        return np.asarray(squares.sum(axis=1), dtype=float).ravel()
+
+    def changed(self, rows: Rows, increments: Array, factor: float = 1.0) -> FeatureExpansion:
+        """The function factor * f + sum of increments_i <phi(x_i), phi(.)> over the rows."""
+        added = self.features[rows].T @ increments
+        return FeatureExpansion(self.features, factor * self.weights + added)
+
+
+def _span(rows: Rows) -> slice | Rows:
+    """Rows that follow each other as a slice, which copies nothing."""
+    first, last = int(rows[0]), int(rows[-1]) + 1
+    follow = last - first == len(rows) and (np.diff(rows) == 1).all()
+    return slice(first, last) if follow else rows
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a budget will do in a mini-batch, known before the errors are.
+
+    Attributes
+    ----------
+    target : ndarray of shape (b,)
+        The column that receives the term of each row.
+    gone : ndarray of shape (m + b,)
+        The step in which each column leaves, after the error of that step; b if it stays.
+    members : ndarray
+        The columns in the dictionary at the end, oldest first.
+    """
+
+    target: Rows
+    gone: Rows
+    members: Rows
+
+
+class Batch:
+    """A mini-batch before it is learned: kernel values of its rows with all points in play.
+
+    The columns are the active points, then the rows of the batch.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
+        self.expansion, self.rows = expansion, rows
+        self.known = expansion.places()[rows]
+        self.columns = np.concatenate([expansion.active, rows])
+
+    @cached_property
+    def block(self) -> Array:
+        """Kernel values of the rows with the columns."""
+        return self.expansion.gram(self.rows, self.columns)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Values k(x, x) of the columns."""
+        return self.expansion.diagonal(self.columns)
+
+    def kept(self, plan: Plan) -> Array:
+        """The kernel values that each row of the batch finds, 0 where a point has left before."""
+        steps = np.arange(len(self.block))
+        return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
+
+    def changed(self, plan: Plan, increments: Array, factor: float) -> KernelExpansion:
+        """The function after the batch."""
+        old = self.expansion.coef
+        coef = np.concatenate([factor * old, np.zeros_like(increments)])
+        np.add.at(coef, plan.target, increments)
+        return replace(self.expansion, active=self.columns[plan.members], coef=coef[plan.members])
+
+
+class Sweep:
+    """A mini-batch taken row by row, with the kernel values of its pairs computed at once.
+
+    `values` holds f at the rows of the batch, and is kept true while f changes: a row that is
+    reached finds what a loop over single rows would have computed.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
+        self.expansion, self.rows = expansion, rows
+        self.values = expansion.values(rows)
+        self._block = np.asfortranarray(expansion.gram(rows, rows))  # read by columns
+        self._increments = np.zeros((len(rows), expansion.coef.shape[1]))
+
+    def add(self, row: int, increment: Array) -> None:
+        """Add increment * k(x, .) to f, x being a row of the batch."""
+        self._increments[row] += increment
+        self.values += np.multiply.outer(self._block[:, row], increment)
+
+    def result(self) -> KernelExpansion:
+        """The function after the batch."""
+        learned = self._increments.any(axis=1)
+        return self.expansion.changed(self.rows[learned], self._increments[learned])
+
+
+class BudgetedSweep(Sweep):
+    """A sweep whose dictionary is kept by a budget.
+
+    Parameters
+    ----------
+    expansion : KernelExpansion
+        The function before the batch.
+    rows : ndarray of shape (b,)
+        Rows of its pool.
+    budget : Budget
+        What decides which points stay.
+    """
+
+    def __init__(self, expansion: KernelExpansion, rows: Rows, budget: Budget) -> None:
+        self.expansion, self.rows, self.budget = expansion, rows, budget
+        known = expansion.places()[rows]
+        fresh = known < 0
+        m = len(expansion.active)
+        self._columns = np.concatenate([expansion.active, rows[fresh]])
+        self._column_of = np.where(fresh, m + np.cumsum(fresh) - 1, known)
+        self.block = np.asfortranarray(expansion.gram(rows, self._columns))  # read by columns
+        self.coef = np.zeros((len(self._columns), expansion.coef.shape[1]))
+        self.coef[:m] = expansion.coef
+        self.values = self.block[:, :m] @ expansion.coef
+        self.diagonal = expansion.diagonal(self._columns)
+        self.members = list(range(m))
+
+    def add(self, row: int, increment: Array) -> None:
+        """Add increment * k(x, .) to f, as the budget allows."""
+        self.budget.insert(self, row, int(self._column_of[row]), increment)
+
+    def decay(self, factor: float) -> None:
+        """Multiply f by a factor."""
+        self.coef *= factor
+        self.values *= factor
+
+    def result(self) -> KernelExpansion:
+        """The function after the batch."""
+        members = np.array(self.members, dtype=np.intp)
+        return replace(self.expansion, active=self._columns[members], coef=self.coef[members])
+
+    # What budgets do ------------------------------------------------------------------------------
+
+    def change(self, column: int, increment: Array) -> None:
+        """Add to the coefficient of one column."""
+        self.coef[column] += increment
+        self.values += np.multiply.outer(self.block[:, column], increment)
+
+    def change_all(self, columns: list[int], increments: Array) -> None:
+        """Add to the coefficients of several columns."""
+        self.coef[columns] += increments
+        self.values += self.block[:, columns] @ increments
+
+    def drop(self, column: int) -> None:
+        """Take a column out of the dictionary and its term out of f."""
+        self.change(column, -self.coef[column])
+        self.coef[column] = 0.0
+        self.members.remove(column)
+
+    def gram(self, columns: list[int]) -> Array:
+        """Kernel values among columns."""
+        return self._square[np.ix_(columns, columns)]
+
+    @cached_property
+    def _square(self) -> Array:
+        return self.expansion.gram(self._columns, self._columns)

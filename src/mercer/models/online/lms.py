@@ -1,0 +1,456 @@
+"""Kernel least mean squares: gradient descent on squared errors, row by row or all at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.callback import with_callbacks
+
+from mercer import memory
+from mercer.estimator.base import shown
+from mercer.estimator.iterative import Report
+from mercer.estimator.optional_methods import offered_unless
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.online.base import Lesson, Progress, silent, why_not_more
+from mercer.models.online.budgets import Budget
+from mercer.models.online.expansion import FeatureExpansion, Rows
+from mercer.models.online.feature_maps import FeatureMapModel
+from mercer.models.online.gradient_descent import LeastSquares, Trail
+from mercer.models.online.stability import (
+    StepRule,
+    check_diagonal,
+    check_growth,
+    error_bounds,
+    warn_of_negative_directions,
+)
+from mercer.models.online.steps import Steps
+from mercer.models.regressor import KernelRegressor
+
+Array = NDArray[np.floating[Any]]
+
+_METHODS = ("stochastic", "batch")
+_PASSES, _STEPS = 1, 1000
+_SAMPLE = 500  # rows on which a kernel that is not known to be valid is looked at
+
+
+def _why_no_partial_fit(model: KernelLMS) -> str | None:
+    if model.method == "batch":
+        return (
+            'with method="batch" a step needs all rows; set_params(method="stochastic") goes on '
+            "from a batch by single rows"
+        )
+    return why_not_more(model)
+
+
+class KernelLMS(FeatureMapModel, KernelRegressor):
+    r"""Kernel least mean squares: steps of gradient descent on squared errors.
+
+    A step goes down the gradient of half the squared errors of the rows that it sees, plus
+    ``alpha / 2`` times the squared norm of f:
+
+    .. math:: f := (1 - \eta \alpha)\, f + \eta \sum_i w_i (y_i - f(x_i))\, k(x_i, \cdot) .
+
+    With ``method="stochastic"`` a step sees one row, the sum has one term, and `fit` goes through
+    the rows in their order (with ``alpha > 0`` this is NORMA, whose coefficients decay). With
+    ``method="batch"`` every step sees all rows: beta := beta + eta (y - K beta) if alpha is 0.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    step_size : float or "auto", default="auto"
+        The step size eta. Too large a step is refused: it has to be less than
+        2 / (lambda_max(K) + alpha) for a batch, and than 2 / (max k(x, x) + alpha) for single rows
+        (times their weights). "auto" is 1 / (lambda_max + alpha) for a batch, half of
+        1 / (max k(x, x) + alpha) for single rows, of those of the first call; a later
+        `partial_fit` makes it smaller where its rows ask for that.
+    alpha : float, default=0.0
+        Weight of the squared norm, beside the rows that one step sees. The limit of a batch is
+        kernel ridge with this alpha, and for alpha = 0 the interpolant of least norm; single rows
+        approach kernel ridge with n times this alpha, within a distance that shrinks with eta.
+    method : {"stochastic", "batch"}, default="stochastic"
+        Whether a step sees one row or all.
+    budget : Budget, optional
+        What bounds the number of points, such as ``mercer.budgets.Remove(100)``; by default nothing
+        does. For single rows only.
+    feature_map : callable, transformer or Kernel, optional
+        Explicit features phi, in place of `kernel`: a function of the data that returns an array
+        with a row for each, a transformer, or a kernel with finitely many features. A transformer
+        is cloned, and fitted to the rows of the first call; wrap one that is fitted already in
+        `sklearn.frozen.FrozenEstimator` to keep it. The same steps are taken on coefficients of
+        features, for the kernel <phi(x), phi(z)>, and no point is kept.
+    batch_size : int, optional
+        Rows computed together when steps see one row each, by default 512, with a budget 128. It
+        changes the time, not the result.
+    max_iter : int, optional
+        Passes over the rows, 1 by default; for ``method="batch"`` the largest number of steps, 1000
+        by default.
+    tol : float, default=1e-4
+        A batch is done when the norm of the gradient, a function, is `tol` times that at the start;
+        with 0 it takes all steps.
+    shuffle : bool, default=False
+        Whether each pass of `fit` takes the rows in a new random order.
+    random_state : int, RandomState or None, default=None
+        For the order.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (m,) or (m, n_targets)
+        The coefficients of the points. Not with `feature_map`.
+    points_ : Points
+        The points that carry coefficients, oldest first. Not with `feature_map`.
+    rows_ : ndarray of shape (m,)
+        The rows of X that they are, those of later calls counted on. Not with `feature_map`.
+    coef_ : ndarray of shape (p,) or (p, n_targets)
+        The coefficients of the features. Only with `feature_map`.
+    feature_map_ : callable, transformer or Kernel
+        The map used, a transformer being fitted. Only with `feature_map`.
+    intercept_ : float
+        Always 0.0; add a ``Constant`` to the kernel for an offset.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers by the rows of the first call.
+    step_size_ : float
+        The step size used.
+    learning_curve_ : ndarray
+        The error of each row before it was learned, y_i - f(x_i), of shape (rows seen,) or
+        (rows seen, n_targets); for a batch the root mean square error before each step.
+    n_iter_ : int
+        Passes of the last `fit` or `partial_fit`, or steps of a batch.
+    converged_ : bool
+        False if a fit was interrupted, or a batch did not reach `tol`.
+    residual_ : float
+        Norm of the gradient relative to that at the start. Only for a batch.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelRidge : The limit of batch descent, at once.
+    KernelPerceptron : Online classification.
+
+    Notes
+    -----
+    Mini-batches give what a loop over single rows gives. The errors e of b rows that are met one
+    after another solve a triangular system: with rho = 1 - eta alpha, f the function before them
+    and K_b their Gram matrix,
+
+    .. math:: e_i + \eta \sum_{j < i} \rho^{i - 1 - j} (K_b)_{ij} w_j e_j = y_i - \rho^i f(x_i) .
+
+    Under a budget this stays so while it is known who leaves when (the oldest) or who takes which
+    term (quantization). If that depends on the coefficients, the kernel values of a mini-batch
+    are computed together and its rows taken one by one.
+
+    References
+    ----------
+    .. [1] W. Liu, P. P. Pokharel, J. C. Principe (2008). The kernel least-mean-square algorithm.
+       IEEE Transactions on Signal Processing 56(2).
+    .. [2] J. Kivinen, A. J. Smola, R. C. Williamson (2004). Online learning with kernels. IEEE
+       Transactions on Signal Processing 52(8).
+    .. [3] Y. Yao, L. Rosasco, A. Caponnetto (2007). On early stopping in gradient descent learning.
+       Constructive Approximation 26(2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.random.default_rng(0).uniform(0, 6, size=(400, 1))
+    >>> y = np.sin(X).ravel()
+    >>> model = mc.KernelLMS(mc.RBF(length_scale=1.0)).fit(X[:200], y[:200])
+    >>> model.partial_fit(X[200:], y[200:]).learning_curve_.shape
+    (400,)
+    >>> bool(np.abs(model.learning_curve_[-50:]).max() < 0.2)
+    True
+    """
+
+    step_size_: float
+    learning_curve_: Array
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        step_size: float | Literal["auto"] = "auto",
+        alpha: float = 0.0,
+        *,
+        method: Literal["stochastic", "batch"] = "stochastic",
+        budget: Budget | None = None,
+        feature_map: Any = None,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            budget=budget,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            shuffle=shuffle,
+            random_state=random_state,
+        )
+        self.step_size = step_size
+        self.alpha = alpha
+        self.method = method
+        self.feature_map = feature_map
+        self.tol = tol
+
+    # Public methods -------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from the rows, beginning with the function zero.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows: factors of their steps. 0 is a row removed; for a
+            batch 2 is a row repeated.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            lesson = self._first_lesson(X, y, sample_weight)
+            if self.method == "batch":
+                self._fit_batch(lesson, X, y)
+            else:
+                passes = self.max_iter or _PASSES
+                with self._iterations(X, y, self._steps(len(lesson.rows), passes)) as report:
+                    self._fit_rows(lesson, passes, report)
+        return self
+
+    @offered_unless(_why_no_partial_fit)
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from further rows, once each; the function so far is where it begins.
+
+        It is done as a whole: if it fails or is interrupted, the model is as it was before.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those of the first call.
+        y : array-like of shape (n,) or (n, n_targets)
+            Targets.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        with self._as_a_whole():
+            self._check_parameters()
+            first = not hasattr(self, "kernel_")
+            lesson = (self._first_lesson if first else self._next_lesson)(X, y, sample_weight)
+            self._fit_rows(lesson, 1, silent)
+        return self
+
+    # Data -----------------------------------------------------------------------------------------
+
+    def _first_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        X = self._in_one_piece(X, y)
+        kernel = self._kernel_of_model(X, y, sample_weight)
+        points = self._validate_points(kernel, X, reset=True)
+        lesson = self._lesson(points, y, sample_weight)
+        given = None if sample_weight is None else lesson.weights
+        self.kernel_ = kernel.resolve(points, given)
+        self.intercept_ = 0.0
+        return lesson
+
+    def _next_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        if (self.feature_map is not None) != hasattr(self, "coef_"):
+            raise ParameterError(
+                "KernelLMS.partial_fit: feature_map was changed after the first call; keep it, or "
+                "fit anew."
+            )
+        points = self._validate_points(self.kernel_, X, reset=False)
+        known = self.coef_ if self.feature_map is not None else self.dual_coef_
+        was_vector, width = known.ndim == 1, known.shape[1] if known.ndim == 2 else 1
+        lesson = self._lesson(points, y, sample_weight)
+        if lesson.targets.shape[1] != width or self._is_vector != was_vector:
+            raise DataError(
+                f"KernelLMS: y has shape {np.asarray(y).shape}, but the targets seen before have "
+                f"{'one dimension' if was_vector else f'{width} columns'}; pass the same kind."
+            )
+        return lesson
+
+    def _lesson(self, points: Points, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+        targets = self._target_columns(y, len(points)).astype(float)
+        weights = self._validate_weights(sample_weight, targets)
+        return Lesson(points, targets, np.ones(len(points)) if weights is None else weights)
+
+    # Single rows ----------------------------------------------------------------------------------
+
+    def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
+        return progress.n_iter == passes
+
+    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[Array, ...]]:
+        outputs = lesson.targets.shape[1]
+        curve: tuple[Array, ...] = ()
+        if hasattr(self, "learning_curve_") and not hasattr(self, "residual_"):
+            curve = (self.learning_curve_.reshape(-1, outputs),)
+        known = getattr(self, "coef_", getattr(self, "dual_coef_", np.zeros((0, outputs))))
+        return known.reshape(-1, outputs), curve
+
+    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
+        progress, lesson = super()._start(lesson, passes)
+        is_first = not hasattr(self, "learning_curve_")
+        self.step_size_ = self._row_step(progress, lesson, is_first)
+        return replace(progress, reach=0.0 if is_first else self._reach), lesson
+
+    def _row_step(self, progress: Progress, lesson: Lesson, is_first: bool) -> float:
+        f, rows = progress.expansion, lesson.rows
+        _, weights = lesson.of(rows)
+        diagonal = f.diagonal(rows)
+        self._check_finite(bool(np.isfinite(diagonal).all()))
+        check_diagonal(self.kernel_, diagonal)
+        if is_first and self.kernel_.is_psd is not True:
+            warn_of_negative_directions(self.kernel_, f.gram(rows[:_SAMPLE], rows[:_SAMPLE]))
+        before = np.inf if is_first else self.step_size_
+        curvature = float((weights * diagonal).max())
+        return self._step_rule.for_rows(curvature, bool((weights != 1).any()), before)
+
+    @property
+    def _step_rule(self) -> StepRule:
+        return StepRule(self.step_size, float(self.alpha))
+
+    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
+        """One mini-batch."""
+        targets, weights = lesson.of(rows)
+        steps = Steps(self.step_size_, float(self.alpha), self.budget)
+        expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
+        bounds, reach = error_bounds(
+            targets, steps.size * weights, progress.expansion.diagonal(rows), progress.reach
+        )
+        advice = f"pass a step_size smaller than {self.step_size_:.6g}"
+        if self.budget is not None:
+            advice += f", or another budget than {self.budget!r}"
+        check_growth(self.kernel_, errors, bounds, advice)
+        return replace(progress.after(expansion, errors), reach=reach)
+
+    def _check_finite(self, is_finite: bool) -> None:
+        if not is_finite:
+            raise DataError(
+                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the "
+                "data, or use a kernel that grows less fast."
+            )
+
+    def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:
+        super()._fit_rows(lesson, passes, report)
+        self.__dict__.pop("residual_", None)  # of a batch before
+
+    def _fitted(self, progress: Progress) -> dict[str, Any]:
+        f = progress.expansion
+        found: dict[str, Any] = {
+            "learning_curve_": self._shaped(progress.whole_curve),
+            "n_iter_": progress.n_iter,
+            "converged_": progress.converged,
+            "_reach": progress.reach,
+        }
+        if isinstance(f, FeatureExpansion):
+            return found | {"coef_": self._shaped(f.weights)}
+        return found | f.dictionary() | {"dual_coef_": self._shaped(f.coef)}
+
+    # All rows at once -----------------------------------------------------------------------------
+
+    def _fit_batch(self, lesson: Lesson, X: Any, y: Any) -> None:
+        problem = self._problem(lesson)
+        self._check_finite(problem.is_finite)
+        curvature = problem.curvature()
+        self._check_finite(bool(np.isfinite(curvature)))
+        self.step_size_ = self._step_rule.for_batch(curvature)
+        limit = self.max_iter or _STEPS
+        try:
+            with self._iterations(X, y, limit) as report:
+                for trail in problem.descend(self.step_size_, self.tol, limit):
+                    if report(partial(self._batch_fitted, lesson, trail)):
+                        break
+        except ValidityError as error:
+            raise ValidityError(f"KernelLMS: {error}") from error
+        self.__dict__.update(self._batch_fitted(lesson, trail))
+        if self.n_iter_ == limit and self.tol and not self.converged_:
+            warn(
+                f"KernelLMS: after {limit} steps the gradient is {self.residual_:.2g} of that at "
+                f"the start, not yet tol = {self.tol:g}; raise max_iter or alpha, or pass tol=0 "
+                "to stop early on purpose.",
+                NumericalWarning,
+            )
+
+    def _problem(self, lesson: Lesson) -> LeastSquares:
+        n, has_features = len(lesson.points), self.feature_map is not None
+        if has_features:
+            matrix = self._features(lesson.points)
+        else:
+            what = f"KernelLMS on {n} rows"
+            memory.require(int(1.1 * n * n * 8), what, 'use method="stochastic"')
+            matrix = self.kernel_(lesson.points)
+        weights = lesson.weights[:, None]
+        return LeastSquares(matrix, lesson.targets, weights, float(self.alpha), has_features)
+
+    def _batch_fitted(self, lesson: Lesson, trail: Trail) -> dict[str, Any]:
+        coef = self._shaped(trail.coef)
+        found = {
+            "learning_curve_": np.array(trail.curve),
+            "n_iter_": max(len(trail.curve), 1),
+            "residual_": trail.residual,
+            "converged_": trail.residual <= self.tol or self.tol == 0,
+            "_reach": np.inf,  # of the norm nothing is known
+        }
+        if self.feature_map is not None:
+            return found | {"coef_": coef}
+        n = len(lesson.points)
+        rows = {"rows_": np.arange(n), "_rows_seen": n}
+        return found | rows | {"points_": lesson.points, "dual_coef_": coef}
+
+    # Parameters -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        self._check_online_parameters()
+        self._check_feature_map()
+        step: Any = self.step_size
+        method: Any = self.method
+        automatic = isinstance(step, str) and step == "auto"
+        if not automatic and not (_is_number(step) and float(step) > 0):
+            raise ParameterError(
+                f'KernelLMS: step_size = {self.step_size!r} is neither "auto" nor a positive '
+                'number; pass "auto" or for example 0.5.'
+            )
+        for name in ("alpha", "tol"):
+            value = getattr(self, name)
+            if not (_is_number(value) and value >= 0):
+                raise ParameterError(
+                    f"KernelLMS: {name} = {value!r} is not a finite number >= 0; pass for example "
+                    "0.01, or 0."
+                )
+        if not (isinstance(method, str) and method in _METHODS):
+            raise ParameterError(
+                f"KernelLMS: method = {self.method!r} is unknown; pass one of "
+                f"{', '.join(map(repr, _METHODS))}."
+            )
+        if self.budget is not None and method == "batch":
+            raise ParameterError(
+                f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
+                "one of them out."
+            )
+
+
+def _is_number(value: object) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]

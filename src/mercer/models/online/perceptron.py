@@ -1,0 +1,417 @@
+"""The kernel perceptron: learn from mistakes alone."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import _check_y
+
+from mercer.estimator.base import require_two_classes, shown
+from mercer.estimator.optional_methods import offered_unless
+from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.models.online.base import Lesson, OnlineModel, Progress, silent, why_not_more
+from mercer.models.online.budgets import Budget
+from mercer.models.online.expansion import BudgetedSweep, KernelExpansion, Rows, Sweep
+
+Array = NDArray[np.floating[Any]]
+Labels = NDArray[np.intp]
+
+_PASSES = 100
+
+
+class KernelPerceptron(ClassifierMixin, OnlineModel):
+    r"""The kernel perceptron: a row that is classified wrongly is added to the function.
+
+    For two classes, y = -1 or 1, a row with y f(x) <= 0 is a mistake, and f := f + w y k(x, .), w
+    being its weight, 1 unless given. For more classes there is one function for each; a mistake is
+    a row whose own class has not the largest value, and w k(x, .) is added to the function of its
+    class and subtracted from that of the class with the largest value among the others.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Any kernel; by default ``RBF(length_scale="scale")``. It says what X may be.
+    averaged : bool, default=False
+        Whether to predict with the mean of the functions after each row, which mistakes at the end
+        disturb less than the last function. With a budget only ``Quantize``, which forgets
+        no point.
+    budget : Budget, optional
+        What bounds the number of points, such as ``mercer.budgets.Remove(100)``; by default nothing
+        does.
+    batch_size : int, optional
+        Rows computed together, by default 512, with a budget 128. It changes the time, not the
+        result.
+    max_iter : int, optional
+        The largest number of passes over the rows in `fit`, 100 by default; a pass without a
+        mistake is the last.
+    shuffle : bool, default=False
+        Whether each pass of `fit` takes the rows in a new random order.
+    random_state : int, RandomState or None, default=None
+        For the order.
+
+    Attributes
+    ----------
+    dual_coef_ : ndarray of shape (m,) or (m, n_classes)
+        The coefficients of the points, those of the mean if `averaged`; one column for two classes.
+    points_ : Points
+        The points that carry coefficients, oldest first.
+    rows_ : ndarray of shape (m,)
+        The rows of X that they are, those of later calls counted on.
+    intercept_ : float
+        Always 0.0; add a ``Constant`` to the kernel for an offset.
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    n_mistakes_ : int
+        Mistakes so far, over all passes and calls.
+    learning_curve_ : ndarray of shape (rows seen,)
+        The number of mistakes up to each row, rows in the order in which they were met, without
+        those of weight zero.
+    kernel_ : Kernel
+        The kernel used, with length-scales resolved to numbers by the rows of the first call.
+    n_iter_ : int
+        Passes of the last `fit` or `partial_fit`.
+    converged_ : bool
+        Whether the last pass made no mistake.
+    n_features_in_ : int
+        Number of columns seen during fit, if the data have columns.
+    feature_names_in_ : ndarray of str
+        Names of columns seen during fit, if all are strings.
+
+    See Also
+    --------
+    KernelLMS : Online regression.
+
+    Notes
+    -----
+    If some function of norm 1 has y f(x) >= gamma on all rows, and k(x, x) <= R^2, there are at
+    most (R / gamma)^2 mistakes, whatever the order and the number of passes (Novikoff).
+    The kernel values of a mini-batch are computed together; between two mistakes the function
+    does not change, so the loop goes from mistake to mistake.
+
+    References
+    ----------
+    .. [1] Y. Freund, R. E. Schapire (1999). Large margin classification using the perceptron
+       algorithm. Machine Learning 37(3).
+    .. [2] K. Crammer, Y. Singer (2003). Ultraconservative online algorithms for multiclass
+       problems. JMLR 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> X = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> model = mc.KernelPerceptron(mc.RBF(length_scale=0.5)).fit(X, ["no", "no", "yes", "yes"])
+    >>> model.predict(X).tolist(), model.n_mistakes_
+    (['no', 'no', 'yes', 'yes'], 4)
+    """
+
+    classes_: NDArray[Any]
+    learning_curve_: NDArray[np.int64]
+    n_mistakes_: int
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        *,
+        averaged: bool = False,
+        budget: Budget | None = None,
+        batch_size: int | None = None,
+        max_iter: int | None = None,
+        shuffle: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            kernel,
+            budget=budget,
+            batch_size=batch_size,
+            max_iter=max_iter,
+            shuffle=shuffle,
+            random_state=random_state,
+        )
+        self.averaged = averaged
+
+    # Public methods -------------------------------------------------------------------------------
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Go over the rows until a pass makes no mistake, beginning with the function zero.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data of the kind the kernel takes.
+        y : array-like of shape (n,)
+            Labels of two or more classes.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows: factors of their steps. 0 is a row removed.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with self._fitting():
+            self._check_parameters()
+            lesson = self._first_lesson(X, y, sample_weight, None)
+            passes = self.max_iter or _PASSES
+            with self._iterations(X, y, self._steps(len(lesson.rows), passes)) as report:
+                self._fit_rows(lesson, passes, report)
+        # An average is good without an end; with a budget there need not be one.
+        expected = not self.averaged and self.budget is None
+        if expected and not self.converged_ and self.n_iter_ == passes:
+            warn(
+                f"KernelPerceptron: still mistakes in the last of {passes} passes; raise "
+                "max_iter, pass averaged=True, or choose a kernel that separates the classes.",
+                NumericalWarning,
+            )
+        return self
+
+    @offered_unless(why_not_more)
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from further rows, once each; the function so far is where it begins.
+
+        It is done as a whole: if it fails or is interrupted, the model is as it was before.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those of the first call.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (n_classes,), optional
+            All labels that will ever come; needed in the first call, and the same in later ones.
+        sample_weight : array-like of shape (n,) or float, optional
+            Non-negative weights of the rows: factors of their steps.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        with self._as_a_whole():
+            self._check_parameters()
+            if not hasattr(self, "classes_"):
+                lesson = self._first_lesson(X, y, sample_weight, self._given_classes(classes))
+            else:
+                lesson = self._next_lesson(X, y, sample_weight, classes)
+            self._fit_rows(lesson, 1, silent)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """The values of the function, or of one function for each class.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,) or (m, n_classes)
+            For two classes positive values speak for ``classes_[1]``.
+        """
+        return self._function_values(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            The labels.
+        """
+        values = self.decision_function(X)
+        chosen = values > 0 if values.ndim == 1 else np.argmax(values, axis=1)
+        return np.asarray(self.classes_[np.asarray(chosen, dtype=np.intp)])
+
+    # Data -----------------------------------------------------------------------------------------
+
+    def _first_lesson(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: NDArray[Any] | None,
+    ) -> Lesson:
+        kernel = self._kernel_or_default(self.kernel)
+        points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
+        labels = self._validate_labels(y, len(points))
+        weights = self._validate_weights(sample_weight, labels)
+        # A row of weight zero is absent, and so is a class that no other row has.
+        seen = labels if weights is None else labels[weights > 0]
+        self.classes_ = np.unique(seen) if classes is None else classes
+        require_two_classes(type(self).__name__, self.classes_)
+        self.kernel_ = kernel.resolve(points, weights)
+        self.intercept_ = 0.0
+        return self._lesson(points, labels, weights)
+
+    def _next_lesson(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: ArrayLike | None,
+    ) -> Lesson:
+        points = self._validate_points(self.kernel_, X, reset=False)
+        labels = self._validate_labels(y, len(points))
+        if classes is not None and not np.array_equal(self._given_classes(classes), self.classes_):
+            raise DataError(
+                f"KernelPerceptron.partial_fit: classes = {classes!r} are not those of the first "
+                f"call, {self.classes_.tolist()}; leave them out, or fit anew."
+            )
+        return self._lesson(points, labels, self._validate_weights(sample_weight, labels))
+
+    def _lesson(self, points: Points, labels: NDArray[Any], weights: Array | None) -> Lesson:
+        weights = np.ones(len(points)) if weights is None else weights
+        return Lesson(points, self._numbers(labels, weights), weights)
+
+    def _given_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
+        if classes is None:
+            raise DataError(
+                "KernelPerceptron.partial_fit: classes must be passed on the first call to "
+                "partial_fit; list all labels that will ever come."
+            )
+        with as_data_errors(type(self).__name__):
+            listed = np.asarray(unique_labels(classes))
+        if len(listed) < 2:
+            raise DataError(
+                f"KernelPerceptron.partial_fit: classes = {shown(listed.tolist())} lists only one "
+                "class; list all labels that will ever come, at least two."
+            )
+        return listed
+
+    def _validate_labels(self, y: ArrayLike | None, n: int) -> NDArray[Any]:
+        if y is None:
+            raise DataError(
+                "KernelPerceptron requires y to be passed, but the target y is None; "
+                "call fit(X, y)."
+            )
+        remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
+        with as_data_errors(type(self).__name__, remedy):
+            labels = _check_y(y, estimator=self)
+            check_classification_targets(labels)
+        if len(labels) != n:
+            raise DataError(
+                f"KernelPerceptron: y has {len(labels)} labels but X has {n} rows; pass one for "
+                "each row."
+            )
+        return np.asarray(labels)
+
+    def _numbers(self, labels: NDArray[Any], weights: Array) -> Labels:
+        """The place of each label among the classes; rows of weight zero may have any label."""
+        unseen = np.setdiff1d(labels[weights > 0], self.classes_)
+        if len(unseen):
+            raise DataError(
+                f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the "
+                f"classes {self.classes_.tolist()} of the first call; list it there in classes=."
+            )
+        return np.searchsorted(self.classes_, labels)
+
+    # Learning -------------------------------------------------------------------------------------
+
+    @property
+    def _outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[NDArray[Any], ...]]:
+        # When averaged, a second set of columns sums the coefficients times the rows before them.
+        width = self._outputs * (1 + bool(self.averaged))
+        if not hasattr(self, "points_"):
+            return np.zeros((0, width)), ()
+        if self._coef.shape[1] != width:
+            raise ParameterError(
+                f"KernelPerceptron.partial_fit: averaged = {self.averaged!r} was "
+                f"{not self.averaged!r} in the first call; keep it, or fit anew."
+            )
+        return self._coef, (np.diff(self.learning_curve_, prepend=0),)
+
+    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
+        """One mini-batch, from mistake to mistake."""
+        f = progress.expansion
+        assert isinstance(f, KernelExpansion)
+        labels, weights = lesson.of(rows)
+        seen = sum(map(len, progress.curve))
+        sweep = Sweep(f, rows) if self.budget is None else BudgetedSweep(f, rows, self.budget)
+        mistakes = np.zeros(len(rows), dtype=np.int64)
+        row = 0
+        while row < len(rows):
+            scores = sweep.values[row:, : self._outputs]
+            wrong = _mistakes(scores, labels[row:])
+            if not wrong.any():
+                break
+            row += int(np.argmax(wrong))
+            mistakes[row] = 1
+            step = weights[row] * self._step(sweep.values[row, : self._outputs], labels[row])
+            if self.averaged:
+                step = np.concatenate([step, (seen + row) * step])
+            sweep.add(row, step)
+            row += 1
+        return progress.after(sweep.result(), mistakes)
+
+    def _step(self, scores: Array, label: int) -> Array:
+        """What a mistake adds to the coefficients of its row."""
+        if self._outputs == 1:
+            return np.array([2.0 * label - 1.0])
+        step = np.zeros(self._outputs)
+        others = scores.copy()
+        others[label] = -np.inf
+        step[label], step[np.argmax(others)] = 1.0, -1.0
+        return step
+
+    def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
+        return not progress.whole_curve[-n:].any()
+
+    def _fitted(self, progress: Progress) -> dict[str, Any]:
+        f = progress.expansion
+        assert isinstance(f, KernelExpansion)
+        curve = np.cumsum(progress.whole_curve)
+        coef = f.coef[:, : self._outputs]
+        if self.averaged:
+            # After row s of T, a step at row s is part of T - s + 1 of the T functions.
+            coef = coef - f.coef[:, self._outputs :] / len(curve)
+        return {
+            **f.dictionary(),
+            "dual_coef_": coef[:, 0] if self._outputs == 1 else coef,
+            "_coef": f.coef,
+            "learning_curve_": curve,
+            "n_mistakes_": int(curve[-1]),
+            "n_iter_": progress.n_iter,
+            "converged_": progress.converged,
+        }
+
+    def _check_parameters(self) -> None:
+        self._check_online_parameters()
+        self._require_flags("averaged")
+        if self.averaged and self.budget is not None and self.budget.forgets:
+            raise ParameterError(
+                f"KernelPerceptron: averaged=True needs all points that it averages over, but "
+                f"{self.budget!r} drops some; use Quantize, or averaged=False."
+            )
+
+
+def _mistakes(scores: Array, labels: Labels) -> NDArray[np.bool_]:
+    """Which rows are mistakes; a tie is one."""
+    if scores.shape[1] == 1:
+        return np.asarray((2 * labels - 1) * scores[:, 0] <= 0)
+    rows = np.arange(len(labels))
+    others = scores.copy()
+    others[rows, labels] = -np.inf
+    return np.asarray(scores[rows, labels] <= others.max(axis=1))

@@ -1,0 +1,112 @@
+"""What regressors with a kernel share: predictions, and targets in one or several columns."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from mercer.estimator.base import KernelEstimator
+from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
+from mercer.estimator.scoring import Determination, DeterminationOf
+from mercer.exceptions import DataError
+
+Array = NDArray[np.floating[Any]]
+
+
+class ScoredRegressor(RegressorMixin):
+    """Base of regressors whose score is the coefficient of determination, of targets of any size.
+
+    scikit-learn's squares targets as they are: those of the order of 1e-200 are all alike to it.
+    """
+
+    def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination, the mean over targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sequence
+            Data like those seen by `fit`.
+        y : array-like of shape (m,) or (m, n_targets)
+            True targets.
+        sample_weight : array-like of shape (m,) or float, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant.
+        """
+        owner = type(self).__name__
+        if y is None:
+            raise DataError(f"{owner}: a score needs true targets, and y is None; pass them as y.")
+        predicted = np.asarray(self.predict(X))
+        n = len(predicted)
+        targets = self._validate_targets(y, n).reshape(n, -1)
+        weights = self._validate_weights(sample_weight, targets)
+        return Determination.of(owner, targets, predicted.reshape(n, -1), weights).value
+
+
+class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
+    """Base of regressors with one target or several.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+    """
+
+    _is_vector: bool
+
+    @abstractmethod
+    def _function_values(self, X: Any) -> Array:
+        """The values of the fitted function."""
+
+    @by_blocks
+    def predict(self, X: Any) -> Array:
+        """Predict targets, in chunks: no matrix of all pairs is stored.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, Blocks or Dask collection
+            Data like those seen by `fit`.
+
+        Returns
+        -------
+        ndarray or Dask array of shape (m,) or (m, n_targets)
+            The predictions, in the precision of the data; lazy for a Dask collection.
+        """
+        return self._function_values(X)
+
+    @scored_by_blocks(DeterminationOf)
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The coefficient of determination, the mean over targets.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sequence, blocks or Dask collection
+            Data like those seen by `fit`; blocks with their targets, as `fit` takes them.
+        y : array-like of shape (m,) or (m, n_targets), Dask collection or str
+            True targets; None if blocks hold them, or the name of a column.
+        sample_weight : array-like of shape (m,), Dask collection or str, optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the best constant.
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def _target_columns(self, y: ArrayLike, n: int) -> Array:
+        """Targets with one column each; their own shape is kept in mind."""
+        targets = self._validate_targets(y, n)
+        self._is_vector = targets.ndim == 1
+        return targets.reshape(n, -1)
+
+    def _shaped(self, values: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return values[:, 0] if self._is_vector else values

@@ -1,0 +1,1 @@
+"""Data wherever they are: blocks of rows, and sums over them."""

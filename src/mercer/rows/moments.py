@@ -1,0 +1,257 @@
+r"""Least squares on explicit features, from sums over rows.
+
+For features phi_i in R^m (columns of a kernel at landmarks, or any explicit map), targets y_i and
+weights w_i, ridge regression
+
+.. math:: \min_{c, b} \tfrac12 \sum_i w_i (y_i - \phi_i^\top c - b)^2 + \tfrac\alpha2 c^\top M c
+
+needs no row again once the sums of w, w phi, w y, w phi phi', w phi y and w y^2 are known. They
+are accumulated in float64, block by block, and those of parts of the data add up to those of the
+whole: rows may come from memory, a file or another machine, in any number.
+
+Features are measured from about their middle. An intercept takes their means out, and if they are
+far from zero nothing is left of squares that were summed about zero: at means a million times the
+spread, four digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
+
+from mercer.linalg.symmetric import mirror
+
+Array = NDArray[np.floating[Any]]
+Block = tuple[Array, Array, Array | None]
+
+# Rows in whose middle features are measured from: enough that a few far off do not move it.
+_MIDDLE_ROWS = 127
+
+#: What is said of features that are no numbers, or whose squares, summed over rows, are none.
+OUT_OF_RANGE = (
+    "features or kernel values, or sums of their squares over rows, are beyond the range of their "
+    "type; divide X, or the kernel, by a number"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over rows, all weighted, of features and targets about origins near their means.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of positive weight.
+    weight : float
+        Sum of w.
+    features : ndarray of shape (m,)
+        Sum of w (phi - shift).
+    targets : ndarray of shape (t,)
+        Sum of w (y - origin).
+    squares : ndarray of shape (m, m)
+        Sum of w (phi - shift)(phi - shift)'.
+    products : ndarray of shape (m, t)
+        Sum of w (phi - shift)(y - origin)'.
+    energy : ndarray of shape (t,)
+        Sum of w (y - origin)^2.
+    origin : ndarray of shape (t,)
+        What targets are measured from.
+    shift : ndarray of shape (m,)
+        What features are measured from.
+    """
+
+    rows: int
+    weight: float
+    features: Array
+    targets: Array
+    squares: Array
+    products: Array
+    energy: Array
+    origin: Array
+    shift: Array
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
+        """Add up blocks of rows.
+
+        Parameters
+        ----------
+        blocks : iterable of (features, targets, weights)
+            Arrays of shape (b, m), (b, t), and (b,) or None; blocks of thousands of rows keep BLAS
+            busy. Features may be overwritten.
+        n_features : int
+            The number m.
+        origin : ndarray of shape (t,)
+            What targets are measured from.
+
+        Returns
+        -------
+        Moments
+            The sums, of features about the median of some rows of the first block.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.rows.moments import Moments
+        >>> phi, y = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])
+        >>> sums = Moments.of([(phi.copy(), y, None) for _ in range(2)], 1, np.zeros(1))
+        >>> sums.rows, sums.plain().squares.item(), sums.plain().products.item()
+        (4, 10.0, 14.0)
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # found by `used`
+            return cls._of(blocks, n_features, origin)
+
+    @classmethod
+    def _of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
+        n_targets, shift = len(origin), None
+        squares: Array = np.zeros((n_features, n_features), order="F")
+        products = np.zeros((n_features, n_targets))
+        features, targets = np.zeros(n_features), np.zeros(n_targets)
+        energy, weight, rows = np.zeros(n_targets), 0.0, 0
+        for phi, y, w in blocks:
+            root = None if w is None else np.sqrt(w).astype(phi.dtype)
+            shifted = np.asarray(y - origin, phi.dtype)
+            shift = _middle(phi, w) if shift is None else shift
+            phi -= shift
+            if root is not None:
+                phi *= root[:, None]
+                shifted *= root[:, None]
+            ones = np.ones(len(phi), phi.dtype) if root is None else root
+            squares = _add_squares(squares, phi)
+            sums = np.vstack([shifted.T, ones]) @ phi
+            products += sums[:-1].T
+            features += sums[-1]
+            targets += ones @ shifted
+            energy += np.einsum("ij,ij->j", shifted, shifted, dtype=np.float64)
+            weight += len(phi) if w is None else float(w.sum(dtype=np.float64))
+            rows += len(phi) if w is None else int(np.count_nonzero(w))
+        mirror(squares.T)
+        about = np.zeros(n_features) if shift is None else shift.astype(np.float64)
+        return cls(rows, weight, features, targets, squares, products, energy, origin, about)
+
+    def __add__(self, other: Moments) -> Moments:
+        """The sums over the rows of both, which have the same origin of targets."""
+        if other.weight > self.weight:  # few rows, or none, have no say in where the origin is
+            return other + self
+        moved = other.about(self.shift)
+        return replace(
+            self,
+            rows=self.rows + moved.rows,
+            weight=self.weight + moved.weight,
+            features=self.features + moved.features,
+            targets=self.targets + moved.targets,
+            squares=self.squares + moved.squares,
+            products=self.products + moved.products,
+            energy=self.energy + moved.energy,
+        )
+
+    def about(self, shift: Array) -> Moments:
+        """The same with features measured from elsewhere."""
+        step = self.shift - shift
+        border = np.outer(step, self.features)
+        return replace(
+            self,
+            features=self.features + self.weight * step,
+            squares=self.squares + (border + border.T) + self.weight * np.outer(step, step),
+            products=self.products + np.outer(step, self.targets),
+            shift=shift,
+        )
+
+    def centred(self) -> Moments:
+        """The same about the means of features and targets, which an intercept takes out."""
+        mean, middle = self.features / self.weight, self.targets / self.weight
+        return replace(
+            self,
+            squares=self.squares - np.outer(mean, self.features),
+            products=self.products - np.outer(self.features, middle),
+            energy=self.energy - self.targets * middle,
+        )
+
+    @property
+    def plain_features(self) -> Array:
+        """Sum of w phi."""
+        found: Array = self.features + self.weight * self.shift
+        return found
+
+    def used(self, *, fit_intercept: bool) -> Moments:
+        """The same about what an intercept takes out, or about zero if there is none."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.centred() if fit_intercept else self.plain()
+        if not all(map(_is_finite, (found.squares, found.products, found.energy))):
+            raise OverflowError(OUT_OF_RANGE)
+        return found
+
+    def whitened(self, whitening: Array | None) -> Array:
+        """T' squares T, symmetric; T is the identity if it is None."""
+        if whitening is None:
+            return self.squares
+        squares = whitening.T @ self.squares @ whitening
+        return (squares + squares.T) / 2
+
+    def intercept(self, coefficients: Array, *, fit_intercept: bool) -> Array:
+        """The constant that goes with coefficients: the weighted mean of what they leave."""
+        if not fit_intercept:
+            return np.zeros_like(self.origin)
+        left = self.targets - self.plain_features @ coefficients
+        found: Array = self.origin + left / self.weight
+        return found
+
+    def relative(self, left: Array) -> Array:
+        """What is left of the products, relative to them, or to their rounding if that is all.
+
+        Targets are rounded in the last digit of what they are measured from, so that by Cauchy and
+        Schwarz products are in that of its size times the root of the weight and of the squares.
+
+        Parameters
+        ----------
+        left : ndarray of shape (..., m, t)
+            The products minus their images, for one or more solutions.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Ratios of norms.
+        """
+        eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
+        noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))
+        # In units in which squares are numbers: weights may be of any size.
+        exponent = np.frexp(max(np.abs(self.products).max(initial=0.0), noise.max(initial=0.0)))[1]
+        sizes = (np.linalg.norm(np.ldexp(part, -exponent)) for part in (self.products, noise))
+        rest: Array = np.linalg.norm(np.ldexp(left, -exponent), axis=(-2, -1))
+        return rest / (max(sizes) or 1.0)
+
+    def plain(self) -> Moments:
+        """The same about zero, as far as the features are concerned."""
+        return self.about(np.zeros_like(self.shift))
+
+
+def _middle(phi: Array, weights: Array | None) -> Array:
+    """The median of some rows that count: one row that is far off would move a mean."""
+    rows = np.arange(len(phi))
+    if weights is not None and weights.any():
+        rows = np.flatnonzero(weights)
+    found: Array = np.median(phi[rows[:: -(-len(rows) // _MIDDLE_ROWS)]], axis=0)
+    return found.astype(phi.dtype, copy=False)
+
+
+def _add_squares(total: Array, phi: Array) -> Array:
+    """Add phi' phi to the lower triangle; products in the type of phi, sums in float64."""
+    syrk = get_blas_funcs("syrk", (phi,))
+    if phi.dtype == total.dtype:
+        added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True, lower=True)
+        return added
+    single = syrk(1.0, phi.T, lower=True)
+    # Squares leave the range of float32 long before that of float64, those on the diagonal first.
+    if not _is_finite(single.diagonal()):
+        return _add_squares(total, phi.astype(np.float64))
+    total += single
+    return total
+
+
+def _is_finite(array: Array) -> bool:
+    return bool(np.isfinite(array).all())

@@ -1,0 +1,307 @@
+"""Sums over rows that solvers ask for: objects, so that they can be sent to where the rows are.
+
+Each takes a `Part` and returns something that can be added to what another part gives. Within a
+part, kernel values and features are made in blocks of rows of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer.gram import Gram
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.rows.moments import Block, Moments
+from mercer.rows.rows import Part, Sums
+from mercer.sampling import Draw
+
+Array = NDArray[np.floating[Any]]
+
+#: ``features(points)`` returns phi, of shape (n, p), dense or sparse; it may be overwritten.
+Features = Callable[[Points], Any]
+
+# Values of features that are in memory at a time.
+_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Kernel values with some points, as features.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    """
+
+    kernel: Kernel
+    points: Points
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values."""
+        return self.kernel(points, self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedColumns:
+    """Kernel values with some points, in coordinates in which the penalty is the identity.
+
+    Attributes
+    ----------
+    columns : Columns
+        The kernel values.
+    basis : ndarray of shape (m, k)
+        T with T' k(Z, Z) T = I.
+    """
+
+    columns: Columns
+    basis: Array
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values."""
+        found: Array = self.columns(points) @ self.basis
+        return found
+
+
+def among(kernel: Kernel, points: Points) -> Array:
+    """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The landmarks.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        In float64, and computed in it if the points are rows of numbers.
+    """
+    data = points.data
+    given = kernel.input_tags()["pairwise"]  # a matrix, of which the points are rows
+    if isinstance(data, np.ndarray) and data.dtype == np.float32 and not given:
+        return kernel(data.astype(np.float64))
+    found = kernel(points, points) if given else kernel(points)
+    return found.astype(np.float64, copy=False)
+
+
+def gram_among(kernel: Kernel, points: Points) -> Gram:
+    """The lazy matrix k(Z, Z) of landmarks, for derivatives in the parameters of the kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The landmarks.
+
+    Returns
+    -------
+    Gram
+        Of points as rows and columns where a matrix is given, of which they are rows.
+    """
+    given = kernel.input_tags()["pairwise"]
+    return kernel.gram(points, points) if given else kernel.gram(points)
+
+
+def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
+    """Features, targets and weights of a part, in blocks of rows.
+
+    Parameters
+    ----------
+    part : Part
+        The rows.
+    features : callable
+        The features.
+    width : int
+        How many there are.
+
+    Returns
+    -------
+    iterator of (features, targets, weights)
+        As `Moments.of` takes them.
+    """
+    step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
+    for start in range(0, len(part), step):
+        rows = slice(start, min(start + step, len(part)))
+        phi = features(part.points[rows])
+        weights = None if part.weights is None else part.weights[rows]
+        yield phi.toarray() if sp.issparse(phi) else phi, part.targets[rows], weights
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMoments:
+    """Moments of features and targets, and the trace of the kernel.
+
+    Attributes
+    ----------
+    features : callable
+        The features.
+    width : int
+        How many there are.
+    origin : ndarray of shape (t,)
+        What targets are measured from.
+    kernel : Kernel, optional
+        Whose trace to add up.
+    """
+
+    features: Features
+    width: int
+    origin: Array
+    kernel: Kernel | None = None
+
+    def __call__(self, part: Part) -> Sums:
+        """`Moments`, and the sum of w_i k(x_i, x_i)."""
+        blocks = blocks_of(part, self.features, self.width)
+        trace = 0.0 if self.kernel is None else float(part.mass @ self.kernel.diag(part.points))
+        return Sums((Moments.of(blocks, self.width, self.origin), trace))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalProduct:
+    """C'WC c, with C the kernel of rows with points, each pair evaluated once if no weights are.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    coefficients : ndarray of shape (m, t)
+        The columns c.
+    """
+
+    kernel: Kernel
+    points: Points
+    coefficients: Array
+
+    def __call__(self, part: Part) -> Array:
+        """The product, of shape (m, t)."""
+        gram = self.kernel.gram(part.points, self.points)
+        if part.weights is None:
+            return np.asarray(gram.normal_matmat(self.coefficients), dtype=np.float64)
+        inner = part.weights[:, None] * np.asarray(gram @ self.coefficients)
+        return np.asarray(gram.T @ inner, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CentredProduct:
+    """C'W (C c - middle) above w'(C c - middle), with C the kernel of rows with points.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    coefficients : ndarray of shape (m, t)
+        The columns c.
+    middle : ndarray of shape (t,)
+        About the means of C c over all rows.
+    """
+
+    kernel: Kernel
+    points: Points
+    coefficients: Array
+    middle: Array
+
+    def __call__(self, part: Part) -> Array:
+        """An array of shape (m + 1, t)."""
+        gram = self.kernel.gram(part.points, self.points)
+        values = np.asarray(gram @ self.coefficients, dtype=np.float64)
+        values = part.mass[:, None] * (values - self.middle)
+        product = np.asarray(gram.T @ values, dtype=np.float64)
+        return np.vstack([product, values.sum(axis=0)])
+
+
+@dataclass(frozen=True, eq=False)
+class CrossProducts:
+    """C'w and C'W (y - origin), side by side.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The points.
+    origin : ndarray of shape (t,)
+        What targets are measured from.
+    """
+
+    kernel: Kernel
+    points: Points
+    origin: Array
+
+    def __call__(self, part: Part) -> Array:
+        """An array of shape (m, 1 + t)."""
+        mass = part.mass[:, None]
+        right = np.column_stack([mass, mass * (part.targets - self.origin)])
+        gram = self.kernel.gram(part.points, self.points)
+        return np.asarray(gram.T @ right, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The sum of w_i k(x_i, x_i).
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    """
+
+    kernel: Kernel
+
+    def __call__(self, part: Part) -> float:
+        """The sum."""
+        return float(part.mass @ self.kernel.diag(part.points))
+
+
+@dataclass(frozen=True)
+class WeightedDraw:
+    """Rows that are drawn in proportion to their weights.
+
+    Attributes
+    ----------
+    size : int
+        How many.
+    seed : int
+        The seed.
+    """
+
+    size: int
+    seed: int
+
+    def __call__(self, part: Part) -> Draw:
+        """The draw among the rows of a part."""
+        return Draw.of(part.mass, self.size, self.seed, part.start)
+
+
+@dataclass(frozen=True)
+class CountedDraw:
+    """Rows that are drawn alike, among those of positive weight.
+
+    Attributes
+    ----------
+    size : int
+        How many.
+    seed : int
+        The seed.
+    """
+
+    size: int
+    seed: int
+
+    def __call__(self, part: Part) -> Draw:
+        """The draw among the rows of a part."""
+        counted = (part.mass > 0).astype(np.float64)
+        return Draw.of(counted, self.size, self.seed, part.start)

@@ -1,0 +1,1 @@
+"""Dual problems of support vector machines: quadratic programs with box constraints."""

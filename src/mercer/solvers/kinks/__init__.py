@@ -1,0 +1,1 @@
+"""Piecewise linear losses: exact solutions with a duality gap."""

@@ -1,0 +1,331 @@
+r"""Several quantiles in order by an interior-point method, whatever ties and weights there are.
+
+With a root R R' = K / alpha, of as many columns as the matrix has eigenvalues, the values of k
+functions are F = A X, where A is R and, with intercepts, a column of ones. Residuals F - y = U - V
+and rises F_(j+1) - F_j = O are at least zero, which gives a quadratic programme with multipliers
+
+.. math:: Z_U = w (1 - \tau) - S, \quad Z_V = w \tau + S, \quad \Lambda \ge 0, \qquad
+   J X + A^\top (S - \Lambda B^\top) = 0,
+
+where B takes differences of neighbours and J leaves the intercepts out. The path U Z_U = V Z_V =
+O Lambda = mu is followed by the predictor and corrector of Mehrotra [1]_. Of a step the equations
+in X have blocks A' D_j A + J on the diagonal, with D_j positive, and -A' E_j A beside it, none
+else: neighbours alone see each other, which takes one factor for each function.
+
+.. [1] S. Mehrotra (1992). On the implementation of a primal-dual interior point method. SIAM
+   Journal on Optimization 2(4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, solve_triangular
+
+from mercer.solvers.newton.curvature import factorised
+
+Array = NDArray[np.floating[Any]]
+
+_NEGLIGIBLE = 1e-14
+_SHORT = 0.99
+
+
+@dataclass(frozen=True)
+class Root:
+    """A matrix as R R', and what takes coordinates in R back to coefficients.
+
+    Attributes
+    ----------
+    factor, inverse : ndarray of shape (n, rank)
+        R, and the transpose of its generalised inverse.
+    """
+
+    factor: Array
+    inverse: Array
+
+    @classmethod
+    def of(cls, matrix: Array) -> Root:
+        """The root by an eigendecomposition; eigenvalues that are rounding are left out.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (n, n)
+            Symmetric and positive semi-definite.
+
+        Returns
+        -------
+        Root
+            With as many columns as there are other eigenvalues.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.solvers.kinks.interior_point import Root
+        >>> root = Root.of(np.ones((3, 3)))
+        >>> (root.factor @ root.factor.T).round(6)
+        array([[1., 1., 1.],
+               [1., 1., 1.],
+               [1., 1., 1.]])
+        """
+        values, vectors = eigh(matrix, check_finite=False)
+        keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
+        size = np.sqrt(values[keep])
+        return cls(vectors[:, keep] * size, vectors[:, keep] / size)
+
+    @property
+    def rank(self) -> int:
+        """The number of columns."""
+        return int(self.factor.shape[1])
+
+
+@dataclass(frozen=True)
+class _Iterate:
+    """Coordinates X, slopes S, multipliers Lambda, and the parts U, V and O."""
+
+    coordinates: Array
+    slopes: Array
+    pressure: Array
+    over: Array
+    under: Array
+    rise: Array
+
+    def moved(self, change: _Iterate, length: float) -> _Iterate:
+        """Some way along a direction."""
+        steps = {name: value + length * vars(change)[name] for name, value in vars(self).items()}
+        return _Iterate(**steps)
+
+
+class Interior:
+    """The way along the central path, one step at a time.
+
+    Parameters
+    ----------
+    root : ndarray of shape (n, rank)
+        A root of the Gram matrix divided by alpha.
+    targets, weights : ndarray of shape (n,)
+        The targets and their positive weights.
+    levels : ndarray of shape (k,)
+        The quantiles, rising.
+    scale : float
+        What residuals are large or small beside.
+    fit_intercept : bool
+        Whether intercepts are fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.kinks.interior_point import Interior
+    >>> y = np.arange(5.0)
+    >>> way = Interior(np.zeros((5, 0)), y, np.ones(5), np.array([0.3, 0.7]), 1.0, True)
+    >>> while way.gap > 1e-9:
+    ...     length = way.step()
+    >>> way.intercept.round(6)
+    array([1., 3.])
+    """
+
+    def __init__(
+        self,
+        root: Array,
+        targets: Array,
+        weights: Array,
+        levels: Array,
+        scale: float,
+        fit_intercept: bool,
+    ) -> None:
+        n, k = len(targets), len(levels)
+        ones = np.ones((n, 1 if fit_intercept else 0))
+        self._basis = np.hstack([root, ones])
+        self._penalised = np.append(np.ones(root.shape[1]), np.zeros(ones.shape[1]))[:, None]
+        self._targets, self._rank = targets[:, None], root.shape[1]
+        self._low, self._high = -weights[:, None] * levels, weights[:, None] * (1 - levels)
+        self._here = self._start(weights, levels, scale, (n, k))
+
+    def _start(self, weights: Array, levels: Array, scale: float, shape: Any) -> _Iterate:
+        """All products equal, however much weights differ: else the steps are short."""
+        n, k = shape
+        coordinates = np.zeros((self._basis.shape[1], k))
+        coordinates[self._rank :] = np.quantile(self._targets, levels)
+        away = self._basis @ coordinates - self._targets
+        mean = float(weights.mean())
+        part = scale * mean / weights[:, None]
+        return _Iterate(
+            coordinates,
+            (self._low + self._high) / 2,
+            np.full((n, k - 1), mean / 2),
+            np.maximum(away, 0) + part,
+            np.maximum(-away, 0) + part,
+            np.full((n, k - 1), scale),
+        )
+
+    # Where the way has led ----------------------------------------------------------------------
+
+    @property
+    def scaled(self) -> Array:
+        """The multipliers as alpha times coefficients over the points."""
+        return -_spread(self._here.slopes, self._here.pressure)
+
+    @property
+    def coordinates(self) -> Array:
+        """Coordinates of the functions in the root, of shape (rank, k)."""
+        return self._here.coordinates[: self._rank]
+
+    @property
+    def intercept(self) -> Array:
+        """The constants, zero if they are not fitted."""
+        return np.asarray(self._here.coordinates[self._rank :].sum(axis=0))
+
+    @property
+    def gap(self) -> float:
+        """The sum of all products: the duality gap, when the equations hold."""
+        return float(sum(np.sum(part * other) for part, other in self._pairs(self._here)))
+
+    @property
+    def objective(self) -> float:
+        """The objective, when the equations hold."""
+        here = self._here
+        loss = float(np.sum(self._high * here.over - self._low * here.under))
+        return loss + float(np.sum(self.coordinates**2)) / 2
+
+    def _pairs(self, at: _Iterate) -> list[tuple[Array, Array]]:
+        """What has to be positive: parts, and the multiplier of each."""
+        return [
+            (at.over, self._high - at.slopes),
+            (at.under, at.slopes - self._low),
+            (at.rise, at.pressure),
+        ]
+
+    # A step -------------------------------------------------------------------------------------
+
+    def step(self) -> float:
+        """Go one step.
+
+        Returns
+        -------
+        float
+            The share of the whole step that leaves everything positive.
+        """
+        here, pairs = self._here, self._pairs(self._here)
+        products = [part * other for part, other in pairs]
+        equations = _Equations(self._basis, self._penalised, pairs)
+        lacks = self._lacks(here)
+        predicted = equations.direction(lacks, [-product for product in products])
+        reached = here.moved(predicted, self._room(predicted))
+        gap, left = self.gap, sum(float(np.sum(a * b)) for a, b in self._pairs(reached))
+        aim = (left / gap) ** 3 * gap / sum(product.size for product in products)
+        bends = [
+            -predicted.over * predicted.slopes,
+            predicted.under * predicted.slopes,
+            predicted.rise * predicted.pressure,
+        ]
+        wanted = [aim - p - bend for p, bend in zip(products, bends, strict=True)]
+        change = equations.direction(lacks, wanted)
+        length = self._room(change)
+        self._here = here.moved(change, length if length == 1.0 else _SHORT * length)
+        return length
+
+    def _lacks(self, here: _Iterate) -> tuple[Array, Array, Array]:
+        """What the three equations lack: stationarity, residuals, rises."""
+        values = self._basis @ here.coordinates
+        slopes = _spread(here.slopes, here.pressure)
+        return (
+            self._penalised * here.coordinates + self._basis.T @ slopes,
+            values - self._targets - here.over + here.under,
+            np.diff(values, axis=1) - here.rise,
+        )
+
+    def _room(self, change: _Iterate) -> float:
+        """How far everything stays positive, at most the whole way."""
+        signs = [
+            (change.over, -change.slopes),
+            (change.under, change.slopes),
+            (change.rise, change.pressure),
+        ]
+        length = 1.0
+        for both, moves in zip(self._pairs(self._here), signs, strict=True):
+            for value, move in zip(both, moves, strict=True):
+                falls = move < 0
+                length = min(length, float(np.min(-value[falls] / move[falls], initial=1.0)))
+        return length
+
+
+class _Equations:
+    """The Newton equations at an iterate, for any right side."""
+
+    def __init__(self, basis: Array, penalised: Array, pairs: list[tuple[Array, Array]]) -> None:
+        self.basis, self.pairs = basis, pairs
+        (over, above), (under, below), (rise, pressure) = pairs
+        self.stiff = 1 / (over / above + under / below)
+        self.tie = pressure / rise
+        diagonal = self.stiff.copy()
+        diagonal[:, :-1] += self.tie
+        diagonal[:, 1:] += self.tie
+        self._solve = _tridiagonal(basis, penalised[:, 0], diagonal, self.tie)
+
+    def direction(self, lacks: tuple[Array, Array, Array], wanted: Sequence[Array]) -> _Iterate:
+        """The step that makes up for what is lacking and changes products as wanted."""
+        (over, above), (under, below), (rise, pressure) = self.pairs
+        force, gaps, rises = lacks
+        given = self.stiff * (gaps - wanted[0] / above + wanted[1] / below)
+        pushed = wanted[2] / rise - self.tie * rises
+        coordinates = self._solve(-force - self.basis.T @ _spread(given, pushed))
+        values = self.basis @ coordinates
+        slopes = self.stiff * values + given
+        rise_change = np.diff(values, axis=1) + rises
+        return _Iterate(
+            coordinates,
+            slopes,
+            (wanted[2] - pressure * rise_change) / rise,
+            (wanted[0] + over * slopes) / above,
+            (wanted[1] - under * slopes) / below,
+            rise_change,
+        )
+
+
+def _spread(slopes: Array, pressure: Array) -> Array:
+    """S - Lambda B'."""
+    total = slopes.copy()
+    total[:, :-1] += pressure
+    total[:, 1:] -= pressure
+    return total
+
+
+def _tridiagonal(
+    basis: Array, penalised: Array, diagonal: Array, tie: Array
+) -> Callable[[Array], Array]:
+    """Factors of the blocks A' D_j A + J and -A' E_j A, as what solves with them."""
+    lowers: list[Array] = []
+    for j, column in enumerate(diagonal.T):
+        block = (basis.T * column) @ basis
+        block.flat[:: len(block) + 1] += penalised
+        if j:
+            half = _lower_solve(lowers[-1], (basis.T * tie[:, j - 1]) @ basis)
+            block -= half.T @ half
+        lowers.append(np.tril(factorised(block)[0]))
+
+    def beside(j: int, column: Array) -> Array:  # one factor for each function is kept, no more
+        return np.asarray(basis.T @ (tie[:, j] * (basis @ column)))
+
+    def solve(right: Array) -> Array:
+        first: list[Array] = []
+        for j, lower in enumerate(lowers):
+            column = right[:, j]
+            if j:
+                column = column + beside(j - 1, _lower_solve(lowers[j - 1], first[-1], "T"))
+            first.append(_lower_solve(lower, column))
+        solved = np.empty_like(right)
+        for j in reversed(range(len(lowers))):
+            column = first[j]
+            if j < len(lowers) - 1:
+                column = column + _lower_solve(lowers[j], beside(j, solved[:, j + 1]))
+            solved[:, j] = _lower_solve(lowers[j], column, "T")
+        return solved
+
+    return solve
+
+
+def _lower_solve(lower: Array, right: Array, trans: str = "N") -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, trans=trans, check_finite=False))

@@ -1,0 +1,251 @@
+r"""The loss of several quantiles in order, smoothed row by row.
+
+With the values F_1, ..., F_k of k functions at a point with target y and weight w, levels tau
+rising, and rho the pinball loss,
+
+.. math:: h(F) = w \sum_j \rho_{\tau_j}(y - F_j) \quad \text{if } F_1 \le \dots \le F_k,
+   \text{ else infinity.}
+
+Its Moreau envelope of width gamma / w has the derivative w (F - P) / gamma, where P is the proximal
+point. That is found in one pass: with M the isotonic regression of F + gamma tau, P is y cut to the
+interval [M - gamma, M]. Entries are of three kinds. Those with P = y are free. Those that share
+their M with a neighbour, and are not at y, meet: the sum of their derivatives is known. Of the
+others the derivative is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+
+from mercer.solvers.newton.curvature import factorised
+
+Array = NDArray[np.floating[Any]]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+_REFINEMENTS = 3
+_LEAST_RIDGE = 1e-12
+
+
+def isotonic(values: Array) -> Array:
+    """The isotonic regression of every row.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, k)
+        Rows to approximate.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        The nearest rows that never fall. Entries that are pooled are equal bit by bit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.kinks.isotonic import isotonic
+    >>> isotonic(np.array([[1.0, 4.0, 2.0, 6.0]]))
+    array([[1., 3., 3., 6.]])
+    """
+    found = np.full_like(values, -np.inf)
+    k = values.shape[1]
+    for first in range(k):
+        # Of entry j: the least mean of a run from here that reaches j. The largest of them counts.
+        means = np.cumsum(values[:, first:], axis=1) / np.arange(1, k - first + 1)
+        least = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
+        np.maximum(found[:, first:], least, out=found[:, first:])
+    return found
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The smoothed loss of n rows and k quantiles.
+
+    Attributes
+    ----------
+    residuals : ndarray of shape (n, k)
+        The values F - y.
+    weights : ndarray of shape (n,)
+        Positive weights.
+    levels : ndarray of shape (k,)
+        The quantiles, rising.
+    gamma : float
+        Positive width.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.kinks.isotonic import Envelope
+    >>> at = Envelope(np.array([[3.0, 2.0]]), np.ones(1), np.array([0.2, 0.8]), gamma=1.0)
+    >>> at.slopes + 0.0
+    array([[1., 0.]])
+    >>> at.known()
+    array([[-0.5, -0.5]])
+    """
+
+    residuals: Array
+    weights: Array
+    levels: Array
+    gamma: float
+
+    @cached_property
+    def pooled(self) -> Array:
+        """The isotonic regression M - y."""
+        return isotonic(self.residuals + self.gamma * self.levels)
+
+    @cached_property
+    def slopes(self) -> Array:
+        """The derivative."""
+        nearest = np.clip(0.0, self.pooled - self.gamma, self.pooled)
+        return np.asarray(self.weights[:, None] * ((self.residuals - nearest) / self.gamma))
+
+    @cached_property
+    def free(self) -> Mask:
+        """Which entries have their proximal point at the target."""
+        return np.asarray((self.pooled > 0) & (self.pooled < self.gamma))
+
+    @cached_property
+    def meets(self) -> Mask:
+        """Which entries meet the one before."""
+        same = np.zeros(self.pooled.shape, dtype=bool)
+        same[:, 1:] = (self.pooled[:, 1:] == self.pooled[:, :-1]) & ~self.free[:, 1:]
+        return same
+
+    def known(self) -> Array:
+        """Minus the derivative where it is known, its mean where entries meet, else 0."""
+        runs = np.cumsum(~self.meets).reshape(self.meets.shape) - 1
+        levels = np.broadcast_to(self.levels, runs.shape)
+        means = np.bincount(runs.ravel(), levels.ravel()) / np.bincount(runs.ravel())
+        known = self.weights[:, None] * (means[runs] - (self.pooled >= self.gamma))
+        return np.where(self.free, 0.0, known)
+
+    def contrasts(self) -> tuple[Rows, Array]:
+        """The row of each entry that meets the one before, and a unit vector.
+
+        The vectors of entries that meet span the differences between them, and are orthogonal.
+        """
+        rows, at = np.nonzero(self.meets)
+        positions = np.arange(self.meets.shape[1])
+        begins = np.where(self.meets, 0, positions)
+        first = np.maximum.accumulate(begins, axis=1)[rows, at]
+        size = (at - first)[:, None]
+        before = (positions >= first[:, None]) & (positions < at[:, None])
+        mix = (before - size * (positions == at[:, None])) / np.sqrt(size * (size + 1))
+        return rows, mix
+
+    def curvature(self) -> Array:
+        """The second derivatives, summed over rows, of shape (k, k)."""
+        rows, mix = self.contrasts()
+        steep = self.weights / self.gamma
+        return np.diag(steep @ self.free) + np.asarray((mix.T * steep[rows]) @ mix)
+
+    def same_kinds(self, other: Envelope) -> bool:
+        """Whether every entry is of the same kind elsewhere."""
+        above = np.array_equal(self.pooled >= self.gamma, other.pooled >= other.gamma)
+        free, meets = np.array_equal(self.free, other.free), np.array_equal(self.meets, other.meets)
+        return above and free and meets
+
+
+class System:
+    """The equations of a Newton step: unknowns for free entries, by function, and for pairs.
+
+    Free entries of different functions do not see each other, which leaves a factor for each
+    function, and one for the pairs that meet.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The Gram matrix.
+    alpha, constant : float
+        The equations are those of the matrix divided by alpha plus a constant.
+    here : Envelope
+        The entries and their kinds.
+    """
+
+    def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:
+        self.gram, self.alpha, self.constant = gram, alpha, constant
+        self.shape = here.free.shape
+        self.free = [np.flatnonzero(column) for column in here.free.T]
+        self.rows, self.mix = here.contrasts()
+        self._ends = np.cumsum([len(rows) for rows in self.free])
+
+    def gathered(self, values: Array) -> Array:
+        """What the unknowns see of values at all entries."""
+        parts = [values[rows, k] for k, rows in enumerate(self.free)]
+        return np.concatenate([*parts, np.einsum("zk,zk->z", values[self.rows], self.mix)])
+
+    def scattered(self, unknowns: Array) -> Array:
+        """Values at all entries."""
+        *parts, pairs = np.split(unknowns, self._ends)
+        values = np.zeros(self.shape)
+        np.add.at(values, self.rows, pairs[:, None] * self.mix)
+        for k, (rows, part) in enumerate(zip(self.free, parts, strict=True)):
+            values[rows, k] += part
+        return values
+
+    def times(self, values: Array) -> Array:
+        """The Gram matrix, with its constant, times values."""
+        return np.asarray(self.gram @ values / self.alpha + self.constant * values.sum(axis=0))
+
+    def solve(self, right: Array, ridge: Array) -> Array:
+        """Unknowns for each column, with a ridge for each row; without one, refined."""
+        if np.any(ridge):
+            return self._inverse(ridge)(right)
+        # Rows that repeat make the equations singular: a ridge, whose effect refinement removes.
+        least = _LEAST_RIDGE * (float(np.mean(self.gram.diagonal())) / self.alpha + self.constant)
+        apply = self._inverse(np.full(len(self.gram), least or 1.0))
+        solved = apply(right)
+        for _ in range(_REFINEMENTS):
+            products = [self.gathered(self.times(self.scattered(z))) for z in solved.T]
+            solved = solved + apply(right - np.column_stack(products))
+        return solved
+
+    def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
+        """Factors of the free entries of each function; what they leave of the pairs."""
+        lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
+        inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
+        halves = []
+        for k, (rows, lower) in enumerate(zip(self.free, lowers, strict=True)):
+            across = self._across(rows, self.rows) * self.mix[:, k]
+            halves.append(_forward(lower, across))
+            inner -= halves[-1].T @ halves[-1]
+        last = factorised(inner)
+
+        def apply(right: Array) -> Array:
+            *parts, pairs = np.split(right, self._ends)
+            first = [_forward(lower, part) for lower, part in zip(lowers, parts, strict=True)]
+            for half, part in zip(halves, first, strict=True):
+                pairs = pairs - half.T @ part
+            pairs = np.asarray(cho_solve(last, pairs, check_finite=False))
+            solved = [
+                _backward(lower, part - half @ pairs)
+                for lower, half, part in zip(lowers, halves, first, strict=True)
+            ]
+            return np.concatenate([*solved, pairs])
+
+        return apply
+
+    def _across(self, rows: Rows, columns: Rows) -> Array:
+        return np.asarray(self.gram[np.ix_(rows, columns)] / self.alpha + self.constant)
+
+    def _block(self, rows: Rows, ridge: Array, mix: Array | None = None) -> Array:
+        block = self._across(rows, rows)
+        if mix is not None:
+            block *= mix
+        block.flat[:: len(block) + 1] += ridge[rows]
+        return block
+
+
+def _forward(lower: Array, right: Array) -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+
+
+def _backward(lower: Array, right: Array) -> Array:
+    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))

@@ -1,0 +1,1 @@
+"""Likelihoods of Gaussian processes, exact and approximate, and their maximisation."""

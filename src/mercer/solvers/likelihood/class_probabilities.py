@@ -1,0 +1,271 @@
+r"""Means of the logistic function and of the softmax under a Gaussian, without random numbers.
+
+The logistic function is analytic in a strip of half-width pi, where the trapezoidal rule with
+step h is off by a multiple of exp(-2 pi^2 / h) only. For wide Gaussians the step function, whose
+mean is the normal distribution function, is taken out first:
+
+.. math::
+
+   \int \sigma(z)\, N(z; \mu, s^2)\, dz = \Phi(\mu / s)
+       + \int_0^\infty \sigma(-z) \bigl( N(-z; \mu, s^2) - N(z; \mu, s^2) \bigr)\, dz ,
+
+whose integrand has decayed at z = 40.
+
+The softmax does not change when all arguments are shifted, so that three classes leave two Gaussian
+dimensions. Of these one is done in closed form: with d = f_2 - f_3 and m = (f_2 + f_3) / 2 - f_1,
+
+.. math:: P(1) = E_d\, E_{m \mid d}\; \sigma\bigl( -m - \log (2 \cosh \tfrac d2) \bigr) ,
+
+and the logistic function is a mixture of normal distribution functions, the root of whose variance
+is twice a Kolmogorov variable [1]_. The integrand in d changes where the Gaussian does, at d = 0,
+and where the argument crosses zero on either side of it: between such points, Gauss's rule is
+accurate whatever the variances are. More than three classes are averaged over a Sobol sequence.
+
+References
+----------
+.. [1] D. F. Andrews, C. L. Mallows (1974). Scale mixtures of normal distributions. Journal of the
+   Royal Statistical Society B 36(1).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+from scipy.special import expit, ndtr, ndtri, softmax
+from scipy.stats import qmc
+
+Array = NDArray[np.floating[Any]]
+
+# Up to this deviation the trapezoidal rule is accurate to rounding.
+_NARROW = 2.0
+_STEP = 0.25
+_REACH = 8.5
+
+# The remainder of the step function, beyond which exp(-z) is below rounding.
+_TAIL = 40.0
+_TAIL_NODES = 80
+
+# The softmax of three: normal functions in a mixture, Gauss's nodes between two breaks, and breaks
+# in units of the Gaussian, of the difference d, and of the width over which a sign changes.
+_MIXTURE = 6
+_GAUSS_NODES = 6
+_BREAKS_OF_GAUSSIAN = np.array([-5.5, -2.5, 0.0, 2.5, 5.5])
+_BREAKS_OF_DIFFERENCE = np.array([-6.0, 0.0, 6.0])
+_BREAKS_OF_SIGN = np.array([-4.0, 0.0, 4.0])
+_LOGISTIC_VARIANCE = np.pi**2 / 3
+_NEGLIGIBLE = 1e-9
+
+# The softmax of more: the points of a sequence.
+_SEQUENCE_LENGTH = 2**12
+
+# Numbers in memory at a time.
+_BLOCK = 2**18
+
+
+def logistic_mean(mean: Array, variance: Array) -> Array:
+    """Mean of the logistic function under Gaussians, to about 1e-12.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (m,)
+        Of each Gaussian.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+        Probabilities; those of the negative means are less than these where the mean is positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.likelihood import class_probabilities
+    >>> class_probabilities.logistic_mean(
+    ...     np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.0, 4.0])
+    ... ).round(4)
+    array([0.5   , 0.7311, 0.6477])
+    """
+    # The smaller of the two probabilities, by symmetry: it keeps its digits where it is tiny.
+    below, deviation = -np.abs(mean), np.sqrt(variance)
+    smaller = np.empty(len(below))
+    narrow = deviation <= _NARROW
+    for choice, rule in ((narrow, _trapezoidal), (~narrow, _remainder)):
+        smaller[choice] = rule(below[choice], deviation[choice])
+    # What rounding adds must not turn the two around.
+    smaller = np.where(below < 0, np.clip(smaller, 0.0, np.nextafter(0.5, 0.0)), 0.5)
+    probability: Array = np.where(mean > 0, 1 - smaller, smaller)
+    return probability
+
+
+def _trapezoidal(mean: Array, deviation: Array) -> Array:
+    nodes = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+    weights = np.exp(-(nodes**2) / 2)
+    values = expit(mean[:, None] + deviation[:, None] * nodes)
+    total: Array = values @ (weights / weights.sum())
+    return total
+
+
+def _remainder(mean: Array, deviation: Array) -> Array:
+    nodes, weights = np.polynomial.legendre.leggauss(_TAIL_NODES)
+    z, weights = _TAIL / 2 * (nodes + 1), _TAIL / 2 * weights
+    m, s = mean[:, None], deviation[:, None]
+    below, above = (np.exp(-(((side * z - m) / s) ** 2) / 2) for side in (-1, 1))
+    missing = (below - above) @ (weights * expit(-z)) / (np.sqrt(2 * np.pi) * deviation)
+    total: Array = ndtr(mean / deviation) + missing
+    return total
+
+
+def softmax_mean(mean: Array, covariance: Array) -> Array:
+    """Mean of the softmax under Gaussians.
+
+    The error is below 1e-5 for three classes, however large the variances are. For more it is of
+    the order of 1e-4 where the arguments have a deviation of about one, and of 1e-2 where they have
+    a much larger one.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (m, C)
+        Of each Gaussian.
+    covariance : ndarray of shape (m, C, C)
+        Of each Gaussian.
+
+    Returns
+    -------
+    ndarray of shape (m, C)
+        Probabilities; rows sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.likelihood import class_probabilities
+    >>> mean = np.array([[1.0, 0.0, -1.0]])
+    >>> class_probabilities.softmax_mean(mean, np.zeros((1, 3, 3))).round(4)
+    array([[0.6652, 0.2447, 0.09  ]])
+    >>> class_probabilities.softmax_mean(mean, 4 * np.eye(3)[None]).round(4)
+    array([[0.515 , 0.3094, 0.1756]])
+    """
+    n_classes = mean.shape[1]
+    rule, nodes = _RULES.get(n_classes, (_over_sequence, _SEQUENCE_LENGTH))
+    probability = np.empty(mean.shape)
+    step = max(1, _BLOCK // (nodes * n_classes))
+    for start in range(0, len(mean), step):
+        rows = slice(start, start + step)
+        probability[rows] = rule(mean[rows], covariance[rows])
+    return probability
+
+
+def _of_two(mean: Array, covariance: Array) -> Array:
+    difference = np.array([1.0, -1.0])
+    first = logistic_mean(mean @ difference, covariance @ difference @ difference)
+    return np.column_stack([first, 1 - first])
+
+
+def _of_three(mean: Array, covariance: Array) -> Array:
+    """The less likely two by integration, so that they keep their digits; the third is the rest."""
+    order = np.argsort(mean, axis=1)
+    mean = np.take_along_axis(mean, order, axis=1)
+    covariance = covariance[np.arange(len(mean))[:, None, None], order[:, :, None], order[:, None]]
+    first, second = (_share(mean @ c.T, c @ covariance @ c.T) for c in _CONTRASTS)
+    sorted_ = np.column_stack([first, second, np.maximum(1 - first - second, 0)])
+    probability = np.empty(mean.shape)
+    np.put_along_axis(probability, order, sorted_, axis=1)
+    total: Array = probability / probability.sum(axis=1, keepdims=True)
+    return total
+
+
+# The rows d and m for the first class and for the second.
+_CONTRASTS = (
+    np.array([[0.0, 1.0, -1.0], [-1.0, 0.5, 0.5]]),
+    np.array([[1.0, 0.0, -1.0], [0.5, -1.0, 0.5]]),
+)
+
+
+def _share(mean: Array, covariance: Array) -> Array:
+    """E sigma(-m - log(2 cosh(d / 2))) for Gaussian (d, m): m = mean + slope t + rest."""
+    (middle, centre), spread = mean.T[:, :, None], np.sqrt(covariance[:, 0, :1])
+    slope = np.divide(covariance[:, 0, 1:], spread, out=np.zeros_like(spread), where=spread > 0)
+    rest = np.clip(covariance[:, 1, 1:] - slope**2, 0, None)
+    t, weights = _between(_breaks(middle, spread, centre, slope, rest))
+    difference = np.abs(middle + spread * t)
+    argument = centre + slope * t + difference / 2 + np.log1p(np.exp(-difference))
+    # Breaks beyond the Gaussian's reach coincide at its ends: there is nothing between them.
+    used = weights > _NEGLIGIBLE
+    rows, argument = np.nonzero(used)[0], argument[used]
+    total = np.zeros(argument.shape)
+    for variance, weight in zip(*_logistic_mixture(), strict=True):
+        total += weight * ndtr(argument * (-1 / np.sqrt(variance + rest[:, 0]))[rows])
+    shares = np.bincount(rows, total * weights[used], minlength=len(mean))
+    return shares.astype(np.float64, copy=False)
+
+
+def _breaks(middle: Array, spread: Array, centre: Array, slope: Array, rest: Array) -> Array:
+    """Where the integrand changes, in units of the Gaussian, in order."""
+    reach = _BREAKS_OF_GAUSSIAN[-1]
+    width = np.sqrt(rest + _LOGISTIC_VARIANCE)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = [(_BREAKS_OF_DIFFERENCE - middle) / spread]
+        for side in (-0.5, 0.5):
+            along = slope + side * spread
+            found.append((_BREAKS_OF_SIGN * width - centre - side * middle) / along)
+    inside = np.clip(np.nan_to_num(np.hstack(found)), -reach, reach)
+    fixed = np.broadcast_to(_BREAKS_OF_GAUSSIAN, (len(middle), len(_BREAKS_OF_GAUSSIAN)))
+    return np.sort(np.hstack([fixed, inside]), axis=1)
+
+
+def _between(breaks: Array) -> tuple[Array, Array]:
+    """Gauss's nodes between breaks, and their weights under a standard Gaussian."""
+    nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_NODES)
+    half = np.diff(breaks, axis=1)[:, :, None] / 2
+    t = (breaks[:, :-1, None] + half * (1 + nodes)).reshape(len(breaks), -1)
+    density = (half * weights).reshape(t.shape) * np.exp(-(t**2) / 2)
+    return t, density / density.sum(axis=1, keepdims=True)
+
+
+@cache
+def _logistic_mixture() -> tuple[Array, Array]:
+    """Variances v and weights w with sigma(x) = sum w Phi(x / sqrt(v)), to 2e-6.
+
+    Gauss's rule in the logarithm of a Kolmogorov variable, with the Jacobi matrix of its density.
+    """
+    logs = np.linspace(np.log(0.15), np.log(5.0), 2001)
+    squares, j = np.exp(2 * logs), np.arange(1, 61)[:, None]
+    terms = (-1.0) ** (j + 1) * j**2 * np.exp(-2 * j**2 * squares)
+    density = np.clip(squares * terms.sum(axis=0), 0, None)
+    root = np.sqrt(density / density.sum())
+    basis = np.linalg.qr(root[:, None] * np.vander(logs, _MIXTURE, increasing=True))[0]
+    nodes, vectors = np.linalg.eigh(basis.T @ (logs[:, None] * basis))
+    return 4 * np.exp(2 * nodes), vectors[0] ** 2
+
+
+def _over_sequence(mean: Array, covariance: Array) -> Array:
+    contrasts = helmert(mean.shape[1])
+    spread = _root(contrasts @ covariance @ contrasts.T) @ contrasts
+    arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ spread
+    probability: Array = softmax(arguments, axis=-1).mean(axis=1)
+    return probability
+
+
+_RULES = {
+    2: (_of_two, _TAIL_NODES),
+    3: (_of_three, 13 * _GAUSS_NODES),
+}
+
+
+def _root(matrices: Array) -> Array:
+    """The symmetric square roots: unlike eigenvectors, they are continuous in the matrices."""
+    values, vectors = np.linalg.eigh(matrices)
+    scaled = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
+    root: Array = scaled @ vectors.transpose(0, 2, 1)
+    return root
+
+
+@cache
+def _sequence(dimension: int) -> Array:
+    """Points like draws of a standard Gaussian, but more even."""
+    # Shifted by half a step, so that each coordinate by itself is a midpoint rule.
+    uniform = qmc.Sobol(dimension, scramble=False).random(_SEQUENCE_LENGTH)
+    nodes: Array = ndtri(uniform + 0.5 / _SEQUENCE_LENGTH)
+    return nodes

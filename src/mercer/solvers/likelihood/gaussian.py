@@ -1,0 +1,236 @@
+r"""Targets as draws of a Gaussian: likelihood, leave-one-out density, and their derivatives.
+
+With G = K + diag(noise) = L L' and targets y of mean zero, a = G^-1 y and P = G^-1,
+
+.. math::
+    \log p(y) = -\tfrac12 y^\top a - \tfrac12 \log |G| - \tfrac n2 \log 2\pi , \qquad
+    \log p(y_i \mid y_{-i}) = \tfrac12 \log P_{ii} - \frac{a_i^2}{2 P_{ii}} - \tfrac12 \log 2\pi .
+
+Several targets share G, and their logarithms add up. Derivatives are symmetric matrices W with
+d value = sum_ij W_ij dG_ij, made in the memory of P, so that a kernel's gradient is one contraction
+with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import get_blas_funcs
+
+from mercer import _core
+from mercer.linalg.cholesky import Advice, Factor, Jitter, factorise, with_jitter
+from mercer.linalg.symmetric import LowerTriangle
+from mercer.parallel import thread_count
+
+Array = NDArray[np.floating[Any]]
+
+NOISE = Advice(
+    "noise",
+    "repair the matrix with mercer.validity.repair and pass it to Precomputed(), or use a kernel "
+    "whose is_psd is True",
+)
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Targets of mean zero with covariance G.
+
+    Attributes
+    ----------
+    factor : Factor
+        The factor of G.
+    targets : ndarray of shape (n, n_targets)
+        The targets y.
+    dual : ndarray of shape (n, n_targets)
+        G^-1 y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.likelihood.gaussian import Gaussian
+    >>> gaussian = Gaussian.of(np.eye(2), 0.0, np.zeros((2, 1)))
+    >>> round(gaussian.log_likelihood(), 6)  # -log(2 pi)
+    -1.837877
+    """
+
+    factor: Factor
+    targets: Array
+    dual: Array
+
+    @classmethod
+    def of(cls, gram: Array, noise: float | Array, targets: Array) -> Gaussian:
+        """Factorise ``gram + diag(noise)`` in the memory of `gram`.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Symmetric and positive semi-definite; it is overwritten.
+        noise : float or ndarray of shape (n,)
+            Variances of the noise.
+        targets : ndarray of shape (n, n_targets)
+            The targets.
+
+        Returns
+        -------
+        Gaussian
+            With a factor whose jitter counts as noise.
+        """
+        factor = factorise(gram, noise, NOISE)
+        return cls(factor, targets, factor.solve(targets))
+
+    @property
+    def n_targets(self) -> int:
+        """How many targets share the covariance."""
+        return int(self.targets.shape[1])
+
+    def log_likelihood(self) -> float:
+        """The logarithm of the density of the targets.
+
+        Returns
+        -------
+        float
+            The sum over targets.
+        """
+        return _log_likelihood(self.targets, self.dual, self.factor.log_determinant())
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """What each target is, given all others.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n, n_targets)
+            y_i minus its mean given the others.
+        variances : ndarray of shape (n,)
+            Its variance given the others, with its noise.
+        """
+        diagonal = self.factor.inverse(overwrite=False).diagonal()
+        return self.dual / diagonal[:, None], 1 / diagonal
+
+    def loo_density(self) -> float:
+        """The sum of the logarithms of the density of each target given all others.
+
+        Returns
+        -------
+        float
+            The sum over rows and targets.
+        """
+        diagonal = self.factor.inverse(overwrite=False).diagonal()
+        return _loo_density(self.dual, diagonal[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G.
+
+    Attributes
+    ----------
+    inverse : ndarray of shape (n, n)
+        P in the lower triangle, in C order; what is above the diagonal is not part of it. It is
+        used up by the first derivative.
+    log_determinant : float
+        That of G.
+    targets : ndarray of shape (n, n_targets)
+        The targets y.
+    dual : ndarray of shape (n, n_targets)
+        P y.
+    jitter : Jitter
+        What was added to the diagonal of G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.likelihood.gaussian import Precision
+    >>> value, slope = Precision.of(np.eye(2), 0.0, np.zeros((2, 1))).log_likelihood_with_slope()
+    >>> round(value, 6), slope.full().tolist()
+    (-1.837877, [[-0.5, 0.0], [0.0, -0.5]])
+    """
+
+    inverse: Array
+    log_determinant: float
+    targets: Array
+    dual: Array
+    jitter: Jitter
+
+    @classmethod
+    def of(cls, gram: Array, noise: float | Array, targets: Array) -> Precision:
+        """Invert ``gram + diag(noise)`` in the memory of `gram`.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Symmetric and positive semi-definite, in C order; its lower triangle is overwritten.
+        noise : float or ndarray of shape (n,)
+            Variances of the noise.
+        targets : ndarray of shape (n, n_targets)
+            The targets.
+
+        Returns
+        -------
+        Precision
+            The inverse and what goes with it; jitter counts as noise.
+        """
+        gram = np.ascontiguousarray(gram)
+        dual = np.array(targets, dtype=gram.dtype, order="C")
+
+        def attempt(diagonal: Array) -> float | None:
+            return _core.invert(gram, diagonal, dual, thread_count())
+
+        log_determinant, jitter = with_jitter(attempt, gram, noise, NOISE)
+        return cls(gram, log_determinant, targets, dual, jitter)
+
+    @property
+    def n_targets(self) -> int:
+        """How many targets share the covariance."""
+        return int(self.targets.shape[1])
+
+    def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
+        """The log density of the targets and its derivative in G.
+
+        Returns
+        -------
+        value : float
+            As `Gaussian.log_likelihood`.
+        slope : LowerTriangle
+            (a a' - P) / 2, summed over targets.
+        """
+        value = _log_likelihood(self.targets, self.dual, self.log_determinant)
+        syrk = get_blas_funcs("syrk", (self.inverse,))
+        upper = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=self.inverse.T, overwrite_c=True)
+        return value, LowerTriangle(upper.T)
+
+    def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
+        """The leave-one-out density and its derivative in G.
+
+        Returns
+        -------
+        value : float
+            As `Gaussian.loo_density`.
+        slope : LowerTriangle
+            -P C P + (P b a' + a b' P) / 2 with b_i = a_i / P_ii and
+            C_ii = (1 + a_i^2 / P_ii) / (2 P_ii), summed over targets.
+        """
+        inverse = LowerTriangle(self.inverse).full()
+        diagonal = inverse.diagonal().copy()[:, None]
+        value = _loo_density(self.dual, diagonal)
+        shifted = inverse @ (self.dual / diagonal)
+        spread = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
+        inverse *= np.sqrt(spread)
+        syrk, syr2k = get_blas_funcs(("syrk", "syr2k"), (inverse,))
+        slope = syrk(-1.0, inverse)
+        slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)
+        return value, LowerTriangle(slope.T)
+
+
+def _log_likelihood(targets: Array, dual: Array, log_determinant: float) -> float:
+    constant = log_determinant + len(targets) * _LOG_2PI
+    return -0.5 * (float(np.vdot(targets, dual)) + int(targets.shape[1]) * constant)
+
+
+def _loo_density(dual: Array, diagonal: Array) -> float:
+    terms = np.log(diagonal) - dual**2 / diagonal - _LOG_2PI
+    return 0.5 * float(np.sum(terms))

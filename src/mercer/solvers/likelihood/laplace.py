@@ -1,0 +1,262 @@
+r"""Laplace's approximation of Gaussian-process classification.
+
+Latent functions f_c with the same kernel matrix K explain labels with one function and the
+logistic link (two classes), or one function for each class and the softmax. Both are exponential
+families: with A the log-partition function and weights w,
+
+.. math:: \log p(y \mid f) = \sum_i w_i \bigl( y_i^\top f_i - A(f_i) \bigr) .
+
+The mode of psi(f) = log p(y | f) - f' K^-1 f / 2 is found by Newton's method in the coefficients
+a = K^-1 f; with W the curvature of -log p there, the log evidence is
+
+.. math:: \log Z = \psi(\hat f) - \tfrac12 \log |I + K W| .
+
+The derivative of log Z is a single matrix G (`Posterior.sensitivity`):
+d log Z / dtheta = sum_ij G_ij dK_ij / dtheta, including that the mode moves.
+
+References
+----------
+.. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+   sections 3.4, 3.5, 5.5. MIT Press.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyr2k
+from scipy.special import expit, logsumexp, softmax
+
+from mercer.solvers.likelihood.class_curvature import Curvature, LogisticCurvature, SoftmaxCurvature
+
+Array = NDArray[np.floating[Any]]
+
+# What a last step may still promise, as a share of the objective: with the curvature at its own
+# start the error is then of second order in it; with an older one it is of first order.
+_GAIN = 1e-10
+_GAIN_OF_OLD_CURVATURE = 1e-19
+# An old curvature serves as long as each step leaves less than this of what the last one promised.
+_PROGRESS = 0.01
+# Below this share of the objective, rounding decides whether a step seems to gain.
+_ROUNDING = 1e-9
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The Gaussian that approximates the posterior of the latent functions.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (n, C)
+        The coefficients a: f = K a is the mode, and a the slope of the log-likelihood there.
+    latent : ndarray of shape (n, C)
+        The mode f.
+    log_evidence : float
+        The approximate log marginal likelihood.
+    n_iter : int
+        Newton steps.
+    converged : bool
+        Whether the last step was negligible.
+    curvature : Curvature
+        What the log-likelihood makes of K at the mode.
+    """
+
+    dual: Array
+    latent: Array
+    log_evidence: float
+    n_iter: int
+    converged: bool
+    curvature: Curvature
+
+    def sensitivity(self, gram: Array) -> Array:
+        """The matrix G with d log Z = sum_ij G_ij dK_ij.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            The matrix K.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            The symmetric matrix (aa' + ua' + au' - T) / 2, summed over functions, with what is
+            below the diagonal added to what is above, as changes of K are symmetric. T is the
+            diagonal part of (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a
+            moving mode adds.
+        """
+        trace, shift = self.curvature.trace_part()
+        moved = shift - self.curvature.shrink(gram @ shift)
+        # aa' + ua' + au' = v a' + a v' for v = a / 2 + u
+        half = 0.5 * self.dual + moved
+        dsyr2k(1.0, half, self.dual, beta=-1.0, c=trace, lower=True, overwrite_c=True)
+        np.fill_diagonal(trace, 0.5 * trace.diagonal())
+        return trace.T  # in the order of C
+
+    def covariance(self, cross: Array, prior: Array) -> Array:
+        """Posterior covariance of the functions at new points.
+
+        Parameters
+        ----------
+        cross : ndarray of shape (n, m)
+            Kernel of the training points with the new ones.
+        prior : ndarray of shape (m,)
+            Kernel of each new point with itself.
+
+        Returns
+        -------
+        ndarray of shape (m, C, C)
+            One matrix for each new point, with a diagonal that is not negative.
+        """
+        return self.curvature.covariance(cross, prior)
+
+
+def fit(
+    gram: Array,
+    targets: Array,
+    weights: Array | None = None,
+    *,
+    start: Array | None = None,
+    max_iter: int = 100,
+) -> Posterior:
+    """Find the mode, its curvature and the log evidence.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The matrix K, symmetric and positive semi-definite.
+    targets : ndarray of shape (n, C)
+        Two classes: one column of 0 and 1, for the logistic link. More: one column for each class,
+        a single 1 in each row, for the softmax.
+    weights : ndarray of shape (n,), optional
+        Positive weights of the rows in the log-likelihood.
+    start : ndarray of shape (n, C), optional
+        Values of the functions to begin with, such as their mode under a similar K; by default 0.
+    max_iter : int
+        The largest number of Newton steps.
+
+    Returns
+    -------
+    Posterior
+        The approximation.
+
+    Raises
+    ------
+    ValidityError
+        If K is not positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.likelihood import laplace
+    >>> found = laplace.fit(np.array([[4.0]]), np.array([[1.0]]))
+    >>> found.latent.round(4)  # f = 4 (1 - sigma(f))
+    array([[1.0426]])
+    >>> round(found.log_evidence, 4), found.converged
+    (-0.7236, True)
+    """
+    problem = _Problem(gram, targets, np.ones(len(gram)) if weights is None else weights)
+    begin = np.zeros(targets.shape) if start is None else start
+    state, curvature, n_iter, converged = _mode(problem, begin, max_iter)
+    evidence = state.objective - 0.5 * curvature.log_determinant
+    return Posterior(state.dual, state.latent, evidence, n_iter, converged, curvature)
+
+
+def _mode(problem: _Problem, begin: Array, max_iter: int) -> tuple[_State, Curvature, int, bool]:
+    """Newton's method, with a new curvature only where the old one slows it down."""
+    curvature, current, last = problem.curvature(begin), False, np.inf
+    state, origin = problem.linearised(begin, curvature), problem.at(np.zeros(begin.shape))
+    if not state.objective >= origin.objective:
+        state, curvature, current = origin, problem.curvature(origin.latent), True
+    for n_iter in range(1, max_iter + 1):
+        state, gain, size = problem.newton(state, curvature)
+        share = abs(gain) / (1 + abs(state.objective))
+        converged = size == 1 and share <= (_GAIN if current else _GAIN_OF_OLD_CURVATURE)
+        ended = converged or n_iter == max_iter or (size == 0 and current)
+        current = ended or size < 1 or gain > _PROGRESS * last
+        last = np.inf if current else gain
+        if current:
+            del curvature  # its matrices make room for those of the next
+            curvature = problem.curvature(state.latent)
+        if ended:
+            break
+    return state, curvature, n_iter, converged
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Coefficients a, values f = K a, and the objective psi."""
+
+    dual: Array
+    latent: Array
+    objective: float
+
+
+class _Problem:
+    """The objective psi and Newton's step for it."""
+
+    def __init__(self, gram: Array, targets: Array, weights: Array) -> None:
+        self.gram, self.weights = gram, weights
+        self.weighted = weights[:, None] * targets
+        binary = targets.shape[1] == 1
+        self.mean: Callable[[Array], Array] = expit if binary else _softmax
+        self.log_partition = _softplus if binary else _log_sum_exp
+        self.family = LogisticCurvature if binary else SoftmaxCurvature
+
+    def at(self, dual: Array) -> _State:
+        return self._state(dual, self.gram @ dual)
+
+    def curvature(self, latent: Array) -> Curvature:
+        return self.family(self.gram, latent, self.weights)
+
+    def linearised(self, latent: Array, curvature: Curvature) -> _State:
+        """The mode if the slope of the likelihood were linear, as it is at these values.
+
+        It depends on K to first order as the mode does, unlike the function with the coefficients
+        of another K.
+        """
+        right = curvature.weigh(latent) + self._slope(latent)
+        return self.at(right - curvature.shrink(self.gram @ right))
+
+    def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
+        """One step, halved until it gains: where it leads, what it promised, and its size."""
+        # (I + W K)^-1 times the residual: what rounding spoils, the next step repairs.
+        residual = self._slope(state.latent) - state.dual
+        step = residual - curvature.shrink(self.gram @ residual)
+        change = self.gram @ step
+        gain = float(np.vdot(residual, change))
+        near = abs(gain) <= _ROUNDING * (1 + abs(state.objective))
+        size = 1.0
+        for _ in range(_HALVINGS):
+            found = self._state(state.dual + size * step, state.latent + size * change)
+            if near or found.objective >= state.objective + 1e-4 * size * gain:
+                return found, gain, size
+            size /= 2
+        return state, gain, 0.0
+
+    def _slope(self, latent: Array) -> Array:
+        """The gradient of log p(y | f)."""
+        return self.weighted - self.weights[:, None] * self.mean(latent)
+
+    def _state(self, dual: Array, latent: Array) -> _State:
+        likelihood = np.vdot(self.weighted, latent) - self.weights @ self.log_partition(latent)
+        objective = likelihood - 0.5 * np.vdot(dual, latent)
+        return _State(dual, latent, float(objective))
+
+
+def _softmax(latent: Array) -> Array:
+    probability: Array = softmax(latent, axis=1)
+    return probability
+
+
+def _softplus(latent: Array) -> Array:
+    return np.logaddexp(0, latent[:, 0])
+
+
+def _log_sum_exp(latent: Array) -> Array:
+    total: Array = logsumexp(latent, axis=1)
+    return total

@@ -1,0 +1,1 @@
+"""Smooth losses by Newton's method: over all rows, landmarks or features."""

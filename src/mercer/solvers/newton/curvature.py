@@ -1,0 +1,199 @@
+"""Second derivatives of smooth losses, and what they make of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack
+
+from mercer.exceptions import ValidityError
+
+Array = NDArray[np.floating[Any]]
+Operator = Callable[[Array], Array]
+
+_MOST_JITTER = 1e-3
+_EPS = float(np.finfo(np.float64).eps)
+
+
+class Curvature(Protocol):
+    """The second derivative W of a loss of n rows and k outputs."""
+
+    def size(self, values: Array) -> Array:
+        """W applied to the absolute values: what rounding of the values does to the derivative."""
+
+    def operator(self, gram: Array) -> Operator:
+        """C = (G + W^-1)^-1, as a function of n by k matrices."""
+
+    def half(self, columns: Array) -> Array:
+        """A u, for n by k matrices u, where W = A A'."""
+
+    def half_turned(self, columns: Array) -> Array:
+        """A' v."""
+
+    def between(self, output: int, other: int) -> Array:
+        """The second derivatives in two outputs, one for each row."""
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The curvature of a loss of single values.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        The second derivatives, 0 or more.
+    """
+
+    weights: Array
+
+    def size(self, values: Array) -> Array:
+        """W applied to the absolute values."""
+        return self.weights[:, None] * np.abs(values)
+
+    def operator(self, gram: Array) -> Operator:
+        """C as a function of n by 1 matrices; rows without curvature are left out."""
+        rows = np.flatnonzero(self.weights > 0)
+        root = np.sqrt(self.weights[rows])[:, None]
+        inner = gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
+        factor = _factor(inner, root[:, 0])
+
+        def apply(columns: Array) -> Array:
+            found = np.zeros_like(columns)
+            found[rows] = root * cho_solve(factor, root * columns[rows], check_finite=False)
+            return found
+
+        return apply
+
+    def half(self, columns: Array) -> Array:
+        """W^1/2 u."""
+        return np.asarray(np.sqrt(self.weights)[:, None] * columns)
+
+    half_turned = half
+
+    def between(self, output: int, other: int) -> Array:
+        """The weights: there is one output."""
+        return self.weights
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """The curvature of the multinomial log-likelihood, w_i (diag(p_i) - p_i p_i').
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        Positive weights of the rows.
+    probabilities : ndarray of shape (n, k)
+        The p_i.
+
+    References
+    ----------
+    .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
+       section 3.5.
+    """
+
+    weights: Array
+    probabilities: Array
+
+    def size(self, values: Array) -> Array:
+        """A bound of W applied to the absolute values."""
+        return self.weights[:, None] * self.probabilities * np.abs(values)
+
+    def operator(self, gram: Array) -> Operator:
+        """C = E - E R (R' E R)^-1 R' E, with E that of the diagonal part; R stacks identities."""
+        roots = np.sqrt(self.weights[:, None] * self.probabilities)
+        factors = [_factor(gram, root) for root in roots.T]
+        total = np.zeros_like(gram)
+        for root, (lower, _) in zip(roots.T, factors, strict=True):
+            inverse, _ = lapack.dpotri(lower, lower=True)
+            inverse *= root[:, None]
+            inverse *= root
+            total += inverse
+        # Only lower triangles were set, and only they are read.
+        tie = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
+
+        def diagonal_part(columns: Array) -> Array:
+            solved = [
+                root * cho_solve(factor, root * column, check_finite=False)
+                for root, factor, column in zip(roots.T, factors, columns.T, strict=True)
+            ]
+            return np.column_stack(solved)
+
+        def apply(columns: Array) -> Array:
+            first = diagonal_part(columns)
+            shared = cho_solve(tie, first.sum(axis=1), check_finite=False)
+            return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
+
+        return apply
+
+    def half(self, columns: Array) -> Array:
+        """A u, with the blocks A_i = sqrt(w_i) (diag(sqrt(p_i)) - p_i sqrt(p_i)')."""
+        root = np.sqrt(self.probabilities)
+        shared = np.sum(root * columns, axis=1, keepdims=True)
+        found = root * columns - self.probabilities * shared
+        return np.asarray(np.sqrt(self.weights)[:, None] * found)
+
+    def half_turned(self, columns: Array) -> Array:
+        """A' v."""
+        mean = np.sum(self.probabilities * columns, axis=1, keepdims=True)
+        weighted = np.sqrt(self.weights[:, None] * self.probabilities)
+        return np.asarray(weighted * (columns - mean))
+
+    def between(self, output: int, other: int) -> Array:
+        """The blocks w (diag(p) - p p') in two classes."""
+        mine = self.weights * self.probabilities[:, output]
+        return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
+
+
+def _factor(gram: Array, root: Array) -> Any:
+    """The Cholesky factor of I + W^1/2 G W^1/2."""
+    matrix = root[:, None] * gram
+    matrix *= root
+    matrix.flat[:: len(matrix) + 1] += 1
+    return factorised(matrix)
+
+
+def factorised(matrix: Array) -> Any:
+    """The Cholesky factor of a matrix that is positive definite up to rounding.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric. Where it has no factor, as little as it takes is added to its diagonal: a solver
+        that uses the factor measures elsewhere how good its solution is.
+
+    Returns
+    -------
+    tuple
+        What `scipy.linalg.cho_solve` takes.
+
+    Raises
+    ------
+    ValidityError
+        If a thousandth of the mean diagonal is not enough.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.linalg import cho_solve
+    >>> from mercer.solvers.newton.curvature import factorised
+    >>> cho_solve(factorised(np.ones((2, 2))), np.array([2.0, 2.0])).round(6)
+    array([1., 1.])
+    """
+    mean = float(matrix.diagonal().mean()) if matrix.size else 0.0
+    jitter = 0.0
+    while jitter <= _MOST_JITTER:
+        trial = matrix.copy()
+        trial.flat[:: len(matrix) + 1] += jitter * mean
+        try:
+            return cho_factor(trial, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            jitter = max(100 * jitter, len(matrix) * _EPS)
+    raise ValidityError(
+        "the Gram matrix is not positive semi-definite: no small multiple of the identity makes it "
+        "so; raise alpha, or use a kernel whose is_psd is True."
+    )

@@ -1,0 +1,107 @@
+r"""Any increasing penalty of the norm, by half its square at another weight.
+
+A minimiser of L(f) + alpha Omega(\|f\|) of norm t > 0 is stationary for L(f) + beta \|f\|^2 / 2 at
+the weight beta = alpha Omega'(t) / t. As beta grows, the norm t(beta) of that problem's minimiser
+never grows and beta t(beta) never falls, so that for a convex Omega
+
+.. math:: \log (\alpha\, \Omega'(t(\beta))) - \log (\beta\, t(\beta))
+
+changes sign once, or never: then the minimiser is the constant function. For other Omega, every
+norm is still that of some beta, and the best beta is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from mercer.penalties import Penalty
+
+Measure = Callable[[float], tuple[float, float]]
+
+_DECADES = 15
+_GRID = 33
+_EXTENSIONS = 3
+_TOLERANCE = 1e-10
+
+
+def effective_alpha(measure: Measure, alpha: float, penalty: Penalty) -> float:
+    """The weight of half the squared norm that has the same minimiser as a penalty.
+
+    Parameters
+    ----------
+    measure : callable
+        Takes such a weight, infinity for the best constant function, and returns the loss and the
+        norm of the minimiser; an infinite loss where it was not found.
+    alpha : float
+        Weight of the penalty.
+    penalty : Penalty
+        The penalty.
+
+    Returns
+    -------
+    float
+        The weight; infinity if the best function is a constant.
+
+    Examples
+    --------
+    Half of (1 - f)^2 with the penalty abs(f) / 4 has its minimum at f = 3/4; so has f^2 / 2 at the
+    weight 1/3, since f = 1 / (1 + beta).
+
+    >>> import mercer as mc
+    >>> from mercer.solvers.newton.penalty import effective_alpha
+    >>> def measure(beta):
+    ...     f = 1 / (1 + beta)
+    ...     return (1 - f) ** 2 / 2, f
+    >>> round(effective_alpha(measure, 0.25, mc.penalties.Norm()), 6)
+    0.333333
+    """
+    if penalty.is_convex:
+        return _root(measure, alpha, penalty)
+    return _best(measure, alpha, penalty)
+
+
+def _root(measure: Measure, alpha: float, penalty: Penalty) -> float:
+    def excess(logarithm: float) -> float:
+        _, norm = measure(float(np.exp(logarithm)))
+        if norm == 0:
+            return np.inf
+        return float(np.log(alpha * penalty.derivative(norm)) - logarithm - np.log(norm))
+
+    start, decade = float(np.log(alpha)), float(np.log(10))
+    sign = excess(start)
+    other = start
+    for _ in range(_DECADES):
+        other = start + decade if sign > 0 else start - decade
+        found = excess(other)
+        if (found > 0) != (sign > 0) or found == 0:
+            low, high = min(start, other), max(start, other)
+            return float(np.exp(brentq(excess, low, high, xtol=_TOLERANCE)))
+        start = other
+    return np.inf if sign > 0 else float(np.exp(other))
+
+
+def _best(measure: Measure, alpha: float, penalty: Penalty) -> float:
+    def objective(logarithm: float) -> float:
+        loss, norm = measure(float(np.exp(logarithm)))
+        return loss + alpha * float(penalty.value(norm))
+
+    half = _DECADES / 2 * np.log(10)
+    grid = np.log(alpha) + np.linspace(half, -half, _GRID)
+    values = [objective(logarithm) for logarithm in grid]
+    # While the smallest weight is the best, smaller ones may be better.
+    for _ in range(_EXTENSIONS):
+        if np.argmin(values) < len(values) - 1:
+            break
+        more = grid[-1] - np.linspace(0, 2 * half, _GRID)[1:]
+        grid, values = np.append(grid, more), values + [objective(logarithm) for logarithm in more]
+    middle = int(np.argmin(values))
+    bounds = grid[min(middle + 1, len(grid) - 1)], grid[max(middle - 1, 0)]
+    found = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-8})
+    constant = measure(np.inf)[0] + alpha * float(penalty.value(0.0))
+    if constant <= min(found.fun, values[middle]):
+        return np.inf
+    best = found.x if found.fun <= values[middle] else grid[middle]
+    return float(np.exp(best))

@@ -1,0 +1,1 @@
+"""Least squares: one regularisation, or a path of them."""

@@ -1,0 +1,213 @@
+"""What a ridge problem on explicit features can tell: its kernel is phi(x)' phi(z)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from mercer import memory
+from mercer.kernels.points import Points
+from mercer.parallel import blas_threads
+from mercer.rows.moments import Block, Moments
+from mercer.rows.rows import Part
+from mercer.rows.sums import Features, blocks_of
+from mercer.solvers.ridge.features import FeatureRidge
+from mercer.solvers.ridge.gram import LeaveOneOut
+from mercer.solvers.ridge.problem import RidgeProblem
+
+Array = NDArray[np.floating[Any]]
+
+# In matrices of m x m: the sums, the same centred, eigenvectors and their workspace.
+_MATRICES = 5
+
+
+@dataclass(frozen=True, eq=False)
+class InnerProducts:
+    """Values phi(x)' phi(z) of rows with points: what is explained of a model on features.
+
+    Attributes
+    ----------
+    features : callable
+        The features.
+    points : Points
+        The points z.
+    """
+
+    features: Features
+    points: Points
+
+    @classmethod
+    def within_memory(
+        cls, features: Features, points: Points, width: int, owner: str
+    ) -> InnerProducts:
+        """The same, unless the features of all points do not fit in memory.
+
+        Parameters
+        ----------
+        features : callable
+            The features.
+        points : Points
+            The points z.
+        width : int
+            How many features there are.
+        owner : str
+            The name of the model, for messages.
+
+        Returns
+        -------
+        InnerProducts
+            The values.
+        """
+        n = len(points)
+        memory.require(
+            16 * n * width,
+            f"{owner}: {width} features of {n} training points",
+            "fit on fewer rows, or with fewer features",
+        )
+        return cls(features, points)
+
+    @cached_property
+    def _columns(self) -> Any:
+        return self.features(self.points).T
+
+    def __call__(self, points: Points) -> Array:
+        """Rows of values, in float64."""
+        found = self.features(points) @ self._columns
+        return np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
+
+
+class FeatureProblem:
+    """Kernel ridge on features, asked what `RidgeProblem` is asked.
+
+    It takes n m^2 operations for n rows of m features, and no matrix of pairs of rows.
+
+    Parameters
+    ----------
+    part : Part
+        The rows, with their targets and weights.
+    features : callable
+        The features.
+    width : int
+        Their number m.
+    fit_intercept : bool
+        Whether there is a constant that is not penalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mercer as mc
+    >>> from mercer.solvers.ridge.feature_problem import FeatureProblem
+    >>> from mercer.rows.rows import Part
+    >>> x = np.arange(4.0)[:, None]
+    >>> part = Part(mc.Points(x), x**2)
+    >>> problem = FeatureProblem(part, lambda points: points.data.copy(), 1, fit_intercept=True)
+    >>> problem.leave_one_out(5.0).effective_dof  # s = 5: 1 + 1/2
+    1.5
+    """
+
+    def __init__(self, part: Part, features: Features, width: int, *, fit_intercept: bool) -> None:
+        self.part, self.features, self.width = part, features, width
+        self.fit_intercept = fit_intercept
+        # Targets in a unit in which the squares of all of them are numbers.
+        self._exponent = int(np.frexp(np.abs(part.targets).max(initial=0.0))[1])
+
+    @cached_property
+    def _ridge(self) -> FeatureRidge:
+        sums = Moments.of(self._blocks(), self.width, np.zeros(self.part.targets.shape[1]))
+        with blas_threads():
+            return FeatureRidge.of(sums, None, fit_intercept=self.fit_intercept)
+
+    def _blocks(self) -> Iterator[Block]:
+        for phi, targets, weights in blocks_of(self.part, self.features, self.width):
+            scaled = np.ldexp(targets.astype(np.float64), -self._exponent)
+            yield phi.astype(np.float64, copy=False), scaled, weights
+
+    def leave_one_out(self, alpha: float) -> LeaveOneOut:
+        """Residuals of all leave-one-out fits at one alpha.
+
+        Parameters
+        ----------
+        alpha : float
+            Weight of the squared norm, 0 or more.
+
+        Returns
+        -------
+        LeaveOneOut
+            Residuals of all rows, and the effective degrees of freedom.
+        """
+        left = [self._ridge.left_out(block, [alpha])[0] for block in self._blocks()]
+        residuals = np.ldexp(np.concatenate(left), self._exponent)
+        return LeaveOneOut(residuals, self._ridge.effective_dof(alpha))
+
+    def eigenvalues(self) -> Array:
+        """The eigenvalues of the (centred, weighted) matrix of pairs.
+
+        Returns
+        -------
+        ndarray
+            Non-negative and descending, as many as a matrix of pairs has; those beyond the number
+            of features are zero.
+        """
+        values = self._ridge.values
+        rounding = len(values) * np.finfo(np.float64).eps * float(values.max(initial=0.0))
+        found = np.zeros(self._ridge.moments.rows - int(self.fit_intercept))
+        count = min(len(found), len(values))
+        found[:count] = np.where(values > rounding, values, 0.0)[:count]
+        return found
+
+    def errors(self, alphas: Array, criterion: str) -> Array:
+        """What "loo" or "gcv" minimises, at each alpha.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n_alphas,)
+            Weights of the squared norm, 0 or more.
+        criterion : {"loo", "gcv"}
+            Leave-one-out or generalised cross-validation.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            Weighted mean squared errors, averaged over targets; infinite where undefined.
+        """
+        ridge = self._ridge
+        found = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
+        with np.errstate(over="ignore", under="ignore"):
+            errors: Array = np.ldexp(np.where(np.isnan(found), np.inf, found), 2 * self._exponent)
+        return errors
+
+
+def feature_problem(
+    owner: str, part: Part, features: Features, width: int, *, fit_intercept: bool
+) -> FeatureProblem | RidgeProblem:
+    """The problem by the smaller of its matrices: of pairs of features, or of pairs of rows.
+
+    Parameters
+    ----------
+    owner : str
+        On whose behalf.
+    part, features, width, fit_intercept
+        As `FeatureProblem` takes them.
+
+    Returns
+    -------
+    FeatureProblem or RidgeProblem
+        What answers.
+    """
+    size = min(len(part), width)
+    memory.require(
+        8 * (_MATRICES * size**2 + (width * size if size < width else 0)),
+        f"{owner}: a diagnostic of {width} features on {len(part)} rows",
+        "fit with fewer features",
+    )
+    if width < len(part):
+        return FeatureProblem(part, features, width, fit_intercept=fit_intercept)
+    gram = InnerProducts(features, part.points)(part.points)
+    targets = part.targets.astype(np.float64, copy=False)
+    return RidgeProblem(gram, targets, part.weights, fit_intercept)

@@ -1,0 +1,138 @@
+"""What rounding of kernel values takes from a fit, where it can be felt.
+
+Kernel values that are large beside their differences, as those of columns far from zero are under
+`Linear` or `Polynomial`, hide these differences behind their rounding. Each function here returns a
+clause for a warning, empty if all is well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating[Any]]
+
+# The share of the spread of targets, or of what an intercept leaves of the kernel, that is felt.
+_FELT = 1e-2
+# The share of their right-hand side that equations may leave.
+_LEFT = 1e-2
+_REMEDY = "subtract from each column of X its mean, raise alpha"
+
+
+def of_predictions(
+    largest: float, dual: Array, targets: Array, weights: Array | None, *, fit_intercept: bool
+) -> str:
+    """Whether sums of coefficients times kernel values cancel.
+
+    Such a sum is off by about the rounding unit times the largest value times |a|.
+
+    Parameters
+    ----------
+    largest : float
+        The largest kernel value.
+    dual : ndarray of shape (n, t)
+        The coefficients a, in the type of the kernel.
+    targets : ndarray of shape (n, t)
+        The targets of the rows that count.
+    weights : ndarray of shape (n,), optional
+        Their weights.
+    fit_intercept : bool
+        Whether there is a constant, so that targets count from their mean.
+
+    Returns
+    -------
+    str
+        A clause.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge.rounding import of_predictions
+    >>> y = np.array([[0.0], [1.0]])
+    >>> of_predictions(1.0, y - 0.5, y, None, fit_intercept=True)
+    ''
+    >>> of_predictions(1e15, y - 0.5, y, None, fit_intercept=True)[:49]
+    'kernel values of up to 1e+15 are rounded so that '
+    """
+    wide = targets.astype(np.float64)
+    middle = np.average(wide, axis=0, weights=weights) if fit_intercept else 0.0
+    mass = np.ones(len(wide)) if weights is None else weights
+    spread = _length(np.sqrt(mass / mass.sum())[:, None] * (wide - middle))
+    lengths = _length(dual.astype(np.float64))
+    shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
+    share = float(np.finfo(dual.dtype).eps) * largest * float(shares.max(initial=0.0))
+    if not share > _FELT:
+        return ""
+    return (
+        f"kernel values of up to {largest:.2g} are rounded so that predictions are off by about "
+        f"{share:.1g} of the spread of the targets; {_REMEDY}, or take solvers.Primal() if the "
+        "kernel has few features"
+    )
+
+
+def of_landmarks(hidden: float, carried: float) -> str:
+    """Whether landmarks may be taken for dependent that an intercept would tell apart.
+
+    Parameters
+    ----------
+    hidden : float
+        What a landmark may add to the trace of K and still pass for rounding.
+    carried : float
+        What an intercept leaves of the trace.
+
+    Returns
+    -------
+    str
+        A clause.
+
+    Examples
+    --------
+    >>> from mercer.solvers.ridge.rounding import of_landmarks
+    >>> of_landmarks(1e-12, 1.0), of_landmarks(1e-12, 0.0)  # rows that are all alike hide nothing
+    ('', '')
+    >>> of_landmarks(0.5, 1.0)[:38]
+    'rounding of kernel values hides what m'
+    """
+    if carried == 0 or not hidden > _FELT * carried:
+        return ""
+    return (
+        f"rounding of kernel values hides what may be {min(1.0, hidden / carried):.0%} of their "
+        "differences between rows; subtract from each column of X its mean, or shorten the "
+        "length-scale of the kernel"
+    )
+
+
+def of_equations(residual: float) -> str:
+    """Whether equations are far from solved.
+
+    Parameters
+    ----------
+    residual : float
+        What is left of their right-hand side, relative to it.
+
+    Returns
+    -------
+    str
+        A clause.
+
+    Examples
+    --------
+    >>> from mercer.solvers.ridge.rounding import of_equations
+    >>> of_equations(1e-9), of_equations(2.0)[:44]
+    ('', 'the equations are solved up to a relative re')
+    """
+    if residual <= _LEFT:
+        return ""
+    return (
+        f"the equations are solved up to a relative residual of {residual:.2g} only; {_REMEDY}, or "
+        "pass X in float64"
+    )
+
+
+def _length(columns: Array) -> Array:
+    """Norms of columns, in units in which their squares are numbers."""
+    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
+    found: Array = np.ldexp(np.linalg.norm(np.ldexp(columns, -exponents), axis=0), exponents)
+    return found

@@ -1,0 +1,360 @@
+r"""Kernel ridge for every alpha from one eigendecomposition.
+
+With S = diag(sqrt(w)), s its diagonal, u = s/|s| and H = I - u u' (H = I without an intercept), the
+coefficients are a = S c with
+
+.. math:: c = (H S K S H + \alpha I)^{-1} H S y = Q (\Lambda + \alpha)^{-1} Q^\top S y ,
+
+where Q holds the eigenvectors orthogonal to u. These are found from a matrix with n - 1 rows: a
+Householder reflection takes u to the first axis, which is then dropped. So nothing is subtracted,
+and alpha may go to zero. Everything else follows from P = Q (Lambda + alpha)^{-1} Q':
+
+- leave-one-out residuals: c_i / (s_i P_ii); without weights this is a_i / (G_ii - 1/(n alpha)),
+  G = (HKH + alpha I)^-1;
+- generalised cross-validation: the same with each P_ii replaced by their mean;
+- effective degrees of freedom: [1 +] sum of lambda / (lambda + alpha).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import ValidityError
+from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
+from mercer.solvers.ridge.gram import Solution
+
+Array = NDArray[np.floating[Any]]
+
+_BLOCK = 1024
+# Units of rounding by which centring shifts eigenvalues at the most, of what it takes out.
+_ROUNDING = 4
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The eigendecomposition of a centred and weighted Gram matrix.
+
+    Make one with `decompose`.
+
+    Attributes
+    ----------
+    eigenvalues : ndarray of shape (r,)
+        Descending, and exactly zero where they are no more than rounding, n eps times the largest
+        or a few eps of what the intercept takes out; r is n - 1 with an intercept, n without.
+    vectors : ndarray of shape (n, r)
+        The eigenvectors, orthogonal to sqrt(w) if there is an intercept.
+    root : ndarray of shape (n,)
+        The square roots of the weights.
+    border : ndarray of shape (n,) or None
+        S K S s / |s|^2, from which the intercept is found; None if there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers import Spectrum
+    >>> x = np.arange(4.0)
+    >>> spectrum = Spectrum.decompose(np.outer(x, x))
+    >>> spectrum.rank
+    1
+    >>> spectrum.solve(3 * x[:, None] + 1, alpha=0).intercept.round(6)
+    array([1.])
+    """
+
+    eigenvalues: Array
+    vectors: Array
+    root: Array
+    border: Array | None
+
+    @classmethod
+    def decompose(
+        cls, gram: Array, *, weights: Array | None = None, fit_intercept: bool = True
+    ) -> Spectrum:
+        """Decompose a Gram matrix, which is overwritten.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (n, n)
+            Symmetric and positive semi-definite, float32 or float64.
+        weights : ndarray of shape (n,), optional
+            Positive weights of the rows.
+        fit_intercept : bool
+            Whether a constant is fitted that is not penalised.
+
+        Returns
+        -------
+        Spectrum
+            The eigenvalues, the eigenvectors and what the intercept needs.
+
+        Raises
+        ------
+        ValidityError
+            If an eigenvalue is negative by more than rounding, 10 n eps times the largest.
+        """
+        root, border, centred = weigh(gram, weights), None, 0.0
+        if fit_intercept:
+            border = gram @ root / (root @ root)
+            reflector = reflector_of(root)
+            centred = float(root @ border)
+            values, reduced = np.linalg.eigh(reflected(gram, reflector))
+            vectors = lifted(reduced[:, ::-1], reflector)
+        else:
+            values, reduced = np.linalg.eigh(gram)
+            vectors = np.ascontiguousarray(reduced[:, ::-1])
+        return cls(_non_negative(values[::-1], centred), vectors, root, border)
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues that are not zero."""
+        return int(np.count_nonzero(self.eigenvalues))
+
+    def solve(self, targets: Array, alpha: float) -> Solution:
+        """Coefficients and intercept; for alpha = 0 those of the interpolant of least norm.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, n_targets)
+            What to fit.
+        alpha : float
+            Weight of the squared norm, 0 or more.
+
+        Returns
+        -------
+        Solution
+            The coefficients and the intercept.
+        """
+        rotated, offset = self._rotated(targets)
+        scaled = self._scaled(rotated, alpha)
+        if self.border is not None:
+            # s' c = 0 holds by construction, so b is what is left of the mean.
+            offset = offset - self.border @ scaled
+        return Solution(self.root[:, None] * scaled, offset)
+
+    def effective_dof(self, alphas: Array) -> Array:
+        """Effective degrees of freedom at each alpha.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n_alphas,)
+            Weights of the squared norm.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            The trace of the matrix that maps targets to fitted values.
+        """
+        return degrees_of_freedom(self.eigenvalues, alphas, self.border is not None)
+
+    def loo_residuals(self, targets: Array, alphas: Array) -> Array:
+        """Residuals of every leave-one-out fit, for every alpha.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n, n_targets)
+            What to fit.
+        alphas : ndarray of shape (n_alphas,)
+            Weights of the squared norm.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, n, n_targets)
+            y_i minus the prediction for row i of the fit without row i.
+        """
+        return np.stack(list(self._each_loo(targets, alphas)))
+
+    def loo_errors(self, targets: Array, alphas: Array) -> Array:
+        """Weighted mean squared leave-one-out error.
+
+        Parameters
+        ----------
+        targets, alphas
+            As in `loo_residuals`.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, n_targets)
+            One error for each alpha and target.
+        """
+        weights = self.root**2
+        squares = [weights @ residuals**2 for residuals in self._each_loo(targets, alphas)]
+        errors: Array = np.stack(squares) / weights.sum()
+        return errors
+
+    def gcv_errors(self, targets: Array, alphas: Array) -> Array:
+        """Generalised cross-validation: the leave-one-out error with every leverage averaged.
+
+        Parameters
+        ----------
+        targets, alphas
+            As in `loo_residuals`.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas, n_targets)
+            Weighted mean square of r_i / (1 - df/n) at each alpha, r_i being the plain residuals.
+        """
+        rotated, _ = self._rotated(targets)
+        n, total = len(self.root), float(np.sum(self.root**2))
+        errors = []
+        for alpha in alphas:
+            # At alpha = 0 residuals are what lies outside the range of the matrix, if anything.
+            null = len(self.eigenvalues) - self.rank if alpha == 0 else 0
+            scaled = self._null(rotated) if null else self._scaled(rotated, alpha)
+            trace = null or float(self._filter(alpha).sum())
+            with np.errstate(divide="ignore", invalid="ignore"):
+                errors.append(np.sum(scaled**2, axis=0) / (trace / n) ** 2 / total)
+        return np.stack(errors)
+
+    def _each_loo(self, targets: Array, alphas: Array) -> Iterator[Array]:
+        """Leave-one-out residuals, one alpha at a time: all at once may take much memory."""
+        rotated, _ = self._rotated(targets)
+        for alpha, diagonal in zip(alphas, self._diagonals(alphas).T, strict=True):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                residuals = self._scaled(rotated, alpha) / (self.root * diagonal)[:, None]
+            if alpha == 0:
+                self._correct_interpolation(residuals, rotated)
+            yield residuals
+
+    def _rotated(self, targets: Array) -> tuple[Array, Array]:
+        """The targets in the basis of eigenvectors, and the mean that was taken off them."""
+        targets = targets.astype(self.root.dtype, copy=False)
+        mean = np.zeros_like(targets[0])
+        if self.border is not None:
+            weights = self.root**2
+            mean = weights @ targets / weights.sum()
+        return self.vectors.T @ (self.root[:, None] * (targets - mean)), mean
+
+    def _filter(self, alpha: float) -> Array:
+        """1 / (lambda + alpha), or the pseudo-inverse at alpha = 0."""
+        if alpha > 0:
+            return 1 / (self.eigenvalues + self.root.dtype.type(alpha))
+        inverse = np.zeros_like(self.eigenvalues)
+        inverse[: self.rank] = 1 / self.eigenvalues[: self.rank]
+        return inverse
+
+    def _scaled(self, rotated: Array, alpha: float) -> Array:
+        """The coefficients c."""
+        found: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
+        return found
+
+    def _diagonals(self, alphas: Array) -> Array:
+        """P_ii for every row and alpha: one product with the squared eigenvectors, in blocks."""
+        filters = np.stack([self._filter(alpha) for alpha in alphas], axis=1)
+        blocks = range(0, len(self.root), _BLOCK)
+        return np.vstack([self.vectors[start : start + _BLOCK] ** 2 @ filters for start in blocks])
+
+    def _null(self, rotated: Array) -> Array:
+        """The part of the scaled targets that no function in the space can fit."""
+        rank = self.rank
+        part: Array = self.vectors[:, rank:] @ rotated[rank:]
+        return part
+
+    def _correct_interpolation(self, residuals: Array, rotated: Array) -> None:
+        """The limit for alpha to 0 in the rows that cannot be interpolated."""
+        outside = np.sum(self.vectors[:, self.rank :] ** 2, axis=1)
+        rows = outside > np.sqrt(np.finfo(outside.dtype).eps)
+        residuals[rows] = self._null(rotated)[rows] / (self.root * outside)[rows, None]
+
+
+def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: bool = True) -> Array:
+    """The eigenvalues of `Spectrum` alone, for half the cost; `gram` is overwritten.
+
+    Parameters
+    ----------
+    gram, weights, fit_intercept
+        As in `Spectrum.decompose`.
+
+    Returns
+    -------
+    ndarray
+        Non-negative and descending.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge import spectrum
+    >>> spectrum.eigenvalues(np.eye(3)).round(12)
+    array([1., 1.])
+    """
+    root, centred = weigh(gram, weights), 0.0
+    if fit_intercept:
+        centred = float(root @ (gram @ root) / (root @ root))
+        gram = reflected(gram, reflector_of(root))
+    return _non_negative(np.linalg.eigvalsh(gram)[::-1], centred)
+
+
+def shrinkage(values: Array, alpha: float) -> Array:
+    """How much of the target along each eigenvector is kept, s / (s + alpha).
+
+    Parameters
+    ----------
+    values : ndarray
+        Eigenvalues s.
+    alpha : float
+        Weight of the squared norm.
+
+    Returns
+    -------
+    ndarray
+        Numbers between 0 and 1; 0 for s = 0, also where alpha is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge import spectrum
+    >>> spectrum.shrinkage(np.array([3.0, 1.0, 0.0]), 1.0)
+    array([0.75, 0.5 , 0.  ])
+    """
+    total = values + values.dtype.type(alpha)
+    return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
+
+
+def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Array:
+    """[1 +] sum of s / (s + alpha), for each alpha.
+
+    Parameters
+    ----------
+    values : ndarray
+        Eigenvalues s.
+    alphas : ndarray of shape (n_alphas,)
+        Weights of the squared norm.
+    fit_intercept : bool
+        Whether a constant is fitted, which is one degree of freedom.
+
+    Returns
+    -------
+    ndarray of shape (n_alphas,)
+        Degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge import spectrum
+    >>> spectrum.degrees_of_freedom(np.array([3.0, 1.0]), np.array([0.0, 1.0]), True)
+    array([3.  , 2.25])
+    """
+    counts = [shrinkage(values, alpha).sum(dtype=np.float64) for alpha in np.asarray(alphas)]
+    return int(fit_intercept) + np.array(counts)
+
+
+def _non_negative(values: Array, centred: float) -> Array:
+    """Set to zero what may be rounding; refuse negative values that cannot be.
+
+    The matrix was rounded before an intercept took its share out, which is `centred` along the
+    weights: where rows are nearly alike, that is almost all of it.
+    """
+    n, eps, largest = len(values), np.finfo(values.dtype).eps, np.abs(values).max(initial=0.0)
+    rounding = eps * max(n * largest, _ROUNDING * centred)
+    tolerance = 10 * n * eps * max(largest, centred)
+    smallest = values.min(initial=0.0)
+    if smallest < -tolerance:
+        raise ValidityError(
+            "the Gram matrix is not positive semi-definite: its smallest eigenvalue is "
+            f"{smallest:.3g}, below -{tolerance:.1g}; "
+            'repair it with psd="clip", "flip" or "shift", or use a kernel whose is_psd is True.'
+        )
+    return np.where(values > rounding, values, values.dtype.type(0))

@@ -1,0 +1,211 @@
+"""Targets in units in which their squares are numbers.
+
+A solver squares targets and residuals, and what it finds is linear in them. So targets are divided
+by a power of two, which rounds nothing, and coefficients are multiplied by it: targets of the order
+of 1e-170 or 1e200 are fitted as those of the order of 1 are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.rows.rows import InMemory, Made, Part, Rows, Total, Totals
+from mercer.solvers.ridge.paths import PathAnswer
+from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
+
+Array = NDArray[np.floating[Any]]
+Exponents = NDArray[np.intc]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """A power of two for each target.
+
+    Attributes
+    ----------
+    exponents : ndarray of shape (t,)
+        Those of the powers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge.target_units import Units
+    >>> units = Units.of(np.array([3e200, 1.0]))
+    >>> units.divided(np.array([[3e200, 0.5]])).round(3).tolist()
+    [[0.98, 0.25]]
+    """
+
+    exponents: Exponents
+
+    @classmethod
+    def of(cls, largest: Array, *, shared: bool = False) -> Units:
+        """The powers of two next above the largest targets.
+
+        Parameters
+        ----------
+        largest : ndarray of shape (t,)
+            The largest absolute value of each target.
+        shared : bool
+            Whether all targets have the same unit, since their errors are compared.
+
+        Returns
+        -------
+        Units
+            In which no target exceeds 1.
+        """
+        known = np.where(np.isfinite(largest), largest, 0.0)
+        return cls(np.frexp(np.full_like(known, known.max(initial=0.0)) if shared else known)[1])
+
+    def divided(self, targets: Array) -> Array:
+        """Targets in these units, column by column."""
+        return np.ldexp(targets, -self.exponents)
+
+    def multiplied(self, values: Array) -> Array:
+        """Values in these units as they are, infinite if that is beyond the range of numbers."""
+        with np.errstate(over="ignore", under="ignore"):
+            return np.ldexp(values, self.exponents)
+
+    def squared(self, errors: Array) -> Array:
+        """Mean squared errors in a shared unit as they are."""
+        with np.errstate(over="ignore", under="ignore"):
+            found: Array = np.ldexp(errors, 2 * int(self.exponents[0]))
+        return found
+
+    def task(self, task: RidgeTask) -> RidgeTask:
+        """The task with its targets in these units; whoever watches sees them as they are.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The task.
+
+        Returns
+        -------
+        RidgeTask
+            The same of other targets.
+        """
+        report = task.report
+        restored = None if report is None else lambda found: report(lambda: self.answer(found()))
+        return replace(task, rows=self._rows(task.rows), report=restored)
+
+    def answer(self, found: RidgeAnswer) -> RidgeAnswer:
+        """An answer for targets as they are.
+
+        Parameters
+        ----------
+        found : RidgeAnswer
+            For targets in these units.
+
+        Returns
+        -------
+        RidgeAnswer
+            The same but for its scale.
+        """
+        return replace(
+            found,
+            dual=self.multiplied(found.dual),
+            intercept=self.multiplied(found.intercept),
+            errors=None if found.errors is None else self.squared(found.errors),
+            function=self._function(found.function),
+        )
+
+    def path(self, found: PathAnswer) -> PathAnswer:
+        """A path for targets as they are.
+
+        Parameters
+        ----------
+        found : PathAnswer
+            For targets in these units, which are shared.
+
+        Returns
+        -------
+        PathAnswer
+            The same but for its scale.
+        """
+        return replace(
+            found,
+            dual=self.multiplied(found.dual),
+            intercept=self.multiplied(found.intercept),
+            loo=self.squared(found.loo),
+            gcv=self.squared(found.gcv),
+            function=self._function(found.function),
+        )
+
+    def _function(self, found: FeatureFunction | None) -> FeatureFunction | None:
+        if found is None:
+            return None
+        by_target = found.coef.reshape(len(found.coef), -1, len(self.exponents))
+        return replace(found, coef=self.multiplied(by_target).reshape(found.coef.shape))
+
+    def _rows(self, rows: Rows) -> Rows:
+        if isinstance(rows, InMemory):
+            return InMemory(self._part(rows.part))
+        return _RowsInUnits(rows, self)
+
+    def _part(self, part: Part) -> Part:
+        return replace(part, targets=self.divided(part.targets))
+
+
+@dataclass(frozen=True, eq=False)
+class _InUnits:
+    """A summand of rows whose targets are in units."""
+
+    summand: Callable[[Part], Any]
+    units: Units
+
+    @property
+    def __name__(self) -> str:
+        """What those who watch a pass over the rows call it."""
+        return getattr(self.summand, "__name__", type(self.summand).__name__)
+
+    def __call__(self, part: Part) -> Any:
+        return self.summand(self.units._part(part))
+
+
+@dataclass(frozen=True, eq=False)
+class _RowsInUnits(Rows):
+    """Rows that are elsewhere, whose targets are divided where they are read."""
+
+    rows: Rows
+    units: Units
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def totals(self) -> Totals:
+        totals, units = self.rows.totals, self.units
+        return replace(
+            totals, targets=units.divided(totals.targets), largest=units.divided(totals.largest)
+        )
+
+    @property
+    def head(self) -> Points:
+        return self.rows.head
+
+    def total(self, summand: Callable[[Part], Total]) -> Total:
+        found: Total = self.rows.total(_InUnits(summand, self.units))
+        return found
+
+    def pick(self, indices: NDArray[np.intp]) -> Part:
+        return self.units._part(self.rows.pick(indices))
+
+    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+        made: Made = self.rows.made_of(indices, _InUnits(function, self.units))
+        return made
+
+    def held_in(self, budget: int, beside: int) -> int:
+        return self.rows.held_in(budget, beside)
+
+    def take(self, indices: NDArray[np.intp]) -> Points:
+        return self.rows.take(indices)
+
+    def resolve(self, kernel: Kernel) -> Kernel:
+        return self.rows.resolve(kernel)

@@ -1,0 +1,344 @@
+"""Blocks as the rows of which solvers ask totals.
+
+A first pass, the survey, checks every block, counts the rows and adds up what all models need:
+weights, targets, and the spread of the columns whose length-scales are to be found. Later passes
+read blocks as the survey says, and refuse a source that yields other rows than before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError
+from mercer.kernels import heuristics
+from mercer.kernels.base import Kernel
+from mercer.kernels.heuristics import Scatter, Spread
+from mercer.kernels.points import Points
+from mercer.kernels.views import View
+from mercer.rows.rows import Made, Part, Rows, Sums, Total, Totals
+from mercer.sampling import Draw
+from mercer.streams.blocks import Source
+from mercer.streams.survey import Reader, Reading, Survey, Surveyor
+from mercer.streams.targets import AsGiven, NoTargets, Targets
+
+Array = NDArray[np.floating[Any]]
+
+# Rows that are brought together are there in parts, as one, and as the engine packs them.
+_COPIES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Rows that were picked, in ascending order; those of parts add up.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        The rows.
+    """
+
+    parts: tuple[Part, ...]
+
+    def __add__(self, other: Self) -> Picked:
+        """The rows of both."""
+        return Picked(self.parts + other.parts)
+
+    def joined(self) -> Part:
+        """All of them as one part."""
+        targets = np.concatenate([part.targets for part in self.parts])
+        masses = [part.weights for part in self.parts if part.weights is not None]
+        points = Points.concatenate([part.points for part in self.parts])
+        return Part(points, targets, np.concatenate(masses) if masses else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """Picks rows by number.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Ascending, each once.
+    """
+
+    rows: NDArray[np.intp]
+
+    def __call__(self, part: Part) -> Picked:
+        """The rows that are in a part."""
+        first, last = np.searchsorted(self.rows, [part.start, part.start + len(part)])
+        if first == last:
+            return Picked(())
+        return Picked((part.pick(self.rows[first:last] - part.start),))
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadOf:
+    """The spread of the columns whose length-scales a kernel has to find.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    """
+
+    kernel: Kernel
+
+    def __call__(self, part: Part) -> Sums:
+        """One spread for each view."""
+        views = self.kernel.unresolved_views()
+        return Sums(tuple(Spread.of(part.points.matrix(view), part.weights) for view in views))
+
+
+@dataclass(frozen=True)
+class LengthSample:
+    """The rows from which a median distance is found, drawn by weight."""
+
+    def __call__(self, part: Part) -> Draw:
+        """The draw among the rows of a part."""
+        return heuristics.weighted_sample(part.mass, part.start)
+
+
+@dataclass(frozen=True, eq=False)
+class MedianDistances:
+    """The median distances that a kernel asks for while its length-scales are found.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel.
+    spreads : tuple of Spread
+        One for each of its unresolved views.
+    """
+
+    kernel: Kernel
+    spreads: tuple[Spread, ...]
+
+    def __call__(self, part: Part) -> list[float]:
+        """The distances among some rows, in the order in which they are asked for."""
+        spreads = dict(zip(self.kernel.unresolved_views(), self.spreads, strict=True))
+        found: list[float] = []
+
+        def median(view: View, metric: str) -> float:
+            found.append(heuristics.median_distance(part.points.matrix(view), metric))
+            return found[-1]
+
+        self.kernel.resolved_by(
+            lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric))
+        )
+        return found
+
+
+@dataclass(frozen=True)
+class SumsOf:
+    """Sums of weights and targets once more, where weights have another unit."""
+
+    def __call__(self, part: Part) -> Totals:
+        """The totals of a part."""
+        return Totals.of(part.targets, part.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """What becomes of rows that were picked, once they are together.
+
+    Attributes
+    ----------
+    count : int
+        How many rows there have to be.
+    order : ndarray of int or None
+        The order in which they are wanted, if it is not their own.
+    function : callable
+        Takes them as one part.
+    """
+
+    count: int
+    order: NDArray[np.intp] | None
+    function: Callable[[Part], Any]
+
+    def __call__(self, sums: Sums) -> tuple[Any] | None:
+        """What the function makes of them, as the one item of a tuple; None if some are missing."""
+        picked: Picked = sums.terms[1]
+        if sum(map(len, picked.parts)) != self.count:
+            return None
+        part = picked.joined()
+        return (self.function(part if self.order is None else part.pick(self.order)),)
+
+
+def _same(part: Part) -> Part:
+    return part
+
+
+class StreamRows(Rows):
+    """Rows in blocks, for solvers.
+
+    Parameters
+    ----------
+    source : Source
+        The blocks.
+    kernel : Kernel
+        The kernel, which says what the data may be.
+    owner : str
+        The estimator.
+    targets : Targets
+        How targets are read.
+
+    Attributes
+    ----------
+    survey : Survey
+        What the first pass found.
+    """
+
+    def __init__(self, source: Source, kernel: Kernel, owner: str, targets: Targets) -> None:
+        self.source, self.kernel, self.owner = source, kernel, owner
+        found = source.total(Surveyor(kernel, owner, targets), "survey")
+        if found is None:
+            raise DataError(f"{owner}: {source.emptiness}")
+        self.survey: Survey = found
+        if not self.survey.totals.rows:
+            raise DataError(
+                f"{owner}: all sample weights are 0; pass some rows of positive weight."
+            )
+        self._reader = Reader(kernel, owner, found.schema, found.targets)
+
+    def __len__(self) -> int:
+        return self.survey.rows
+
+    @property
+    def totals(self) -> Totals:
+        """Sums of weights and targets."""
+        return self.survey.totals
+
+    @property
+    def head(self) -> Points:
+        """The first row."""
+        return self.survey.head
+
+    def total(self, summand: Callable[[Part], Total]) -> Total:
+        """The sum over all blocks of what a summand makes of each, in their order."""
+        reading = Reading(self._reader, summand)
+        sums = self.source.total(reading, _name_of(summand))
+        rows: int = 0 if sums is None else sums.terms[0]
+        if rows != len(self):
+            raise self._changed(f"found {rows} rows where the first found {len(self)}")
+        if self.survey.fingerprint.differs(sums.terms[2]):
+            raise self._changed("found other values than the first")
+        total: Total = sums.terms[1]
+        return total
+
+    def pick(self, indices: NDArray[np.intp]) -> Part:
+        """Some rows, from the blocks that hold them."""
+        return self._picked(self._reader, indices, _same)
+
+    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+        """What a function makes of some rows, on a worker if that is where they are."""
+        return self._picked(self._reader, indices, function)
+
+    def held_in(self, budget: int, beside: int) -> int:
+        """How many rows may be brought together in some bytes, with the copies that are made."""
+        each = _COPIES * self.survey.size / len(self) + beside
+        return min(len(self), int(budget / each))
+
+    def measured_in(self, unit: float) -> StreamRows:
+        """The same rows, with weights that are divided by a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+
+        Returns
+        -------
+        StreamRows
+            What it adds up is in the unit as well.
+        """
+        found = copy(self)
+        found._reader = replace(self._reader, unit=unit)
+        totals = self.totals.divided_by(unit)
+        if not np.isfinite([totals.weight, *totals.targets]).all():
+            totals = found.total(SumsOf())  # which were too large for a number
+        found.survey = replace(self.survey, totals=totals)
+        return found
+
+    def fits(self, most: float) -> bool:
+        """Whether rows are few enough to be held here: no more than one chunk of the source.
+
+        Targets and weights count, which are held with them.
+
+        Parameters
+        ----------
+        most : float
+            The number of rows up to which they are wanted.
+
+        Returns
+        -------
+        bool
+            True if `gathered` may be called.
+        """
+        return len(self) <= most and self.survey.size <= self.source.chunk_bytes
+
+    def gathered(self) -> tuple[Points, Any, Array | None]:
+        """All rows, here: points, targets as they were given, and weights.
+
+        Returns
+        -------
+        tuple
+            What `fit` takes.
+        """
+        as_given = AsGiven(self.owner)
+        bare = isinstance(self.survey.targets, NoTargets)
+        reader = self._reader if bare else replace(self._reader, targets=as_given)
+        part = self._picked(reader, np.arange(len(self)), _same)
+        return part.points, None if bare else part.targets, part.weights
+
+    def resolve(self, kernel: Kernel) -> Kernel:
+        """The kernel with the length-scales that the data suggest."""
+        views = kernel.unresolved_views()
+        if not views:
+            return kernel
+        spreads = dict(zip(self.kernel.unresolved_views(), self.survey.spreads, strict=True))
+        if not set(views) <= set(spreads):
+            spreads |= dict(zip(views, self.total(SpreadOf(kernel)).terms, strict=True))
+        medians = self._medians(kernel, {view: spreads[view] for view in views})
+        return kernel.resolved_by(
+            lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
+        )
+
+    def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:
+        """The median distances that a kernel asks for; the rows are read when the first is."""
+        if self.totals.weighted:
+            rows = np.sort(self.total(LengthSample()).rows)
+        else:
+            rows = heuristics.sample_rows(len(self), None)
+        yield from self.made_of(rows, MedianDistances(kernel, tuple(spreads.values())))
+
+    def _picked(
+        self, reader: Reader, indices: NDArray[np.intp], function: Callable[[Part], Made]
+    ) -> Made:
+        rows, places = np.unique(indices, return_inverse=True)
+        order = None if np.array_equal(places, np.arange(len(rows))) else places
+        reading, end = Reading(reader, Pick(rows)), Ending(len(rows), order, function)
+        found = self.source.total(reading, _name_of(reading.summand), rows, end)
+        if found is None:
+            self.total(len)  # which says how many rows there are, if that is what changed
+            raise self._changed("did not find rows that the first found")
+        made: Made = found[0]
+        return made
+
+    def _changed(self, what: str) -> DataError:
+        return DataError(
+            f"{self.owner}: a pass over the blocks {what}; yield the same rows at every pass, or "
+            "pass an iterator, which is read once and kept in a file."
+        )
+
+
+def _name_of(summand: object) -> str:
+    """What a pass is called by those who watch: feature-moments for FeatureMoments."""
+    name = getattr(summand, "__name__", type(summand).__name__)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).strip("<>_").lower()

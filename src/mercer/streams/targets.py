@@ -1,0 +1,332 @@
+"""Targets in blocks: numbers, or labels of classes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.exceptions import DataError
+from mercer.kernels.containers import row_number
+
+Array = NDArray[np.floating[Any]]
+
+
+class Targets(Protocol):
+    """How a model reads targets: as they come first, and once all of them have been seen."""
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
+        """What the targets of one block say of all, and their numbers, of shape (n, t)."""
+        ...
+
+    def __add__(self, other: Self) -> Self:
+        """What both say."""
+        ...
+
+    def read(self, y: Any, n: int) -> Array:
+        """Targets as numbers, of shape (n, t)."""
+        ...
+
+
+@dataclass(frozen=True)
+class NoTargets:
+    """For estimators that take none.
+
+    Examples
+    --------
+    >>> from mercer.streams.targets import NoTargets
+    >>> NoTargets().read(None, 3).shape
+    (3, 0)
+    """
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[NoTargets, Array]:
+        """Nothing."""
+        return self, self.read(y, n)
+
+    def __add__(self, other: Self) -> NoTargets:
+        """Nothing."""
+        return self
+
+    def read(self, y: Any, n: int) -> Array:
+        """No columns."""
+        return np.empty((n, 0))
+
+
+@dataclass(frozen=True)
+class AsGiven:
+    """Targets of any kind, left as they are.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator.
+
+    Examples
+    --------
+    >>> from mercer.streams.targets import AsGiven
+    >>> AsGiven("KernelRidge").read(["a", "b"], 2).tolist()
+    ['a', 'b']
+    """
+
+    owner: str
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[AsGiven, Array]:
+        """Nothing is known of them."""
+        return self, np.empty((n, 0))
+
+    def __add__(self, other: Self) -> AsGiven:
+        """Nothing is known of both."""
+        return self
+
+    def read(self, y: Any, n: int) -> NDArray[Any]:
+        """The targets."""
+        return given_values(y, n, self.owner)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Targets of regression.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator.
+    shape : tuple of int, optional
+        The shape of the targets of a row, once it has been seen.
+
+    Examples
+    --------
+    >>> from mercer.streams.targets import Numbers
+    >>> Numbers("KernelRidge").read([1, 2], 2).tolist()
+    [[1.0], [2.0]]
+    """
+
+    owner: str
+    shape: tuple[int, ...] | None = None
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
+        """The shape, and the numbers."""
+        values = self._values(y, n)
+        return replace(self, shape=values.shape[1:]), values.reshape(n, -1)
+
+    def __add__(self, other: Self) -> Self:
+        """Refuse targets of different shapes."""
+        if self.shape != other.shape:
+            raise DataError(
+                f"{self.owner}: targets of one block have shape (n, *{self.shape}), those of "
+                f"another (n, *{other.shape}); yield the same number of targets in all blocks."
+            )
+        return self
+
+    def read(self, y: Any, n: int) -> Array:
+        """Numbers, one row for each."""
+        return self._values(y, n).reshape(n, -1)
+
+    def _values(self, y: Any, n: int) -> Array:
+        values = given_values(y, n, self.owner)
+        if values.dtype.kind == "O":
+            with suppress(TypeError, ValueError):
+                values = values.astype(np.float64)
+        if values.dtype.kind not in "fiub" or values.ndim > 2:
+            unsupported = "Complex data not supported: " if values.dtype.kind == "c" else ""
+            raise DataError(
+                f"{self.owner}: {unsupported}y has values of type {values.dtype} in {values.ndim} "
+                "dimensions; yield one number, or one row of numbers, for each row of X."
+            )
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+        if not np.isfinite(values).all():
+            row = row_number(np.argwhere(~np.isfinite(values))[0][0])
+            raise DataError(
+                f"{self.owner}: Input y contains NaN or infinity (first in row {row}); drop the "
+                "rows that have no target."
+            )
+        return values
+
+
+@dataclass(frozen=True)
+class OneNumber(Numbers):
+    """Targets of regression, one for each row.
+
+    Attributes
+    ----------
+    least, largest : float
+        The range of the targets of positive weight, as far as they have been seen.
+
+    Examples
+    --------
+    >>> from mercer.streams.targets import OneNumber
+    >>> OneNumber("KernelHuberRegressor").seen([1.0, 5.0], 2, None)[0].largest
+    5.0
+    """
+
+    least: float = np.inf
+    largest: float = -np.inf
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
+        """The range, and the numbers."""
+        found, values = super().seen(y, n, weights)
+        if values.shape[1] != 1:
+            raise DataError(
+                f"{self.owner}: y should be a 1d array, got {values.shape[1]} targets for each "
+                "row; yield one number for each row."
+            )
+        counted = values if weights is None else values[weights > 0]
+        least, largest = counted.min(initial=np.inf), counted.max(initial=-np.inf)
+        return replace(found, least=float(least), largest=float(largest)), values
+
+    def __add__(self, other: Self) -> Self:
+        """The range of both."""
+        least, largest = min(self.least, other.least), max(self.largest, other.largest)
+        return replace(super().__add__(other), least=least, largest=largest)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Targets of classification, of which no single block need have all classes.
+
+    Attributes
+    ----------
+    owner : str
+        The estimator.
+    joint : bool
+        Whether three and more classes are read as codes, or as one column of signs for each.
+    classes : ndarray, optional
+        The classes of rows of positive weight, in order, as far as they have been seen.
+
+    Examples
+    --------
+    >>> from mercer.streams.targets import Labels
+    >>> first, _ = Labels("model", joint=True).seen(["b", "a"], 2, None)
+    >>> second, _ = Labels("model", joint=True).seen(["c", "c"], 2, None)
+    >>> (first + second).classes.tolist(), (first + second).read(["c", "a"], 2).ravel().tolist()
+    (['a', 'b', 'c'], [2.0, 0.0])
+    """
+
+    owner: str
+    joint: bool
+    classes: NDArray[Any] | None = None
+
+    def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
+        """The classes; there are no numbers yet."""
+        labels = self.labels(y, n)
+        counted = labels if weights is None else labels[weights > 0]
+        return replace(self, classes=self._sorted(counted)), np.empty((n, 0))
+
+    def __add__(self, other: Self) -> Labels:
+        """The classes of both."""
+        seen = [c for c in (self.classes, other.classes) if c is not None and len(c)]
+        if len({c.dtype.kind in "fiub" for c in seen}) > 1:
+            raise DataError(
+                f"{self.owner}: labels are numbers in some blocks and none in others; yield labels "
+                "of one kind."
+            )
+        return replace(self, classes=self._sorted(np.concatenate(seen))) if seen else self
+
+    def read(self, y: Any, n: int) -> Array:
+        """Codes of classes, or signs; a row of weight zero may be of any class."""
+        assert self.classes is not None
+        labels, k = self.labels(y, n), len(self.classes)
+        codes = np.minimum(np.searchsorted(self.classes, labels), k - 1)
+        if k > 2 and self.joint:
+            return codes[:, None].astype(np.float64)
+        wanted = np.arange(k) if k > 2 else np.array([1])
+        return np.where(codes[:, None] == wanted, 1.0, -1.0)
+
+    def labels(self, y: Any, n: int) -> NDArray[Any]:
+        """Labels as they are, one for each row."""
+        labels = given_values(y, n, self.owner)
+        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+        if labels.ndim != 1:
+            raise DataError(
+                f"{self.owner}: y has shape {labels.shape}; yield one label for each row."
+            )
+        if labels.dtype.kind == "f":
+            broken = ~(np.isfinite(labels) & (labels == np.floor(labels)))
+            if broken.any():
+                first = int(np.argmax(broken))
+                raise DataError(
+                    f"{self.owner}: Unknown label type: y has values that are not whole numbers, "
+                    f"first {labels[first]:g} in row {row_number(first)}; yield classes, drop the "
+                    "rows that have none, or use a regressor."
+                )
+        return labels
+
+    def _sorted(self, labels: NDArray[Any]) -> NDArray[Any]:
+        try:
+            return np.unique(labels)
+        except TypeError as error:
+            raise DataError(
+                f"{self.owner}: y mixes labels that have no order ({error}); yield labels of one "
+                "kind, and drop the rows that have none."
+            ) from error
+
+
+def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
+    """Targets as an array with one entry, or one row, for each of n rows.
+
+    Parameters
+    ----------
+    y : array-like, series or data frame
+        The targets.
+    n : int
+        The number of rows of X.
+    owner : str
+        The estimator.
+
+    Returns
+    -------
+    ndarray
+        Of any type.
+    """
+    if y is None:
+        raise DataError(
+            f"{owner} requires y to be passed, but the target y is None: a block has no targets; "
+            'yield tuples (X, y), or name the column of data frames, as in fit(blocks, "price").'
+        )
+    native = nw.from_native(y, pass_through=True, eager_only=True, allow_series=True)
+    values = native.to_numpy() if hasattr(native, "to_numpy") else np.asarray(y)
+    if values.ndim == 0 or len(values) != n:
+        raise DataError(
+            f"{owner}: y has shape {values.shape} where X has {n} rows; yield one target, or one "
+            "row of targets, for each row of X."
+        )
+    return values
+
+
+def checked_weights(weights: Any, n: int, owner: str) -> Array | None:
+    """Weights of the rows of a block.
+
+    Parameters
+    ----------
+    weights : array-like or None
+        The weights.
+    n : int
+        The number of rows.
+    owner : str
+        The estimator.
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+        In float64.
+    """
+    if weights is None:
+        return None
+    native = nw.from_native(weights, pass_through=True, eager_only=True, allow_series=True)
+    try:
+        found = np.asarray(
+            native.to_numpy() if hasattr(native, "to_numpy") else weights, dtype=np.float64
+        )
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
+        raise DataError(
+            f"{owner}: sample_weight = {weights!r:.60} does not hold one finite weight >= 0 for "
+            f"each of {n} rows; yield such weights, or none."
+        )
+    return found

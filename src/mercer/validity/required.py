@@ -1,0 +1,111 @@
+"""Gram matrices for exact models: forecast, computed, and checked before they are used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import memory, validity
+from mercer.exceptions import DataError, ValidityError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.linalg.cholesky import Advice, is_positive_definite
+
+Array = NDArray[np.floating[Any]]
+
+
+# In matrices of float64, beside the Gram matrix: what `validity` needs to check and to repair one,
+# and the directions that a repair keeps.
+_CHECK_COPIES = 3.1
+_REPAIR_COPIES = 6.6
+_KEPT_COPIES = 1.0
+
+
+def gram_matrix(
+    owner: object,
+    kernel: Kernel,
+    points: Points,
+    matrices: float,
+    psd: str = "raise",
+    remedy: str | None = None,
+) -> Array:
+    """The Gram matrix, after a forecast of memory; NaN and infinity are refused.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    kernel : Kernel
+        The kernel.
+    points : Points
+        The training points.
+    matrices : float
+        How many matrices of this size the computation will hold at its peak.
+    psd : {"raise", "clip", "flip", "shift"}
+        What will be done with a matrix that is not positive semi-definite.
+    remedy : str, optional
+        What helps where there is too little memory, beside fewer rows; float32 by default.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        In memory of its own.
+    """
+    n, name = len(points), type(owner).__name__
+    itemsize = kernel.gram(points).dtype.itemsize
+    if remedy is None and itemsize == 8:
+        remedy = "pass X as float32"
+    memory.require(
+        int(n * n * _bytes_per_entry(kernel, matrices, itemsize, psd)),
+        f"{name} on {n} rows",
+        "fit on fewer rows" + (f", or {remedy}" if remedy else ""),
+    )
+    gram: Array = kernel(points)
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
+        is_finite = np.isfinite(gram.sum())
+    if not is_finite:
+        raise DataError(
+            f"{name}: {kernel!r} gives a Gram matrix with NaN or infinity; "
+            "scale the data, or use a kernel that grows less fast."
+        )
+    return gram
+
+
+def _bytes_per_entry(kernel: Kernel, matrices: float, itemsize: int, psd: str) -> float:
+    """Peak memory of a fit, for each entry of the Gram matrix."""
+    solving = matrices * itemsize
+    if kernel.is_psd is True:
+        return solving
+    if psd == "raise":
+        return max(solving, itemsize + 8 * _CHECK_COPIES)
+    return max(solving + 8 * _KEPT_COPIES, itemsize + 8 * _REPAIR_COPIES)
+
+
+def require_positive(owner: object, kernel: Kernel, gram: Array, advice: Advice) -> None:
+    """Refuse the matrix of a kernel that is not known to be valid, if it has negative directions.
+
+    Parameters
+    ----------
+    owner : object
+        The estimator that needs it.
+    kernel : Kernel
+        The kernel; one whose ``is_psd`` is True is not looked at.
+    gram : ndarray of shape (n, n)
+        Its matrix, which is left as it is.
+    advice : Advice
+        What the estimator can do about it.
+    """
+    if kernel.is_psd is True:
+        return
+    # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.
+    slack = 10 * len(gram) * float(np.finfo(gram.dtype).eps * gram.diagonal().mean())
+    if is_positive_definite(gram, slack):
+        return
+    report = validity.check(gram)
+    if report.valid is False:
+        raise ValidityError(
+            f"{type(owner).__name__}: the Gram matrix of {kernel!r} is not valid. {report} "
+            f"{advice.repair[0].upper()}{advice.repair[1:]}."
+        )
