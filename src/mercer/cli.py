@@ -15,13 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The words after ``mercer``; those of the process when left out.
-    """
+    """Run the command line and return its exit status."""
     import mercer
 
     parser = argparse.ArgumentParser(prog="mercer", description="Kernel methods for Python.")

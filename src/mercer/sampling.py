@@ -30,51 +30,15 @@ class Draw:
 
     The keys are log(u) / w with u uniform (Efraimidis and Spirakis, 2006). Draws of parts add up to
     that of the whole.
-
-    Attributes
-    ----------
-    size : int
-        How many rows to keep at most.
-    rows : ndarray of int
-        Their numbers, in the order in which they are drawn.
-    keys : ndarray
-        Their keys, descending.
     """
 
-    size: int
-    rows: RowNumbers
-    keys: Array
+    size: int  # how many rows to keep at most
+    rows: RowNumbers  # their numbers, in the order in which they are drawn
+    keys: Array  # their keys, descending
 
     @classmethod
     def of(cls, weights: Array, size: int, seed: int, start: int = 0) -> Draw:
-        """Draw among some rows.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n,)
-            Weights of the rows; those of weight 0 are never drawn.
-        size : int
-            How many rows to draw.
-        seed : int
-            The seed.
-        start : int
-            The number of the first row.
-
-        Returns
-        -------
-        Draw
-            Fewer rows than `size` if fewer have a positive weight.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer.sampling import Draw
-        >>> w = np.arange(6.0)
-        >>> whole = Draw.of(w, 3, seed=0)
-        >>> parts = Draw.of(w[:2], 3, seed=0) + Draw.of(w[2:], 3, seed=0, start=2)
-        >>> bool((whole.rows == parts.rows).all())
-        True
-        """
+        """Draw among some rows."""
         counted = np.flatnonzero(weights)
         u = _uniforms(seed, start, len(weights))[counted]
         with np.errstate(divide="ignore"):
@@ -92,55 +56,12 @@ class Draw:
 
 
 def uniform_rows(n: int, size: int, rng: np.random.RandomState) -> RowNumbers:
-    """Draw rows that all count alike, without replacement, in memory that does not grow with n.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    size : int
-        How many to draw.
-    rng : RandomState
-        What to draw with.
-
-    Returns
-    -------
-    ndarray of shape (size,)
-        Their numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.sampling import uniform_rows
-    >>> len(set(uniform_rows(10**12, 5, np.random.RandomState(0)).tolist()))
-    5
-    """
+    """Draw rows that all count alike, without replacement, in memory that does not grow with n."""
     return np.asarray(sample_without_replacement(n, size, random_state=rng), dtype=np.intp)
 
 
 def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
-    """Where random numbers come from.
-
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        What the user gave. A generator is drawn from, as a RandomState is.
-    owner : str
-        On whose behalf; errors are in its name.
-
-    Returns
-    -------
-    RandomState
-        What to draw with.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.sampling import random_numbers
-    >>> a, b = (random_numbers(np.random.default_rng(0), "Model") for _ in range(2))
-    >>> a.randint(100) == b.randint(100)
-    True
-    """
+    """Where random numbers come from."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.bit_generator)
     try:
@@ -154,18 +75,7 @@ def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
 
 
 def seed_from(rng: np.random.RandomState) -> int:
-    """A seed for draws by key.
-
-    Parameters
-    ----------
-    rng : RandomState
-        What to draw with.
-
-    Returns
-    -------
-    int
-        The seed.
-    """
+    """A seed for draws by key."""
     return int(rng.randint(2**31 - 1))
 
 
@@ -179,24 +89,5 @@ def _uniforms(seed: int, start: int, count: int) -> Array:
 
 
 def spread(n: int, most: int) -> NDArray[np.int64]:
-    """Rows from the first to the last at equal distances, all if there are few.
-
-    Parameters
-    ----------
-    n : int
-        How many rows there are.
-    most : int
-        How many are wanted at most.
-
-    Returns
-    -------
-    ndarray of int64
-        Their numbers, increasing.
-
-    Examples
-    --------
-    >>> from mercer.sampling import spread
-    >>> spread(9, 3).tolist()
-    [0, 4, 8]
-    """
+    """Rows from the first to the last at equal distances, all if there are few."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

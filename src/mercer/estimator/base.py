@@ -28,18 +28,7 @@ _SHOWN = 100
 
 
 def shown(value: object) -> str:
-    """The repr of a value for a message; that of a matrix would fill pages.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    str
-        At most about 100 characters.
-    """
+    """The repr of a value for a message; that of a matrix would fill pages."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -305,15 +294,7 @@ class KernelEstimator(BaseEstimator):
 
 
 def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
-    """Refuse labels of a single class, which tell nothing from anything.
-
-    Parameters
-    ----------
-    owner : str
-        In whose name to refuse.
-    classes : ndarray
-        The classes of the rows that count, each once.
-    """
+    """Refuse labels of a single class, which tell nothing from anything."""
     if len(classes) < 2:
         raise DataError(
             f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "

@@ -22,17 +22,6 @@ def by_blocks(method: Method) -> Method:
 
     Of blocks it returns one array, of Dask collections a lazy Dask array, of no rows an array
     without rows.
-
-    Parameters
-    ----------
-    method : callable
-        Takes the estimator, whose `_known_row` is one that `fit` has seen and whose `_names_seen`
-        are those of the columns, and X.
-
-    Returns
-    -------
-    callable
-        The method, with blocks for X.
     """
 
     @wraps(method)
@@ -66,18 +55,7 @@ class Score(Protocol):
 
 
 def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable[[Method], Method]:
-    """Let the score of a model take blocks and Dask collections too, by sums over them.
-
-    Parameters
-    ----------
-    parts : callable
-        Takes the model; returns a function that makes a `Score` of a block.
-
-    Returns
-    -------
-    callable
-        A decorator of methods that take X, y and sample_weight.
-    """
+    """Let the score of a model take blocks and Dask collections too, by sums over them."""
 
     def decorated(method: Method) -> Method:
         @wraps(method)

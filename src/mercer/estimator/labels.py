@@ -13,22 +13,7 @@ from mercer.exceptions import DataError, DataTypeError, as_data_errors
 
 
 def checked_labels(owner: str, y: ArrayLike | None, n: int) -> NDArray[Any]:
-    """Labels, one for each row, that can be put in order.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    y : array-like
-        The labels.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The labels.
-    """
+    """Labels, one for each row, that can be put in order."""
     if y is None:
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."

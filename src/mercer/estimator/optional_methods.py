@@ -29,16 +29,5 @@ class _Offered:
 
 
 def offered_unless(why_not: Callable[[Any], str | None]) -> Callable[[Method], Any]:
-    """Hide a method from estimators that cannot have it; to ask for it then tells why.
-
-    Parameters
-    ----------
-    why_not : callable
-        Takes the estimator, and returns the reason and what to use instead, or None.
-
-    Returns
-    -------
-    callable
-        A decorator of methods. ``hasattr`` says whether an estimator has the method.
-    """
+    """Hide a method from estimators that cannot have it; to ask for it then tells why."""
     return lambda method: _Offered(method, why_not)

@@ -28,40 +28,18 @@ class Determination:
 
     What is squared is divided by a power of two first: targets of the order of 1e-200 or 1e200 are
     scored as those of the order of 1 are.
-
-    Attributes
-    ----------
-    owner : str
-        The model.
-    rows : int
-        The number of rows.
-    weight : float
-        The sum of their weights.
-    unit, error_unit : ndarray of shape (t,)
-        Exponents of the powers of two by which targets and residuals are divided.
-    mean : ndarray of shape (t,)
-        The weighted means of the targets, in their units.
-    spread, error : ndarray of shape (t,)
-        Weighted sums of squares of targets about their means, and of residuals.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.estimator.scoring import Determination
-    >>> y = np.array([[1.0], [2.0], [4.0]])
-    >>> parts = [Determination.of("model", part, part + 0.5, None) for part in (y[:2], y[2:])]
-    >>> round((parts[0] + parts[1]).value, 3)
-    0.839
     """
 
-    owner: str
-    rows: int
-    weight: float
+    owner: str  # the model
+    rows: int  # the number of rows
+    weight: float  # the sum of their weights
+    # (t,): exponents of the powers of two by which targets and residuals are divided
     unit: Exponents
+    # (t,): exponents of the powers of two by which targets and residuals are divided
     error_unit: Exponents
-    mean: Array
-    spread: Array
-    error: Array
+    mean: Array  # (t,): the weighted means of the targets, in their units
+    spread: Array  # (t,): weighted sums of squares of targets about their means, and of residuals
+    error: Array  # (t,): weighted sums of squares of targets about their means, and of residuals
 
     @classmethod
     def of(cls, owner: str, y: Array, predicted: Array, weights: Array | None) -> Determination:
@@ -136,22 +114,10 @@ def _unit(values: Array) -> Exponents:
 
 @dataclass(frozen=True, eq=False)
 class Accuracy:
-    """The share of labels that are met, by weight.
+    """The share of labels that are met, by weight."""
 
-    Attributes
-    ----------
-    met, weight : float
-        Weights of the rows that are met, and of all.
-
-    Examples
-    --------
-    >>> from mercer.estimator.scoring import Accuracy
-    >>> (Accuracy(1.0, 2.0) + Accuracy(2.0, 2.0)).value
-    0.75
-    """
-
-    met: float
-    weight: float
+    met: float  # weights of the rows that are met, and of all
+    weight: float  # weights of the rows that are met, and of all
 
     def __add__(self, other: Self) -> Accuracy:
         """That of both."""
@@ -165,15 +131,9 @@ class Accuracy:
 
 @dataclass(frozen=True, eq=False)
 class DeterminationOf:
-    """Makes a `Determination` of a block.
+    """Makes a `Determination` of a block."""
 
-    Attributes
-    ----------
-    model : object
-        A fitted regressor.
-    """
-
-    model: Any
+    model: Any  # A fitted regressor
 
     def __call__(self, block: Block) -> Determination | None:
         """That of the rows of a block; None if it has none."""
@@ -189,15 +149,9 @@ class DeterminationOf:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyOf:
-    """Makes an `Accuracy` of a block.
+    """Makes an `Accuracy` of a block."""
 
-    Attributes
-    ----------
-    model : object
-        A fitted classifier.
-    """
-
-    model: Any
+    model: Any  # A fitted classifier
 
     def __call__(self, block: Block) -> Accuracy | None:
         """That of the rows of a block; None if it has none."""

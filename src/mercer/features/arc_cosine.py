@@ -25,24 +25,12 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Threshold, rectified linear or squared rectified linear units with random weights.
+    """Threshold, rectified linear or squared rectified linear units with random weights."""
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, m)
-        The weights.
-    order : int
-        The power of the positive part; 0 is the threshold.
-    amplitude : float
-        The root of twice the term's weight over m.
-    at_zero : ndarray of shape (m,)
-        What a threshold says of 0, where it is undecided: 0 or 1.
-    """
-
-    matrix: Array
-    order: int
-    amplitude: float
-    at_zero: Array
+    matrix: Array  # (d, m): the weights
+    order: int  # the power of the positive part; 0 is the threshold
+    amplitude: float  # the root of twice the term's weight over m
+    at_zero: Array  # (m,): what a threshold says of 0, where it is undecided: 0 or 1
 
     @property
     def width(self) -> int:

@@ -59,28 +59,7 @@ class Term:
 
 
 def expand(kernel: Kernel, scope: Scope | None = None) -> list[Term]:
-    """Write a kernel as a sum of products of leaves.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, any composition.
-    scope : Scope, optional
-        Where it stands; the whole data by default.
-
-    Returns
-    -------
-    list of Term
-        The terms of positive weight.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.features.expansion import expand
-    >>> k = (2.0 * mc.RBF() + mc.Matern()) * mc.RBF().on(0)
-    >>> [(term.weight, [type(f.kernel).__name__ for f in term.factors]) for term in expand(k)]
-    [(2.0, ['RBF', 'RBF']), (1.0, ['Matern', 'RBF'])]
-    """
+    """Write a kernel as a sum of products of leaves."""
     return [term for term in _terms(kernel, scope or Scope()) if term.weight > 0]
 
 
@@ -179,28 +158,6 @@ def shares(owner: str, weights: Iterable[float], fixed: Iterable[int], total: in
 
     The variance of a sum of estimates, sum_t weight_t^2 v_t / n_t, is smallest for n_t in
     proportion to weight_t sqrt(v_t), and the v_t are alike.
-
-    Parameters
-    ----------
-    owner : str
-        On whose behalf.
-    weights : iterable of float
-        The weight of each term, positive.
-    fixed : iterable of int
-        The number of components of terms that need no more, 0 for all others.
-    total : int
-        Components to share.
-
-    Returns
-    -------
-    list of int
-        At least one for each term.
-
-    Examples
-    --------
-    >>> from mercer.features.expansion import shares
-    >>> shares("RandomFourier", [3.0, 1.0, 5.0], [0, 0, 1], 9)
-    [6, 2, 1]
     """
     amounts, given = np.array(list(weights)), np.array(list(fixed))
     open_ = given == 0

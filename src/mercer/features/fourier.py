@@ -48,27 +48,14 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """Cosines and sines of projections, times an amplitude.
+    """Cosines and sines of projections, times an amplitude."""
 
-    Parameters
-    ----------
-    projections : tuple of Projection
-        The angles are their sum.
-    sources : tuple of int
-        Which factor of the term each of them reads the data of.
-    width : int
-        The number of features: cosines, then sines. An odd one out is a cosine.
-    amplitude : float
-        The square root of twice the term's weight over the width.
-    phase : float
-        Added to the last angle where the width is odd: a cosine alone, at a random phase, is
-        unbiased too.
-    """
-
-    projections: tuple[Projection, ...]
-    sources: tuple[int, ...]
-    width: int
-    amplitude: float
+    projections: tuple[Projection, ...]  # the angles are their sum
+    sources: tuple[int, ...]  # which factor of the term each of them reads the data of
+    width: int  # the number of features: cosines, then sines. An odd one out is a cosine
+    amplitude: float  # the square root of twice the term's weight over the width
+    # added to the last angle where the width is odd: a cosine alone, at a random phase, is unbiased
+    # too
     phase: float
 
     @property

@@ -25,58 +25,14 @@ _TINY = 2.0**-60
 
 
 def generator(random_state: Any, owner: str) -> np.random.Generator:
-    """Return a generator seeded from what scikit-learn calls a random state.
-
-    Parameters
-    ----------
-    random_state : int, RandomState, Generator or None
-        The seed.
-    owner : str
-        On whose behalf; errors are in its name.
-
-    Returns
-    -------
-    numpy.random.Generator
-        A generator.
-
-    Examples
-    --------
-    >>> from mercer.features.normal_draws import generator
-    >>> bool(generator(0, "Map").random() == generator(0, "Map").random())
-    True
-    """
+    """Return a generator seeded from what scikit-learn calls a random state."""
     return np.random.default_rng(random_numbers(random_state, owner).randint(2**31 - 1, size=4))
 
 
 def normals_and_uniforms(
     method: str, rows: int, normals: int, uniforms: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Draw rows of standard normal and of uniform numbers.
-
-    Parameters
-    ----------
-    method : {"iid", "orthogonal", "sobol"}
-        How rows depend on each other.
-    rows, normals, uniforms : int
-        The number of rows, and of numbers of each kind in a row.
-    rng : numpy.random.Generator
-        The source.
-
-    Returns
-    -------
-    normals : ndarray of shape (rows, normals)
-        Standard normal numbers.
-    uniforms : ndarray of shape (rows, uniforms)
-        Numbers in the open interval (0, 1).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.normal_draws import normals_and_uniforms
-    >>> g, u = normals_and_uniforms("sobol", 4, 3, 1, np.random.default_rng(0))
-    >>> g.shape, u.shape
-    ((4, 3), (4, 1))
-    """
+    """Draw rows of standard normal and of uniform numbers."""
     if method == "sobol":
         points = _sobol(rows, normals + uniforms, rng)
         return ndtri(points[:, :normals]), points[:, normals:]
@@ -89,29 +45,7 @@ def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Arr
 
     Directions are those of a random rotation, lengths are independent, of the chi distribution.
 
-    Parameters
-    ----------
-    rows, columns : int
-        The shape.
-    rng : numpy.random.Generator
-        The source.
-
-    Returns
-    -------
-    ndarray of shape (rows, columns)
-        The rows.
-
-    References
-    ----------
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.normal_draws import orthogonal_normals
-    >>> g = orthogonal_normals(3, 3, np.random.default_rng(0))
-    >>> bool(abs(g[0] @ g[1]) < 1e-12)
-    True
     """
     if columns <= 1 or rows == 0:
         return _independent_normals(rows, columns, rng)

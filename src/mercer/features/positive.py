@@ -29,27 +29,13 @@ _LARGEST_LOGARITHM = 700.0
 
 @dataclass(frozen=True, eq=False)
 class Exponentials:
-    r"""The exponentials exp(+-w.x - \|x\|^2 / 2), times an amplitude.
+    r"""The exponentials exp(+-w.x - \|x\|^2 / 2), times an amplitude."""
 
-    Parameters
-    ----------
-    matrices : tuple of ndarray of shape (d, m)
-        The vectors w, for each inner product of the exponent.
-    roots : tuple of float
-        The roots of their scales, by which x is multiplied.
-    width : int
-        The number of features: those of w, then those of -w.
-    log_amplitude : float
-        The logarithm of the amplitude.
-    logarithmic : bool
-        Whether the logarithms of the features are wanted.
-    """
-
-    matrices: tuple[Array, ...]
-    roots: tuple[float, ...]
-    width: int
-    log_amplitude: float
-    logarithmic: bool = False
+    matrices: tuple[Array, ...]  # (d, m): the vectors w, for each inner product of the exponent
+    roots: tuple[float, ...]  # the roots of their scales, by which x is multiplied
+    width: int  # the number of features: those of w, then those of -w
+    log_amplitude: float  # the logarithm of the amplitude
+    logarithmic: bool = False  # whether the logarithms of the features are wanted
 
     def cast(self, dtype: Any) -> Self:
         """Return the same map in another precision."""

@@ -32,24 +32,7 @@ _RIDGE = 1e-6
 
 
 class PreImages:
-    """Finds points from their features over landmarks.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A kernel with a gradient in its inputs.
-    landmarks : Points
-        The landmarks Z, rows of numbers.
-    upper : ndarray of shape (r, r)
-        The triangle R.
-    owner : str
-        On whose behalf; errors are in its name.
-
-    Raises
-    ------
-    NotDifferentiableError
-        If the landmarks are not rows of numbers, or the kernel has no gradient in them.
-    """
+    """Finds points from their features over landmarks."""
 
     def __init__(self, kernel: Kernel, landmarks: Points, upper: Array, owner: str) -> None:
         self.kernel, self.owner = kernel, owner
@@ -64,18 +47,7 @@ class PreImages:
         self._require_gradient()
 
     def __call__(self, features: Array) -> Array:
-        """The pre-images of rows of features.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n, r)
-            The features.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Points in the columns of the landmarks.
-        """
+        """The pre-images of rows of features."""
         found = np.empty((len(features), len(self.centre)))
         unfinished = 0
         for first in range(0, len(features), _BLOCK):

@@ -46,26 +46,10 @@ class Projection(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """(x - centre) W.
+    """(x - centre) W."""
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (d, m)
-        The matrix W.
-    centre : ndarray of shape (d,)
-        What is subtracted; phases of data far from the origin would lose their digits.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.projections import Dense
-    >>> out = np.empty((1, 1))
-    >>> Dense(np.array([[1.0], [2.0]]), np.zeros(2)).write(np.array([[3.0, 4.0]]), out)
-    >>> out.item()
-    11.0
-    """
-
-    matrix: Array
+    matrix: Array  # (d, m): the matrix W
+    # (d,): what is subtracted; phases of data far from the origin would lose their digits
     centre: Array
 
     def cast(self, dtype: Any) -> Self:
@@ -96,37 +80,13 @@ class Structured:
 
     H is the Hadamard matrix of entries +-1. Its transform takes d log d additions, so that m
     projections cost m log d, and memory m.
-
-    Parameters
-    ----------
-    diagonals : ndarray of shape (blocks, stages, size)
-        The diagonals D; size is a power of two.
-    scales : ndarray of shape (blocks, size)
-        The diagonals S.
-    permutations : ndarray of shape (blocks, size) or None
-        The permutations P.
-    centre : ndarray of shape (d,)
-        What is subtracted.
-    lengths : ndarray of shape (d,)
-        What columns are divided by.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.projections import Structured
-    >>> ones = np.ones(2)
-    >>> hadamard = Structured(np.ones((1, 1, 2)), np.ones((1, 2)), None, 0 * ones, ones)
-    >>> out = np.empty((1, 2))
-    >>> hadamard.write(np.array([[3.0, 1.0]]), out)
-    >>> out
-    array([[4., 2.]])
     """
 
-    diagonals: Array
-    scales: Array
-    permutations: NDArray[np.int64] | None
-    centre: Array
-    lengths: Array
+    diagonals: Array  # (blocks, stages, size): the diagonals D; size is a power of two
+    scales: Array  # (blocks, size): the diagonals S
+    permutations: NDArray[np.int64] | None  # (blocks, size): the permutations P
+    centre: Array  # (d,): what is subtracted
+    lengths: Array  # (d,): what columns are divided by
 
     def cast(self, dtype: Any) -> Self:
         """Return the same projection in another precision."""
@@ -162,32 +122,7 @@ def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]
     H D3 H D2 H D1 is orthogonal, and its rows point nearly everywhere; the bias that remains falls
     with the size.
 
-    Parameters
-    ----------
-    count : int
-        The number of projections.
-    width : int
-        The number of columns.
-    rng : numpy.random.Generator
-        The source.
-
-    Returns
-    -------
-    diagonals : ndarray of shape (blocks, 3, size)
-        The signs, divided by the square root of the size.
-    permutations : None
-        There are none.
-
-    References
-    ----------
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.projections import sorf
-    >>> sorf(1000, 200, np.random.default_rng(0))[0].shape
-    (4, 3, 256)
     """
     size = max(_power_of_two(width), _SMALLEST_SORF)
     blocks = -(-count // size)
@@ -201,32 +136,7 @@ def fastfood(count: int, width: int, rng: np.random.Generator) -> tuple[Array, N
     B are signs, P a permutation, G normal numbers of length 1. Every row of the product points
     in a uniform direction, exactly; rows of one block depend on each other.
 
-    Parameters
-    ----------
-    count : int
-        The number of projections.
-    width : int
-        The number of columns.
-    rng : numpy.random.Generator
-        The source.
-
-    Returns
-    -------
-    diagonals : ndarray of shape (blocks, 2, size)
-        B, divided by the square root of the size, and G.
-    permutations : ndarray of shape (blocks, size)
-        One for each block.
-
-    References
-    ----------
     Le, Sarlos and Smola, Fastfood: computing Hilbert space expansions in loglinear time, 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.features.projections import fastfood
-    >>> fastfood(1000, 200, np.random.default_rng(0))[1].shape
-    (4, 256)
     """
     size = _power_of_two(width)
     blocks = -(-count // size)
@@ -238,17 +148,7 @@ def fastfood(count: int, width: int, rng: np.random.Generator) -> tuple[Array, N
 
 
 def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Array) -> None:
-    """Write the sum of several projections, each of its own part of the rows.
-
-    Parameters
-    ----------
-    projections : sequence of Projection
-        The projections.
-    parts : sequence of ndarray or sparse array
-        The rows as each of them sees them.
-    out : ndarray of shape (n, m)
-        The result.
-    """
+    """Write the sum of several projections, each of its own part of the rows."""
     (first, *others), (block, *blocks) = projections, parts
     first.write(block, out)
     if others:
@@ -261,19 +161,7 @@ def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Arr
 def require_range(
     owner: str, projections: Sequence[Projection], largest: Sequence[float], dtype: Any
 ) -> None:
-    """Refuse data whose projections would leave the range of their type.
-
-    Parameters
-    ----------
-    owner : str
-        On whose behalf.
-    projections : sequence of Projection
-        The projections.
-    largest : sequence of float
-        The largest entry that each of them sees, by absolute value.
-    dtype : dtype
-        The type of the data.
-    """
+    """Refuse data whose projections would leave the range of their type."""
     with np.errstate(over="ignore"):
         total = sum(
             p.reach * (size + p.offset) for p, size in zip(projections, largest, strict=True)

@@ -27,24 +27,12 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class CountSketch:
-    """Columns, and a constant, each put with a random sign into a random place.
+    """Columns, and a constant, each put with a random sign into a random place."""
 
-    Parameters
-    ----------
-    factor : int
-        Which factor of the term it is a sketch of.
-    matrix : csr_array of shape (d, width)
-        One entry a row: the sign, times the root of the gain.
-    place : int
-        Where the constant goes.
-    constant : float
-        Its sign times the root of the kernel's offset.
-    """
-
-    factor: int
-    matrix: Any
-    place: int
-    constant: float
+    factor: int  # which factor of the term it is a sketch of
+    matrix: Any  # (d, width): one entry a row: the sign, times the root of the gain
+    place: int  # where the constant goes
+    constant: float  # its sign times the root of the kernel's offset
 
     def of(self, rows: Any) -> Array:
         """The sketches of rows."""
@@ -57,21 +45,11 @@ class CountSketch:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """The convolution of count sketches: a count sketch of the product of their inputs.
+    """The convolution of count sketches: a count sketch of the product of their inputs."""
 
-    Parameters
-    ----------
-    sketches : list of CountSketch
-        One for each degree of each factor.
-    width : int
-        The number of features.
-    amplitude : float
-        The root of the term's weight.
-    """
-
-    sketches: list[CountSketch]
-    width: int
-    amplitude: float
+    sketches: list[CountSketch]  # one for each degree of each factor
+    width: int  # the number of features
+    amplitude: float  # the root of the term's weight
 
     def cast(self, dtype: Any) -> Self:
         """Return the same map in another precision."""

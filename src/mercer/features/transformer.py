@@ -66,15 +66,9 @@ class TermMap(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ConstantFeature:
-    """The one feature of a constant kernel.
+    """The one feature of a constant kernel."""
 
-    Parameters
-    ----------
-    value : float
-        The square root of the constant.
-    """
-
-    value: float
+    value: float  # the square root of the constant
     width: int = 1
 
     def cast(self, dtype: Any) -> Self:

@@ -25,24 +25,12 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ParameterEntry:
-    """One parameter of a tree: where it is, what may be stored there, and what is.
+    """One parameter of a tree: where it is, what may be stored there, and what is."""
 
-    Attributes
-    ----------
-    path : str
-        The path from the root, levels joined by two underscores.
-    declaration : Declaration
-        The declaration.
-    stored : object
-        The stored value, with its `Fixed` or `Bounded`.
-    owner : Parameterised
-        The node of the tree that declares the parameter.
-    """
-
-    path: str
+    path: str  # the path from the root, levels joined by two underscores
     declaration: Declaration
-    stored: Any
-    owner: Parameterised
+    stored: Any  # the stored value, with its `Fixed` or `Bounded`
+    owner: Parameterised  # the node of the tree that declares the parameter
 
     @property
     def value(self) -> Any:

@@ -32,22 +32,12 @@ _BLOCK = 2**16
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation over all entries of a matrix; those of parts add up.
+    """Mean and standard deviation over all entries of a matrix; those of parts add up."""
 
-    Attributes
-    ----------
-    width : int
-        The number of columns.
-    weight : float
-        The sum of the weights of the rows.
-    mean, deviation : float
-        Over all entries, each row counted with its weight.
-    """
-
-    width: int
-    weight: float
-    mean: float
-    deviation: float
+    width: int  # the number of columns
+    weight: float  # the sum of the weights of the rows
+    mean: float  # over all entries, each row counted with its weight
+    deviation: float  # over all entries, each row counted with its weight
 
     @classmethod
     def of(cls, matrix: Any, weight: Array | None) -> Spread:
@@ -82,17 +72,10 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """What a rule of thumb may ask of the columns that a kernel reads.
+    """What a rule of thumb may ask of the columns that a kernel reads."""
 
-    Attributes
-    ----------
-    spread : callable
-        Returns the `Spread`.
-    median : callable
-        Takes the name of a metric; returns the median distance between two rows of a sample.
-    """
-
-    spread: Callable[[], Spread]
+    spread: Callable[[], Spread]  # returns the `Spread`
+    # takes the name of a metric; returns the median distance between two rows of a sample
     median: Callable[[str], float]
 
     @classmethod
@@ -105,20 +88,7 @@ class Scatter:
 
 
 def sample_rows(n: int, weight: Array | None) -> Array:
-    """The rows of a sample: all of them if they are few.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    weight : ndarray of shape (n,), optional
-        Their weights.
-
-    Returns
-    -------
-    ndarray of int
-        Row numbers, ascending.
-    """
+    """The rows of a sample: all of them if they are few."""
     if weight is not None:
         return np.sort(weighted_sample(weight).rows)
     if n <= _SAMPLE:
@@ -127,38 +97,12 @@ def sample_rows(n: int, weight: Array | None) -> Array:
 
 
 def weighted_sample(weight: Array, start: int = 0) -> Draw:
-    """The draw of a sample among rows of a part.
-
-    Parameters
-    ----------
-    weight : ndarray of shape (n,)
-        Weights of the rows.
-    start : int
-        The number of the first row.
-
-    Returns
-    -------
-    Draw
-        Adds up over parts.
-    """
+    """The draw of a sample among rows of a part."""
     return Draw.of(weight, _SAMPLE, 0, start)
 
 
 def median_distance(sample: Any, metric: str) -> float:
-    """The median distance between two rows.
-
-    Parameters
-    ----------
-    sample : ndarray or sparse matrix of shape (n, d)
-        The rows.
-    metric : str
-        As `scipy.spatial.distance.pdist` calls it.
-
-    Returns
-    -------
-    float
-        The mean distance where most are 0, and 1 where all are.
-    """
+    """The median distance between two rows."""
     values = sample if isinstance(sample, np.ndarray) else sample.toarray()
     if len(values) < 2:
         return 1.0

@@ -115,8 +115,6 @@ def _large_order(r: Array, nu: float) -> Array:
     With w = sqrt(1 + 2 r^2 / nu) all factors that overflow cancel and there remains
     ((1 + w) / 2)^nu exp(nu (1 - w)) w^(-1/2) S(1 / w) / S(1), S the series of the expansion.
 
-    References
-    ----------
     Olver, Asymptotics and Special Functions, 1974, section 10.7.
     """
     square = 2 * r * r / nu

@@ -415,13 +415,7 @@ class Parameterised:
 
 
 def kind(kernel: Parameterised) -> str:
-    """Return the kind of the innermost kernel under transparent wrappers, in snake case.
-
-    Parameters
-    ----------
-    kernel : Parameterised
-        The kernel; a class may set ``_kind`` in place of the snake case of its name.
-    """
+    """Return the kind of the innermost kernel under transparent wrappers, in snake case."""
     children = kernel._children()
     if len(children) == 1 and children[0][0] == "":
         return kind(children[0][1])
@@ -429,18 +423,7 @@ def kind(kernel: Parameterised) -> str:
 
 
 def named_children(kernels: Iterable[Parameterised]) -> list[str]:
-    """Return a name for each term of a sum or product: its kind, numbered where it repeats.
-
-    Parameters
-    ----------
-    kernels : iterable of Parameterised
-        The terms.
-
-    Returns
-    -------
-    list of str
-        Such as ``["rbf_1", "periodic", "rbf_2"]``.
-    """
+    """Return a name for each term of a sum or product: its kind, numbered where it repeats."""
     kinds = [kind(kernel) for kernel in kernels]
     total, seen = Counter(kinds), Counter[str]()
     names = []

@@ -65,21 +65,7 @@ class _Wrapper(Kernel):
 
 
 class Scaled(_Wrapper):
-    """Multiple of a kernel, scale * k(x, z) with scale >= 0.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    scale : float
-        The factor, a variance; ``Fixed(2) * k`` holds it.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> (2.0 * mc.RBF()).get_params()
-    {'scale': 2.0, 'length_scale': 1.0}
-    """
+    """Multiple of a kernel, scale * k(x, z) with scale >= 0."""
 
     scale = NonNegative(1.0)
     _undoable = True
@@ -105,21 +91,7 @@ class Scaled(_Wrapper):
 
 
 class Power(_Wrapper):
-    """Power of a kernel, k(x, z) ** exponent for a whole number >= 1.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    exponent : int
-        The exponent.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Linear() ** 2**1
-    Linear() ** 2
-    """
+    """Power of a kernel, k(x, z) ** exponent for a whole number >= 1."""
 
     exponent = Integer(1, low=1)
     _precedence = 2
@@ -141,17 +113,6 @@ class Exponential(_Wrapper):
     """Exponential of a kernel, exp(k(x, z)), bounded or not.
 
     A kernel, because it is a limit of polynomials with positive coefficients.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Linear().exp()([[0.0]]).tolist()
-    [[1.0]]
     """
 
     def __repr__(self) -> str:
@@ -162,21 +123,7 @@ class Exponential(_Wrapper):
 
 
 class PolynomialOf(_Wrapper):
-    """Polynomial of a kernel, c0 + c1 k + c2 k^2 + ... with non-negative coefficients.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    coefficients : sequence of float
-        ``[c0, c1, ...]``, each >= 0.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Linear().polynomial([1.0, 0.0, 2.0])([[1.0], [2.0]])[0].tolist()
-    [3.0, 9.0]
-    """
+    """Polynomial of a kernel, c0 + c1 k + c2 k^2 + ... with non-negative coefficients."""
 
     coefficients = NonNegative([0.0, 1.0], ndim=1)
     _kind = "polynomial_of"
@@ -230,23 +177,8 @@ class PolynomialOf(_Wrapper):
 class ScaledBy(_Wrapper):
     """Kernel scaled by a function of the points, f(x) k(x, z) f(z).
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    function : callable
-        Takes the data (all rows) and returns one number for each row.
-
-    Notes
-    -----
     A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
     the function is.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Constant(1.0).scaled_by(lambda X: X[:, 0])([[2.0], [3.0]]).tolist()
-    [[4.0, 6.0], [6.0, 9.0]]
     """
 
     function = Part()
@@ -268,19 +200,7 @@ class ScaledBy(_Wrapper):
 
 
 class Normalized(_Wrapper):
-    """Cosine in feature space, k(x, z) / sqrt(k(x, x) k(z, z)); 0 where k(x, x) = 0.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Linear().normalized()([[3.0], [-2.0]]).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    """
+    """Cosine in feature space, k(x, z) / sqrt(k(x, x) k(z, z)); 0 where k(x, x) = 0."""
 
     def _check(self) -> None:
         if self.kernel.input_tags()["pairwise"]:
@@ -305,21 +225,7 @@ class Normalized(_Wrapper):
 
 
 class OnColumns(_Wrapper):
-    """The kernel on some of the columns.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    columns : tuple of int, slice or str
-        Positions, slices, or names of data-frame columns.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> mc.Linear().on(1)([[5.0, 2.0]]).tolist()
-    [[4.0]]
-    """
+    """The kernel on some of the columns."""
 
     columns = Part()
     _undoable = True
@@ -352,24 +258,8 @@ class OnColumns(_Wrapper):
 class Warped(_Wrapper):
     """Kernel of warped points, k(g(x), g(z)) for a function g of the data.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    function : callable
-        Takes the data (all rows) and returns as many rows.
-
-    Notes
-    -----
     A kernel that holds a Python function cannot be rebuilt from its repr, and is pickled only if
     the function is.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> import numpy as np
-    >>> mc.Linear().warp(np.log)([[np.e]]).tolist()
-    [[1.0]]
     """
 
     function = Part()

@@ -93,27 +93,7 @@ def leverage_scores(
 
 
 def inclusion_probabilities(scores: Array, size: int) -> NDArray[np.float64]:
-    """Probabilities min(1, c score) with c such that their sum is `size`.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Numbers >= 0.
-    size : int
-        The expected number of rows that are drawn.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        All 1 where no more than `size` scores are positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.landmarks.leverage import inclusion_probabilities
-    >>> inclusion_probabilities(np.array([6.0, 1.0, 1.0]), 2)
-    array([1. , 0.5, 0.5])
-    """
+    """Probabilities min(1, c score) with c such that their sum is `size`."""
     positive = int(np.count_nonzero(scores > 0))
     if size >= positive:
         return (scores > 0).astype(np.float64)

@@ -162,30 +162,6 @@ def select_rows(
     Uniform ones are the same wherever the rows are. The other methods look at kernel values of all
     rows, or, where these are not in memory, at those of a uniform sample of as many as 256 MiB hold
     in three copies and with one number for each landmark.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Any kernel without `White`.
-    rows : Rows
-        The data.
-    how : str, array of int, data or Landmarks
-        As in `select`; `Landmarks` that were chosen before are taken.
-    n_landmarks : int, default=100
-        How many to choose.
-    random_state : int, RandomState, Generator or None, default=None
-        What they are drawn with.
-    alpha : float, optional
-        The ridge of ``"leverage"``.
-    owner : str
-        On whose behalf; errors are in its name.
-    also : tuple of str
-        What else its landmarks may be, for the error that lists the names.
-
-    Returns
-    -------
-    Landmarks
-        The points, their rows, and the error if it is known.
     """
     require_no_noise(kernel, owner)
     if isinstance(how, Landmarks):
@@ -222,19 +198,7 @@ def select_rows(
 
 
 def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
-    """Refuse a name that is unknown, or a number of landmarks that is none, before there are rows.
-
-    Parameters
-    ----------
-    how : object
-        As in `select`; landmarks that are given are looked at together with the rows.
-    n_landmarks : int
-        How many.
-    owner : str
-        On whose behalf.
-    also : tuple of str
-        What else its landmarks may be.
-    """
+    """Validate the method and the number of landmarks, before there are rows."""
     if isinstance(how, str):
         if how not in (*_METHODS, *also):
             _unknown(how, owner, also)
@@ -293,31 +257,12 @@ class _Choice:
 
 
 def contains_noise(kernel: Kernel) -> bool:
-    """Whether `White` is in a kernel, somewhere.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    bool
-        Whether it is.
-    """
+    """Whether `White` is in a kernel, somewhere."""
     return any(isinstance(leaf, White) for leaf, _ in kernel._readings)
 
 
 def require_no_noise(kernel: Kernel, owner: str) -> None:
-    """Refuse a kernel that contains `White`: landmarks cannot carry noise.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    owner : str
-        On whose behalf.
-    """
+    """Refuse a kernel that contains `White`: landmarks cannot carry noise."""
     if contains_noise(kernel):
         raise ParameterError(
             f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "

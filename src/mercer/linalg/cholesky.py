@@ -41,125 +41,46 @@ RIDGE = Advice(
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor L of a matrix A = L L', stored as its transpose.
+    """The Cholesky factor L of a matrix A = L L', stored as its transpose."""
 
-    Attributes
-    ----------
-    upper : ndarray of shape (n, n)
-        L' in the upper triangle, in Fortran order; what is below the diagonal is not part of it.
-        (LAPACK inverts this triangle faster than the other.)
-    jitter : float
-        What was added to the diagonal to make the factor exist.
-    fraction : float
-        The jitter as a fraction of the mean diagonal of the Gram matrix.
-    cause, remedy : str
-        Why jitter was needed and what would avoid it; empty if it was not.
-    """
-
+    # (n, n): L' in the upper triangle, in Fortran order; what is below the diagonal is not part of
+    # it. (LAPACK inverts this triangle faster than the other.)
     upper: Array
-    jitter: float = 0.0
-    fraction: float = 0.0
-    cause: str = ""
-    remedy: str = ""
+    jitter: float = 0.0  # what was added to the diagonal to make the factor exist
+    fraction: float = 0.0  # the jitter as a fraction of the mean diagonal of the Gram matrix
+    cause: str = ""  # why jitter was needed and what would avoid it; empty if it was not
+    remedy: str = ""  # why jitter was needed and what would avoid it; empty if it was not
 
     def solve(self, right: Array) -> Array:
-        """Solve A x = b.
-
-        Parameters
-        ----------
-        right : ndarray of shape (n, r)
-            The right-hand sides.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            The solutions.
-        """
+        """Solve A x = b."""
         potrs = get_lapack_funcs("potrs", (self.upper,))
         solved: Array = potrs(self.upper, right, lower=False)[0]
         return solved
 
     def half_solve(self, right: Array) -> Array:
-        """Solve L x = b, in the memory of b if that is in Fortran order.
-
-        Parameters
-        ----------
-        right : ndarray of shape (n, r)
-            The right-hand sides.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            The solutions: the sums of their squares are b' A^-1 b.
-        """
+        """Solve L x = b, in the memory of b if that is in Fortran order."""
         trsm = get_blas_funcs("trsm", (self.upper, right))
         solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
         return solved
 
     def multiply(self, vectors: Array) -> Array:
-        """The product L v: for standard normal v, draws with covariance A.
-
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, r)
-            The vectors.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            The products.
-        """
+        """The product L v: for standard normal v, draws with covariance A."""
         trmm = get_blas_funcs("trmm", (self.upper, vectors))
         product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
         return product
 
     def log_determinant(self) -> float:
-        """The logarithm of the determinant of A.
-
-        Returns
-        -------
-        float
-            Twice the sum of the logarithms of L's diagonal.
-        """
+        """The logarithm of the determinant of A."""
         return 2 * float(np.sum(np.log(self.upper.diagonal()), dtype=np.float64))
 
     def inverse(self, *, overwrite: bool) -> Array:
-        """The inverse of A: its upper triangle, in Fortran order.
-
-        Parameters
-        ----------
-        overwrite : bool
-            Whether to use the factor up; otherwise a copy is made.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            What is below the diagonal is not part of it.
-        """
+        """The inverse of A: its upper triangle, in Fortran order."""
         potri = get_lapack_funcs("potri", (self.upper,))
         inverse: Array = potri(self.upper, lower=False, overwrite_c=overwrite)[0]
         return inverse
 
     def extended(self, cross: Array, corner: Array) -> Factor:
-        """The factor of A with rows and columns added at its end.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (n, m)
-            The new columns, in the old rows.
-        corner : ndarray of shape (m, m)
-            The new columns in the new rows.
-
-        Returns
-        -------
-        Factor
-            Of order n + m, in new memory.
-
-        Raises
-        ------
-        ValidityError
-            If the extended matrix is not positive definite.
-        """
+        """The factor of A with rows and columns added at its end."""
         n, m = cross.shape
         half = self.half_solve(np.array(cross, self.upper.dtype, order="F"))
         grown = np.empty((n + m, n + m), self.upper.dtype, order="F")
@@ -174,13 +95,7 @@ class Factor:
         return replace(self, upper=grown)
 
     def complaint(self) -> str:
-        """Why jitter was needed, in a sentence; empty if it was not.
-
-        Returns
-        -------
-        str
-            Cause, jitter and remedy.
-        """
+        """Why jitter was needed, in a sentence; empty if it was not."""
         if not self.jitter:
             return ""
         return (
@@ -190,37 +105,7 @@ class Factor:
 
 
 def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
-    """Factorise ``gram + diag(ridge)`` with the least jitter on the ladder that works.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        Symmetric and positive semi-definite, float32 or float64; its memory is used.
-    ridge : float or ndarray of shape (n,)
-        What is added to the diagonal.
-    advice : Advice
-        The words of the model, for messages.
-
-    Returns
-    -------
-    Factor
-        The factor and the jitter that was needed. No warning is given.
-
-    Raises
-    ------
-    ValidityError
-        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.cholesky import factorise
-    >>> factor = factorise(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([1.0, 3.0]))
-    >>> np.triu(cholesky.upper).round(3).tolist()
-    [[1.414, 0.707], [0.0, 1.871]]
-    >>> factorise(np.ones((2, 2))).jitter
-    1e-10
-    """
+    """Factorise ``gram + diag(ridge)`` with the least jitter on the ladder that works."""
     a = in_fortran_order(gram)
     original = a.diagonal().copy()
 
@@ -246,44 +131,7 @@ class Jitter(NamedTuple):
 def with_jitter(
     attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
 ) -> tuple[Result, Jitter]:
-    """Do something with ``gram + diag(ridge)``, with the least jitter on the ladder that works.
-
-    Parameters
-    ----------
-    attempt : callable
-        ``attempt(diagonal)``, with the diagonal to use; None if the matrix is not positive
-        definite, which must then be as it was.
-    gram : ndarray of shape (n, n)
-        The matrix.
-    ridge : float or ndarray of shape (n,)
-        What is added to its diagonal.
-    advice : Advice
-        The words of the model, for messages.
-
-    Returns
-    -------
-    result : object
-        What `attempt` made.
-    jitter : Jitter
-        What was needed for it.
-
-    Raises
-    ------
-    ValidityError
-        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.cholesky import RIDGE, with_jitter
-    >>> with_jitter(
-    ...     lambda diagonal: diagonal.sum() if diagonal[0] > 1 else None,
-    ...     np.ones((2, 2)),
-    ...     0.0,
-    ...     RIDGE,
-    ... )[1].size
-    1e-10
-    """
+    """Do something with ``gram + diag(ridge)``, with the least jitter on the ladder that works."""
     diagonal = gram.diagonal().copy()
     added = np.asarray(ridge, dtype=gram.dtype)
     found = attempt(diagonal + added)
@@ -305,27 +153,7 @@ def with_jitter(
 
 
 def is_positive_definite(gram: Array, shift: float) -> bool:
-    """Whether ``gram + shift * I`` is symmetric and has a Cholesky factor.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        A matrix. Its memory is used, and is afterwards as it was.
-    shift : float
-        What is added to the diagonal; asymmetry up to this is allowed for.
-
-    Returns
-    -------
-    bool
-        True if every eigenvalue of `gram` is above ``-shift``, up to rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg import cholesky
-    >>> cholesky.is_positive_definite(np.array([[1.0, 2.0], [2.0, 1.0]]), shift=1e-9)
-    False
-    """
+    """Whether ``gram + shift * I`` is symmetric and has a Cholesky factor."""
     a = in_fortran_order(gram)
     if asymmetry(a).size > shift:
         return False
@@ -336,18 +164,7 @@ def is_positive_definite(gram: Array, shift: float) -> bool:
 
 
 def in_fortran_order(gram: Array) -> Array:
-    """The same symmetric matrix in the order LAPACK overwrites: a transpose, not a copy.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        A symmetric matrix.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        A view if the memory of `gram` is contiguous.
-    """
+    """The same symmetric matrix in the order LAPACK overwrites: a transpose, not a copy."""
     if gram.flags.f_contiguous:
         return gram
     return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)

@@ -38,57 +38,30 @@ SLACK = 2.0
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All that is needed to go on with iterations that were stopped, in units of their right side.
+    """State of stopped iterations, from which they can be resumed."""
 
-    Attributes
-    ----------
-    solution, residual, direction : ndarray of shape (n, r)
-        Of each column.
-    slope : ndarray of shape (r,)
-        The decrease along each direction.
-    history : ndarray of shape (n_iter + 1, r)
-        The relative residuals so far.
-    """
-
-    solution: Array
-    residual: Array
-    direction: Array
-    slope: Array
-    history: Array
+    solution: Array  # (n, r): of each column
+    residual: Array  # (n, r): of each column
+    direction: Array  # (n, r): of each column
+    slope: Array  # (r,): the decrease along each direction
+    history: Array  # (n_iter + 1, r): the relative residuals so far
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where the iterations are, and, at the end, the answer.
+    """Where the iterations are, and, at the end, the answer."""
 
-    Attributes
-    ----------
-    solution : ndarray of shape (n, r)
-        The columns X.
-    residuals : ndarray of shape (r,)
-        Norms |b_j - (A + shift_j) x_j| / |b_j| of the columns; 0 for a column of zeros.
-    history : ndarray of shape (n_iter + 1, r)
-        These norms at the start and after each iteration, as the recurrence estimates them.
-    n_iter : int
-        Products with A after the first, those before `state` was taken up included.
-    converged : bool
-        Whether every column is below the tolerance.
-    state : State
-        From which to go on.
-    stopped : bool
-        Whether a report asked to stop.
-    stalled : bool
-        Whether rounding, and no limit, ended them short of the tolerance.
-    """
-
-    solution: Array
+    solution: Array  # (n, r): the columns X
+    # (r,): norms |b_j - (A + shift_j) x_j| / |b_j| of the columns; 0 for a column of zeros
     residuals: Array
+    # (n_iter + 1, r): these norms at the start and after each iteration, as the recurrence
+    # estimates them
     history: Array
-    n_iter: int
-    converged: bool
-    state: State
-    stopped: bool = False
-    stalled: bool = False
+    n_iter: int  # products with A after the first, those before `state` was taken up included
+    converged: bool  # whether every column is below the tolerance
+    state: State  # from which to go on
+    stopped: bool = False  # whether a report asked to stop
+    stalled: bool = False  # whether rounding, and no limit, ended them short of the tolerance
 
 
 def solve(
@@ -103,52 +76,7 @@ def solve(
     report: Report | None = None,
     orthogonal: bool = False,
 ) -> Progress:
-    """Solve (A + shift_j I) x_j = b_j for every column.
-
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(V)`` returns A @ V for V of shape (n, r).
-    right : ndarray of shape (n, r)
-        The right-hand sides.
-    shifts : ndarray of shape (r,) or float
-        What is added to the diagonal, for each column.
-    precondition : callable, optional
-        ``precondition(V, shifts)`` returns about (A + shift_j I)^-1 v_j for the columns that are
-        left, whose shifts it is given.
-    start : ndarray of shape (n, r) or State, optional
-        Where to begin: near the solution, or where earlier iterations stopped. From a state of the
-        same equations they go on as if they had not stopped; of others it is a first guess, which
-        is used where it is better than none.
-    tol : float
-        The relative residual at which a column is done.
-    max_iter : int
-        Products with A after the first, of this call.
-    report : callable, optional
-        Called after each iteration; True stops.
-    orthogonal : bool
-        Whether all residuals are kept, and each is made orthogonal to those before it; not for
-        use with a preconditioner. That takes the room of all iterations, and fewer of them; and
-        rounding does not grow on the way, so that sums in another order give the same iterations.
-
-    Returns
-    -------
-    Progress
-        The solution. Its residuals are computed anew from the products, not by the recurrence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg import conjugate_gradient
-    >>> A = np.diag([1.0, 2.0, 4.0])
-    >>> found = conjugate_gradient.solve(
-    ...     lambda V: A @ V, np.ones((3, 2)), np.array([0.0, 1.0]), tol=1e-12
-    ... )
-    >>> found.solution.round(4).tolist()
-    [[1.0, 0.5], [0.5, 0.3333], [0.25, 0.2]]
-    >>> found.n_iter, found.converged
-    (3, True)
-    """
+    """Solve (A + shift_j I) x_j = b_j for every column."""
     run = _Run(multiply, right, shifts, precondition, orthogonal=orthogonal)
     run.begin(start, tol)
     last, stopped = run.n_iter + max_iter, False
@@ -161,22 +89,7 @@ def solve(
 
 
 def complaint(progress: Progress, levers: str, ridge: str = "alpha") -> str:
-    """Why the iterations stopped short, and what to do, as a clause; empty if they did not.
-
-    Parameters
-    ----------
-    progress : Progress
-        Where they stopped.
-    levers : str
-        What to raise.
-    ridge : str
-        What the user calls the number on the diagonal.
-
-    Returns
-    -------
-    str
-        For a warning.
-    """
+    """Why the iterations stopped short, and what to do, as a clause; empty if they did not."""
     if progress.converged or progress.stopped:
         return ""
     left = f"with a relative residual of {progress.residuals.max(initial=0.0):.2g}"

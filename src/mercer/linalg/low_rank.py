@@ -28,69 +28,23 @@ _ROUNDING = 16
 
 @dataclass(frozen=True, eq=False)
 class LowRankInverse:
-    """The inverse of F F' + shift I.
+    """The inverse of F F' + shift I."""
 
-    Attributes
-    ----------
-    factor : ndarray of shape (n, k)
-        The factor F, in double precision.
-    turn : ndarray of shape (k, k)
-        The eigenvectors V of F'F.
-    values : ndarray of shape (k,)
-        Its eigenvalues, ascending.
-    floor : float
-        What the eigenvalues beyond are at most, about; counted as part of their shift.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.low_rank import LowRankInverse
-    >>> inverse = LowRankInverse.of(np.array([[2.0], [0.0]]))
-    >>> inverse(np.ones((2, 1)), np.array([1.0])).ravel().round(6)  # of diag(4, 0) + 1
-    array([0.2, 1. ])
-    """
-
-    factor: Array
-    turn: Array
-    values: Array
+    factor: Array  # (n, k): the factor F, in double precision
+    turn: Array  # (k, k): the eigenvectors V of F'F
+    values: Array  # (k,): its eigenvalues, ascending
+    # what the eigenvalues beyond are at most, about; counted as part of their shift
     floor: float = 0.0
 
     @classmethod
     def of(cls, factor: Array, floor: float = 0.0) -> LowRankInverse:
-        """Decompose F F'.
-
-        Parameters
-        ----------
-        factor : ndarray of shape (n, k)
-            The factor F.
-        floor : float
-            What the eigenvalues beyond are at most, about.
-
-        Returns
-        -------
-        LowRankInverse
-            For all shifts.
-        """
+        """Decompose F F'."""
         factor = factor.astype(np.float64, copy=False)
         values, turn = eigh(factor.T @ factor, overwrite_a=True)
         return cls(factor, turn, np.maximum(values, 0.0), floor)
 
     def __call__(self, vectors: Array, shifts: Array) -> Array:
-        """Apply the inverse, to each column with its own shift.
-
-        Parameters
-        ----------
-        vectors : ndarray of shape (n, r)
-            The columns.
-        shifts : ndarray of shape (r,)
-            Their shifts, positive.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            The products, times the shift and the floor: a factor that does not matter to conjugate
-            gradients and keeps what is orthogonal to F as it is.
-        """
+        """Apply the inverse, to each column with its own shift."""
         shifts = np.maximum(shifts, self._least)
         inside = self.turn.T @ (self.factor.T @ vectors)
         least = self.values.max(initial=0.0) * np.finfo(np.float64).eps + np.finfo(np.float64).tiny

@@ -339,18 +339,7 @@ def _eliminate(square: Array, lower: Array, j: int, step: int) -> None:
 
 
 def generator_of(rng: Any) -> Any:
-    """A generator from a seed; one that is given as it is.
-
-    Parameters
-    ----------
-    rng : int, Generator or RandomState, optional
-        The seed or the generator.
-
-    Returns
-    -------
-    Generator or RandomState
-        What has the methods `random`, `choice` and `permutation`.
-    """
+    """A generator from a seed; one that is given as it is."""
     return np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
 
 

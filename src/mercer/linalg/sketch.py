@@ -27,21 +27,11 @@ _TRIALS = 8
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A factor F with A close to F F', its columns orthogonal and falling in length.
+    """A factor F with A close to F F', its columns orthogonal and falling in length."""
 
-    Attributes
-    ----------
-    factor : ndarray of shape (n, k)
-        F = U diag(sqrt(values)).
-    values : ndarray of shape (k,)
-        The eigenvalues of F F', descending.
-    trace_error : float
-        The trace of A - F F' relative to that of A.
-    """
-
-    factor: Array
-    values: Array
-    trace_error: float
+    factor: Array  # (n, k): F = U diag(sqrt(values))
+    values: Array  # (k,): the eigenvalues of F F', descending
+    trace_error: float  # the trace of A - F F' relative to that of A
 
 
 def nystrom_sketch(

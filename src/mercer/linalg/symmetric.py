@@ -14,52 +14,18 @@ _BLOCK = 256
 
 @dataclass(frozen=True, eq=False)
 class LowerTriangle:
-    """A symmetric matrix of which one triangle is in memory, as LAPACK leaves it.
+    """A symmetric matrix of which one triangle is in memory, as LAPACK leaves it."""
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (n, n)
-        The matrix, in C order; what is above the diagonal is not part of it.
-    """
-
-    matrix: Array
+    matrix: Array  # (n, n): the matrix, in C order; what is above the diagonal is not part of it
 
     def full(self) -> Array:
-        """The whole matrix, in the same memory.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            The matrix, symmetric.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer.linalg.symmetric import LowerTriangle
-        >>> LowerTriangle(np.array([[1.0, 9.0], [2.0, 3.0]])).full().tolist()
-        [[1.0, 2.0], [2.0, 3.0]]
-        """
+        """The whole matrix, in the same memory."""
         mirror(self.matrix.T)
         return self.matrix
 
 
 def mirror(a: Array) -> None:
-    """Copy the strict upper triangle of a square matrix to the lower one, in place.
-
-    Parameters
-    ----------
-    a : ndarray of shape (n, n)
-        The matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.symmetric import mirror
-    >>> a = np.array([[1.0, 2.0], [9.0, 3.0]])
-    >>> mirror(a)
-    >>> a.tolist()
-    [[1.0, 2.0], [2.0, 3.0]]
-    """
+    """Copy the strict upper triangle of a square matrix to the lower one, in place."""
     n = len(a)
     for start in range(0, n, _BLOCK):
         stop = min(start + _BLOCK, n)
@@ -78,25 +44,7 @@ class Asymmetry(NamedTuple):
 
 
 def asymmetry(matrix: Array) -> Asymmetry:
-    """Compare a square matrix with its transpose, in blocks: without a second matrix in memory.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        The matrix.
-
-    Returns
-    -------
-    Asymmetry
-        The largest difference between an entry and its mirror image, 0 for an empty matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.symmetric import asymmetry
-    >>> asymmetry(np.array([[1.0, 3.0], [2.0, 1.0]]))
-    Asymmetry(size=1.0, row=0, column=1)
-    """
+    """Compare a square matrix with its transpose, in blocks: without a second matrix in memory."""
     found = Asymmetry(0.0, 0, 0)
     for start in range(0, len(matrix), _BLOCK):
         rows = slice(start, start + _BLOCK)

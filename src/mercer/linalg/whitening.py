@@ -18,18 +18,10 @@ _NOISE = 32
 
 @dataclass(frozen=True, eq=False)
 class Whitening:
-    """The triangle R with R'R = K_PP for the landmarks P that are kept.
+    """The triangle R with R'R = K_PP for the landmarks P that are kept."""
 
-    Attributes
-    ----------
-    kept : ndarray of shape (r,)
-        Which landmarks are kept, the largest residual first.
-    upper : ndarray of shape (r, r)
-        R, in Fortran order.
-    """
-
-    kept: Rows
-    upper: Array
+    kept: Rows  # (r,): which landmarks are kept, the largest residual first
+    upper: Array  # (r, r): R, in Fortran order
 
     @property
     def rank(self) -> int:
@@ -37,37 +29,14 @@ class Whitening:
         return len(self.kept)
 
     def columns(self, m: int) -> Array:
-        """T with T' K T = I for the matrix K of all m landmarks.
-
-        Parameters
-        ----------
-        m : int
-            How many there are, kept or not.
-
-        Returns
-        -------
-        ndarray of shape (m, r)
-            R^-1 in the rows that are kept, zeros in the others.
-        """
+        """T with T' K T = I for the matrix K of all m landmarks."""
         trtri = get_lapack_funcs("trtri", (self.upper,))
         columns = np.zeros((m, self.rank), self.upper.dtype)
         columns[self.kept] = np.triu(trtri(self.upper)[0]) if self.rank else self.upper
         return columns
 
     def apply(self, cross: Array) -> Array:
-        """The rows of F = K_xP R^-1, so that F F' is the Nystrom approximation.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (n, r)
-            Kernel values of any points with the landmarks that are kept, in their order. They are
-            overwritten if they are in C order.
-
-        Returns
-        -------
-        ndarray of shape (n, r)
-            In C order.
-        """
+        """The rows of F = K_xP R^-1, so that F F' is the Nystrom approximation."""
         upper = self.upper.astype(cross.dtype, copy=False)
         trsm = get_blas_funcs("trsm", (upper,))
         right = np.ascontiguousarray(cross).T
@@ -75,29 +44,7 @@ class Whitening:
 
 
 def whiten(square: Array, *, tol: float | None = None) -> Whitening:
-    """Factorise the kernel values of landmarks among each other, without those that add nothing.
-
-    Parameters
-    ----------
-    square : ndarray of shape (m, m)
-        Symmetric and positive semi-definite.
-    tol : float, optional
-        Residuals below this part of the largest diagonal entry count as zero; by default m units in
-        the last place.
-
-    Returns
-    -------
-    Whitening
-        Which landmarks to keep, and their triangle.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.linalg.whitening import whiten
-    >>> found = whiten(np.ones((3, 3)))
-    >>> found.rank, found.upper.tolist()
-    (1, [[1.0]])
-    """
+    """Factorise the kernel values of landmarks among each other, without those that add nothing."""
     scale = float(np.max(square.diagonal(), initial=0.0))
     if scale <= 0:
         return Whitening(np.empty(0, np.intp), np.empty((0, 0), square.dtype))

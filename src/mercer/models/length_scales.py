@@ -24,24 +24,12 @@ _FACTORS = 2.0 ** np.linspace(-3, 2, 11)
 
 @dataclass(frozen=True)
 class Search:
-    """The candidates of a search and their errors.
+    """The candidates of a search and their errors."""
 
-    Attributes
-    ----------
-    kernels : tuple of Kernel
-        The kernels compared.
-    alphas : ndarray of shape (n_alphas,)
-        The alphas compared.
-    relative : ndarray of shape (n_kernels, n_alphas)
-        The errors, in units of 4 ** `exponent`.
-    exponent : int
-        Of the unit of the targets, as a power of two.
-    """
-
-    kernels: tuple[Kernel, ...]
-    alphas: Array
-    relative: Array
-    exponent: int
+    kernels: tuple[Kernel, ...]  # the kernels compared
+    alphas: Array  # (n_alphas,): the alphas compared
+    relative: Array  # (n_kernels, n_alphas): the errors, in units of 4 ** `exponent`
+    exponent: int  # of the unit of the targets, as a power of two
 
     @property
     def errors(self) -> Array:
@@ -59,43 +47,14 @@ class Search:
 def candidates(
     kernel: Kernel, length_scales: Grid, resolved: Kernel, owner: str = "KernelRidge"
 ) -> Iterator[Kernel]:
-    """The kernels of a search, not yet resolved.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel whose length-scales are searched.
-    length_scales : "auto", sequence, dict or None
-        Multiples of the resolved ones, values for all of them, or values for each path; None for
-        the kernel alone.
-    resolved : Kernel
-        The same kernel, its length-scales resolved to numbers.
-    owner : str
-        The name of the model, for messages.
-
-    Returns
-    -------
-    iterator of Kernel
-        One for each combination.
-    """
+    """The kernels of a search, not yet resolved."""
     if isinstance(length_scales, str) and length_scales == "auto":
         return _multiples(resolved, owner)
     return (kernel.replace(**values) for values in _replacements(kernel, length_scales, owner))
 
 
 def checked_alphas(alphas: ArrayLike) -> Array:
-    """Refuse alphas that are not weights.
-
-    Parameters
-    ----------
-    alphas : array-like of float
-        What the user gave.
-
-    Returns
-    -------
-    ndarray of shape (n_alphas,)
-        The same as an array.
-    """
+    """Refuse alphas that are not weights."""
     try:
         grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     except (TypeError, ValueError):
@@ -109,22 +68,7 @@ def checked_alphas(alphas: ArrayLike) -> Array:
 
 
 def default_alphas(scale: float, n: int, dtype: Any) -> Array:
-    """The alphas to compare where none are given.
-
-    Parameters
-    ----------
-    scale : float
-        The mean of w_i K_ii.
-    n : int
-        The number of rows.
-    dtype : dtype
-        The type in which the kernel is computed.
-
-    Returns
-    -------
-    ndarray of shape (25,)
-        Evenly spaced in logarithm, on the scale of the matrix.
-    """
+    """The alphas to compare where none are given."""
     least = max(1e-8, n * float(np.finfo(dtype).eps))
     return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
 
@@ -157,18 +101,7 @@ def _multiplied(stored: Any, factor: float) -> Any:
 
 
 def free_lengths(kernel: Kernel) -> dict[str, Any]:
-    """The length-scales that are not held.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    dict
-        As they are stored, by path.
-    """
+    """The length-scales that are not held."""
     return {
         path: entry.stored
         for path, entry in kernel.parameters().items()

@@ -24,15 +24,6 @@ class Parts:
 
     What a Gram matrix of a subset finds out each time is found out once: the program, the columns
     and their centre. Iterations that take ten milliseconds each would spend a tenth of it so.
-
-    Parameters
-    ----------
-    root : Expr
-        An expression without leaves that Python evaluates.
-    pairs : Pairs
-        The pairs of one collection of points.
-    narrow : bool, default=False
-        Whether to compute in float32 for data that are not, where that can be done.
     """
 
     def __init__(self, root: Expr, pairs: Pairs, *, narrow: bool = False) -> None:
@@ -51,35 +42,12 @@ class Parts:
         return bind(self._lowered, self._pairs, self.dtype)[1]
 
     def fill(self, out: Array, rows: Positions) -> None:
-        """Write the values of the pairs of some rows, in this object's type.
-
-        Parameters
-        ----------
-        out : ndarray of shape (k, k)
-            Where to.
-        rows : ndarray of int of shape (k,)
-            The rows; one may be there twice.
-        """
+        """Write the values of the pairs of some rows, in this object's type."""
         side = self._side(rows)
         _core.gram(*self._program(), side, side, [], out, True, thread_count())
 
     def product(self, rows: Positions, factors: Array, at: Positions | None = None) -> Array:
-        """The sum of some rows, each times its factor.
-
-        Parameters
-        ----------
-        rows : ndarray of int of shape (k,)
-            The rows.
-        factors : ndarray of shape (k,)
-            A factor for each.
-        at : ndarray of int, optional
-            The columns; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n,), or of that of `at`
-            In this object's type.
-        """
+        """The sum of some rows, each times its factor."""
         left = self.everything if at is None else self._side(at)
         right = right_hand_sides(factors.reshape(-1, 1), self.dtype)
         found: Array = _core.product(

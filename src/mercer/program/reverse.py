@@ -18,17 +18,11 @@ from mercer.program.operations import TABLE, differentiate
 
 @dataclass(frozen=True)
 class Adjoint:
-    """Adjoints of an expression, given that of its value (`SEED`).
+    """Adjoints of an expression, given that of its value (`SEED`)."""
 
-    Attributes
-    ----------
-    scalars : dict
-        For each scalar that pairs use, the pair expression whose sum over all pairs is its adjoint.
-    leaves : dict
-        For each leaf (primitive, coordinate function, row or column vector, ...), its adjoint.
-    """
-
+    # for each scalar that pairs use, the pair expression whose sum over all pairs is its adjoint
     scalars: dict[Expr, Expr]
+    # for each leaf (primitive, coordinate function, row or column vector, ...), its adjoint
     leaves: dict[Expr, Expr]
 
 

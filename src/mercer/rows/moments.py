@@ -41,68 +41,21 @@ OUT_OF_RANGE = (
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, all weighted, of features and targets about origins near their means.
+    """Sums over rows, all weighted, of features and targets about origins near their means."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows of positive weight.
-    weight : float
-        Sum of w.
-    features : ndarray of shape (m,)
-        Sum of w (phi - shift).
-    targets : ndarray of shape (t,)
-        Sum of w (y - origin).
-    squares : ndarray of shape (m, m)
-        Sum of w (phi - shift)(phi - shift)'.
-    products : ndarray of shape (m, t)
-        Sum of w (phi - shift)(y - origin)'.
-    energy : ndarray of shape (t,)
-        Sum of w (y - origin)^2.
-    origin : ndarray of shape (t,)
-        What targets are measured from.
-    shift : ndarray of shape (m,)
-        What features are measured from.
-    """
-
-    rows: int
-    weight: float
-    features: Array
-    targets: Array
-    squares: Array
-    products: Array
-    energy: Array
-    origin: Array
-    shift: Array
+    rows: int  # rows of positive weight
+    weight: float  # sum of w
+    features: Array  # (m,): sum of w (phi - shift)
+    targets: Array  # (t,): sum of w (y - origin)
+    squares: Array  # (m, m): sum of w (phi - shift)(phi - shift)'
+    products: Array  # (m, t): sum of w (phi - shift)(y - origin)'
+    energy: Array  # (t,): sum of w (y - origin)^2
+    origin: Array  # (t,): what targets are measured from
+    shift: Array  # (m,): what features are measured from
 
     @classmethod
     def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
-        """Add up blocks of rows.
-
-        Parameters
-        ----------
-        blocks : iterable of (features, targets, weights)
-            Arrays of shape (b, m), (b, t), and (b,) or None; blocks of thousands of rows keep BLAS
-            busy. Features may be overwritten.
-        n_features : int
-            The number m.
-        origin : ndarray of shape (t,)
-            What targets are measured from.
-
-        Returns
-        -------
-        Moments
-            The sums, of features about the median of some rows of the first block.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer.rows.moments import Moments
-        >>> phi, y = np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]])
-        >>> sums = Moments.of([(phi.copy(), y, None) for _ in range(2)], 1, np.zeros(1))
-        >>> sums.rows, sums.plain().squares.item(), sums.plain().products.item()
-        (4, 10.0, 14.0)
-        """
+        """Add up blocks of rows."""
         with np.errstate(over="ignore", invalid="ignore"):  # found by `used`
             return cls._of(blocks, n_features, origin)
 
@@ -206,16 +159,6 @@ class Moments:
 
         Targets are rounded in the last digit of what they are measured from, so that by Cauchy and
         Schwarz products are in that of its size times the root of the weight and of the squares.
-
-        Parameters
-        ----------
-        left : ndarray of shape (..., m, t)
-            The products minus their images, for one or more solutions.
-
-        Returns
-        -------
-        ndarray of shape (...)
-            Ratios of norms.
         """
         eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
         noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))

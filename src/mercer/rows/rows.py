@@ -35,24 +35,12 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows, in memory.
+    """Some rows, in memory."""
 
-    Attributes
-    ----------
-    points : Points
-        The points, validated.
-    targets : ndarray of shape (n, t)
-        Their targets, in the type to compute in.
-    weights : ndarray of shape (n,) or None
-        Non-negative weights; None if all are 1.
-    start : int
-        The number of the first row.
-    """
-
-    points: Points
-    targets: Array
-    weights: Array | None = None
-    start: int = 0
+    points: Points  # the points, validated
+    targets: Array  # (n, t): their targets, in the type to compute in
+    weights: Array | None = None  # (n,): non-negative weights; None if all are 1
+    start: int = 0  # the number of the first row
 
     def __len__(self) -> int:
         return len(self.points)
@@ -70,34 +58,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """What every model needs to know of its rows.
+    """What every model needs to know of its rows."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows of positive weight.
-    weight : float
-        The sum of the weights.
-    targets : ndarray of shape (t,)
-        The weighted sums of the targets.
-    largest : ndarray of shape (t,)
-        The largest absolute values of the targets of rows of positive weight.
-    weighted : bool
-        Whether there are weights at all.
-    lightest, heaviest : float
-        The least and the largest weight of a row.
-    faintest : float
-        The least positive one.
-    """
-
-    rows: int
-    weight: float
-    targets: Array
-    largest: Array
-    weighted: bool
-    lightest: float
-    heaviest: float
-    faintest: float
+    rows: int  # rows of positive weight
+    weight: float  # the sum of the weights
+    targets: Array  # (t,): the weighted sums of the targets
+    largest: Array  # (t,): the largest absolute values of the targets of rows of positive weight
+    weighted: bool  # whether there are weights at all
+    lightest: float  # the least and the largest weight of a row
+    heaviest: float  # the least and the largest weight of a row
+    faintest: float  # the least positive one
 
     @property
     def even(self) -> bool:
@@ -106,20 +76,7 @@ class Totals:
 
     @classmethod
     def of(cls, targets: Array, weights: Array | None) -> Totals:
-        """The totals of some rows.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n, t)
-            Their targets.
-        weights : ndarray of shape (n,) or None
-            Their weights.
-
-        Returns
-        -------
-        Totals
-            Those of parts add up.
-        """
+        """The totals of some rows."""
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
@@ -135,18 +92,7 @@ class Totals:
         return cls(rows, weight, sums, largest, weights is not None, *ends, faintest)
 
     def divided_by(self, unit: float) -> Totals:
-        """The totals of the same rows with weights in a unit.
-
-        Parameters
-        ----------
-        unit : float
-            Positive.
-
-        Returns
-        -------
-        Totals
-            Where there are no weights, the same.
-        """
+        """The totals of the same rows with weights in a unit."""
         if not self.weighted:
             return self
         return replace(
@@ -176,15 +122,9 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Several sums of one pass over the rows.
+    """Several sums of one pass over the rows."""
 
-    Attributes
-    ----------
-    terms : tuple
-        The sums.
-    """
-
-    terms: tuple[Any, ...]
+    terms: tuple[Any, ...]  # the sums
 
     def __add__(self, other: Self) -> Sums:
         """The sums over both."""
@@ -209,121 +149,34 @@ class Rows(ABC):
 
     @abstractmethod
     def total(self, summand: Callable[[Part], Total]) -> Total:
-        """The sum over all parts of what a summand makes of each, always in the same order.
-
-        Parameters
-        ----------
-        summand : callable
-            From a part to something that can be added; where rows are on other machines it is sent
-            there.
-
-        Returns
-        -------
-        Total
-            The sum.
-        """
+        """The sum over all parts of what a summand makes of each, always in the same order."""
 
     @abstractmethod
     def pick(self, indices: NDArray[np.intp]) -> Part:
-        """Some rows.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
-
-        Returns
-        -------
-        Part
-            In the given order, with rows of their own.
-        """
+        """Some rows."""
 
     @abstractmethod
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-
-        Returns
-        -------
-        Kernel
-            The same if nothing was unresolved.
-        """
+        """The kernel with the length-scales that the data suggest."""
 
     def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
-        """What a function makes of some rows, there where they are brought together.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
-        function : callable
-            From a part, in the given order, to anything; where rows are on other machines it is
-            sent to one of them, and what it returns comes back.
-
-        Returns
-        -------
-        object
-            What the function returns.
-        """
+        """What a function makes of some rows, there where they are brought together."""
         return function(self.pick(indices))
 
     def held_in(self, budget: int, beside: int) -> int:
-        """How many rows may be brought together in some bytes: all, where all are in memory.
-
-        Parameters
-        ----------
-        budget : int
-            The bytes.
-        beside : int
-            Bytes for each row beside the row itself.
-
-        Returns
-        -------
-        int
-            The number of rows.
-        """
+        """How many rows may be brought together in some bytes: all, where all are in memory."""
         return len(self)
 
     def take(self, indices: NDArray[np.intp]) -> Points:
-        """The points of some rows.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers.
-
-        Returns
-        -------
-        Points
-            In the given order, with rows of their own.
-        """
+        """The points of some rows."""
         return self.pick(indices).points
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory(Rows):
-    """All rows as one part.
+    """All rows as one part."""
 
-    Attributes
-    ----------
-    part : Part
-        The rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.rows.rows import InMemory, Part
-    >>> rows = InMemory(Part(mc.Points([[1.0], [2.0]]), np.array([[3.0], [4.0]])))
-    >>> rows.total(lambda part: part.targets.sum(axis=0)).tolist()
-    [7.0]
-    """
-
-    part: Part
+    part: Part  # the rows
 
     def __len__(self) -> int:
         return len(self.part)

@@ -32,15 +32,7 @@ _BLOCK_BYTES = 2**24
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Kernel values with some points, as features.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The points.
-    """
+    """Kernel values with some points, as features."""
 
     kernel: Kernel
     points: Points
@@ -52,18 +44,10 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class WhitenedColumns:
-    """Kernel values with some points, in coordinates in which the penalty is the identity.
+    """Kernel values with some points, in coordinates in which the penalty is the identity."""
 
-    Attributes
-    ----------
-    columns : Columns
-        The kernel values.
-    basis : ndarray of shape (m, k)
-        T with T' k(Z, Z) T = I.
-    """
-
-    columns: Columns
-    basis: Array
+    columns: Columns  # the kernel values
+    basis: Array  # (m, k): T with T' k(Z, Z) T = I
 
     def __call__(self, points: Points) -> Array:
         """Rows of values."""
@@ -72,20 +56,7 @@ class WhitenedColumns:
 
 
 def among(kernel: Kernel, points: Points) -> Array:
-    """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The landmarks.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        In float64, and computed in it if the points are rows of numbers.
-    """
+    """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count."""
     data = points.data
     given = kernel.input_tags()["pairwise"]  # a matrix, of which the points are rows
     if isinstance(data, np.ndarray) and data.dtype == np.float32 and not given:
@@ -95,41 +66,13 @@ def among(kernel: Kernel, points: Points) -> Array:
 
 
 def gram_among(kernel: Kernel, points: Points) -> Gram:
-    """The lazy matrix k(Z, Z) of landmarks, for derivatives in the parameters of the kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The landmarks.
-
-    Returns
-    -------
-    Gram
-        Of points as rows and columns where a matrix is given, of which they are rows.
-    """
+    """The lazy matrix k(Z, Z) of landmarks, for derivatives in the parameters of the kernel."""
     given = kernel.input_tags()["pairwise"]
     return kernel.gram(points, points) if given else kernel.gram(points)
 
 
 def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
-    """Features, targets and weights of a part, in blocks of rows.
-
-    Parameters
-    ----------
-    part : Part
-        The rows.
-    features : callable
-        The features.
-    width : int
-        How many there are.
-
-    Returns
-    -------
-    iterator of (features, targets, weights)
-        As `Moments.of` takes them.
-    """
+    """Features, targets and weights of a part, in blocks of rows."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
     for start in range(0, len(part), step):
         rows = slice(start, min(start + step, len(part)))
@@ -140,24 +83,12 @@ def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
 
 @dataclass(frozen=True, eq=False)
 class FeatureMoments:
-    """Moments of features and targets, and the trace of the kernel.
-
-    Attributes
-    ----------
-    features : callable
-        The features.
-    width : int
-        How many there are.
-    origin : ndarray of shape (t,)
-        What targets are measured from.
-    kernel : Kernel, optional
-        Whose trace to add up.
-    """
+    """Moments of features and targets, and the trace of the kernel."""
 
     features: Features
-    width: int
-    origin: Array
-    kernel: Kernel | None = None
+    width: int  # how many there are
+    origin: Array  # (t,): what targets are measured from
+    kernel: Kernel | None = None  # whose trace to add up
 
     def __call__(self, part: Part) -> Sums:
         """`Moments`, and the sum of w_i k(x_i, x_i)."""
@@ -168,21 +99,11 @@ class FeatureMoments:
 
 @dataclass(frozen=True, eq=False)
 class NormalProduct:
-    """C'WC c, with C the kernel of rows with points, each pair evaluated once if no weights are.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The points.
-    coefficients : ndarray of shape (m, t)
-        The columns c.
-    """
+    """C'WC c, with C the kernel of rows with points, each pair evaluated once if no weights are."""
 
     kernel: Kernel
     points: Points
-    coefficients: Array
+    coefficients: Array  # (m, t): the columns c
 
     def __call__(self, part: Part) -> Array:
         """The product, of shape (m, t)."""
@@ -195,24 +116,12 @@ class NormalProduct:
 
 @dataclass(frozen=True, eq=False)
 class CentredProduct:
-    """C'W (C c - middle) above w'(C c - middle), with C the kernel of rows with points.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The points.
-    coefficients : ndarray of shape (m, t)
-        The columns c.
-    middle : ndarray of shape (t,)
-        About the means of C c over all rows.
-    """
+    """C'W (C c - middle) above w'(C c - middle), with C the kernel of rows with points."""
 
     kernel: Kernel
     points: Points
-    coefficients: Array
-    middle: Array
+    coefficients: Array  # (m, t): the columns c
+    middle: Array  # (t,): about the means of C c over all rows
 
     def __call__(self, part: Part) -> Array:
         """An array of shape (m + 1, t)."""
@@ -225,21 +134,11 @@ class CentredProduct:
 
 @dataclass(frozen=True, eq=False)
 class CrossProducts:
-    """C'w and C'W (y - origin), side by side.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The points.
-    origin : ndarray of shape (t,)
-        What targets are measured from.
-    """
+    """C'w and C'W (y - origin), side by side."""
 
     kernel: Kernel
     points: Points
-    origin: Array
+    origin: Array  # (t,): what targets are measured from
 
     def __call__(self, part: Part) -> Array:
         """An array of shape (m, 1 + t)."""
@@ -251,13 +150,7 @@ class CrossProducts:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The sum of w_i k(x_i, x_i).
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    """
+    """The sum of w_i k(x_i, x_i)."""
 
     kernel: Kernel
 
@@ -268,17 +161,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class WeightedDraw:
-    """Rows that are drawn in proportion to their weights.
+    """Rows that are drawn in proportion to their weights."""
 
-    Attributes
-    ----------
-    size : int
-        How many.
-    seed : int
-        The seed.
-    """
-
-    size: int
+    size: int  # how many
     seed: int
 
     def __call__(self, part: Part) -> Draw:
@@ -288,17 +173,9 @@ class WeightedDraw:
 
 @dataclass(frozen=True)
 class CountedDraw:
-    """Rows that are drawn alike, among those of positive weight.
+    """Rows that are drawn alike, among those of positive weight."""
 
-    Attributes
-    ----------
-    size : int
-        How many.
-    seed : int
-        The seed.
-    """
-
-    size: int
+    size: int  # how many
     seed: int
 
     def __call__(self, part: Part) -> Draw:

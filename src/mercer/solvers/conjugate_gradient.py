@@ -253,21 +253,11 @@ class ConjugateGradient(RidgeSolver):
 
 @dataclass(frozen=True, eq=False)
 class Stopped:
-    """Where iterations stopped, and the preconditioner or the landmarks that they had.
+    """Where iterations stopped, and the preconditioner or the landmarks that they had."""
 
-    Attributes
-    ----------
-    settings : tuple
-        How these were made.
-    seed : int
-        From which random numbers.
-    state : State, optional
-        Where they stopped; None before they begin.
-    """
-
-    settings: tuple[Any, ...]
-    seed: int
-    state: conjugate_gradient.State | None = None
+    settings: tuple[Any, ...]  # how these were made
+    seed: int  # from which random numbers
+    state: conjugate_gradient.State | None = None  # where they stopped; None before they begin
 
 
 class System(Protocol):
@@ -306,28 +296,7 @@ def iterate(
     max_iter: int,
     start: conjugate_gradient.State | None = None,
 ) -> RidgeAnswer:
-    """Solve the equations of a task, telling whoever watches.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    system : System
-        Its equations.
-    shift : float
-        What is added to the diagonal of their matrix.
-    tol : float
-        Relative residual at which to stop; no less than rounding allows.
-    max_iter : int
-        Products with the matrix at most.
-    start : State, optional
-        Where earlier iterations stopped.
-
-    Returns
-    -------
-    RidgeAnswer
-        With iterations and residuals.
-    """
+    """Solve the equations of a task, telling whoever watches."""
 
     def answer(progress: conjugate_gradient.Progress) -> RidgeAnswer:
         found = system.answer(progress)
@@ -361,38 +330,12 @@ def iterate(
 
 
 def least_tolerance(task: RidgeTask, tol: float) -> float:
-    """The tolerance that is asked for, or what rounding of the kernel allows if that is more.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    tol : float
-        The tolerance.
-
-    Returns
-    -------
-    float
-        A relative residual.
-    """
+    """The tolerance that is asked for, or what rounding of the kernel allows if that is more."""
     return max(tol, conjugate_gradient.ROUNDING * float(np.finfo(task.dtype).eps))
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
-    """The bytes of a factor, made in the type of the kernel and used in double precision.
-
-    Parameters
-    ----------
-    n, rank : int
-        Its shape.
-    dtype : dtype
-        The type of the kernel.
-
-    Returns
-    -------
-    float
-        A number of bytes.
-    """
+    """The bytes of a factor, made in the type of the kernel and used in double precision."""
     return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
 
 
@@ -417,17 +360,7 @@ def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
 
 
 def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
-    """Refuse limits of iterations that are none.
-
-    Parameters
-    ----------
-    owner : str
-        On whose behalf.
-    tol : float
-        The tolerance.
-    max_iter : int
-        The most iterations.
-    """
+    """Refuse limits of iterations that are none."""
     if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ParameterError(
             f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "

@@ -71,23 +71,12 @@ _WAYS_OUT = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a solver would take.
-
-    Attributes
-    ----------
-    solver : object
-        The solver.
-    size : float or None
-        Bytes, beside the data; None where there is nothing to compute.
-    operations : float or None
-        Floating-point operations, about.
-    obstacle : str
-        Why it is out of the question, or not what "auto" takes; empty if it is neither.
-    """
+    """What a solver would take."""
 
     solver: Any
-    size: float | None
-    operations: float | None
+    size: float | None  # bytes, beside the data; None where there is nothing to compute
+    operations: float | None  # floating-point operations, about
+    # why it is out of the question, or not what "auto" takes; empty if it is neither
     obstacle: str = ""
 
     @property
@@ -191,22 +180,7 @@ class Forecast:
 
 
 def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
-    """Weigh the solvers for a task.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    searches : bool
-        Whether alpha or length-scales are to be chosen.
-    given : solver, optional
-        The one that the user asks for; by default "auto" chooses.
-
-    Returns
-    -------
-    Forecast
-        The costs and the choice.
-    """
+    """Weigh the solvers for a task."""
     m = min(task.rows.totals.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
     candidates = [
         _cost(task, solver, searches)
@@ -235,18 +209,7 @@ def _chosen(task: RidgeTask, costs: tuple[Cost, ...]) -> Forecast:
 
 
 def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
-    """The task whose kernel has the most features: what serves it serves the others.
-
-    Parameters
-    ----------
-    tasks : sequence of RidgeTask
-        Tasks that differ in the kernel.
-
-    Returns
-    -------
-    RidgeTask
-        The one to weigh solvers for; one without finite features, if there is any.
-    """
+    """The task whose kernel has the most features: what serves it serves the others."""
     if len(tasks) == 1:
         return tasks[0]
     widths = [own_features(task.kernel, task.rows)[0] for task in tasks]
@@ -317,18 +280,7 @@ def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
 
 
 def waves(n_components: int) -> RandomFeatures:
-    """The random features that are weighed.
-
-    Parameters
-    ----------
-    n_components : int
-        As many as there are landmarks.
-
-    Returns
-    -------
-    RandomFeatures
-        Those of random frequencies.
-    """
+    """The random features that are weighed."""
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.fourier import RandomFourier
 
@@ -336,50 +288,13 @@ def waves(n_components: int) -> RandomFeatures:
 
 
 def landmarks_of(solver: Nystrom | Falkon, n: int) -> int:
-    """The number of landmarks that a solver takes.
-
-    Parameters
-    ----------
-    solver : Nystrom or Falkon
-        The solver.
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    int
-        As many as are given, if they are.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.solvers.forecast import landmarks_of
-    >>> landmarks_of(mc.solvers.Nystrom(50), 20), landmarks_of(mc.solvers.Nystrom(landmarks=[3]), 9)
-    (20, 1)
-    """
+    """The number of landmarks that a solver takes."""
     chosen = solver.landmarks
     return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
 
 
 def landmark_count(n: int) -> int:
-    """Landmarks to take for so many rows.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    int
-        About 5 sqrt(n), between 500 and 4000.
-
-    Examples
-    --------
-    >>> from mercer.solvers.forecast import landmark_count
-    >>> landmark_count(1_000_000)
-    4000
-    """
+    """Landmarks to take for so many rows."""
     return int(np.clip(5 * np.sqrt(n), 500, 4000))
 
 
@@ -418,57 +333,17 @@ def _no_alpha(task: RidgeTask) -> str:
 
 
 def not_positive(kernel: Kernel) -> str:
-    """Why solvers that do not look at the whole matrix are not for a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    str
-        An obstacle; of a kernel that may be valid one that a user can overlook, since he may know.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.solvers.forecast import not_positive
-    >>> not_positive(mc.RBF()), not_positive(mc.Sigmoid())
-    ('', 'the kernel is not valid')
-    """
+    """Why solvers that do not look at the whole matrix are not for a kernel."""
     if kernel.is_psd is None:
         return UNKNOWN
     return "" if kernel.is_psd else _INVALID
 
 
 def no_landmarks(kernel: Kernel) -> str:
-    """Why landmarks cannot stand for the rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    str
-        An obstacle, as of `not_positive`.
-    """
+    """Why landmarks cannot stand for the rows."""
     return _WHITE if contains_noise(kernel) else not_positive(kernel)
 
 
 def as_reason(obstacle: str) -> str:
-    """What an obstacle says of the data, and not of who may overlook it.
-
-    Parameters
-    ----------
-    obstacle : str
-        The obstacle.
-
-    Returns
-    -------
-    str
-        A clause.
-    """
+    """What an obstacle says of the data, and not of who may overlook it."""
     return _UNSURE if obstacle == UNKNOWN else obstacle

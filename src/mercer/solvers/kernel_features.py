@@ -61,58 +61,23 @@ class FeatureTask(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class KernelFeatures:
-    """Features whose products are the kernel, or approximate it.
+    """Features whose products are the kernel, or approximate it."""
 
-    Attributes
-    ----------
-    features : OwnFeatures or Transform
-        What makes them of points, and their names.
-    width : int
-        How many there are.
-    quality : dict
-        Fitted attributes that say how near the products are to the kernel.
-    doubt : str
-        A clause for a warning; empty if all is well.
-    """
-
-    features: OwnFeatures | Transform
-    width: int
+    features: OwnFeatures | Transform  # what makes them of points, and their names
+    width: int  # how many there are
+    # fitted attributes that say how near the products are to the kernel
     quality: dict[str, Any] = field(default_factory=dict)
-    doubt: str = ""
+    doubt: str = ""  # A clause for a warning; empty if all is well
 
 
 def of_kernel(task: FeatureTask) -> KernelFeatures:
-    """The kernel's own features.
-
-    Parameters
-    ----------
-    task : FeatureTask
-        The kernel and the rows.
-
-    Returns
-    -------
-    KernelFeatures
-        Exact ones.
-    """
+    """The kernel's own features."""
     features = OwnFeatures.of(task)
     return KernelFeatures(features, len(features.names))
 
 
 def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
-    """The features of a map, with their error.
-
-    Parameters
-    ----------
-    map_ : transformer
-        The map; it is cloned.
-    task : FeatureTask
-        The kernel and the rows.
-
-    Returns
-    -------
-    KernelFeatures
-        With ``feature_map_`` and ``kernel_error_``.
-    """
+    """The features of a map, with their error."""
     transform = fitted_map(map_, task)
     width = int(transform(task.rows.head).shape[1])
     n = len(task.rows)
@@ -126,38 +91,12 @@ def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
 
 
 def fitted_map(map_: Any, task: FeatureTask) -> Transform:
-    """The map of the task's kernel, fitted to its rows.
-
-    Parameters
-    ----------
-    map_ : transformer
-        The map; it is cloned.
-    task : FeatureTask
-        The kernel and the rows.
-
-    Returns
-    -------
-    Transform
-        The map, on points.
-    """
+    """The map of the task's kernel, fitted to its rows."""
     return Transform(_fitted(_of_the_kernel(clone(map_), task), task))
 
 
 def unbound_map(map_: Any, task: FeatureTask) -> Any:
-    """A map without its kernel, so that it gets others, which draws the same numbers each time.
-
-    Parameters
-    ----------
-    map_ : transformer
-        The map; it is cloned.
-    task : FeatureTask
-        Rows, and the kernel that the map has, if it has one.
-
-    Returns
-    -------
-    transformer
-        One of another library keeps its kernel.
-    """
+    """A map without its kernel, so that it gets others, which draws the same numbers each time."""
     found = _of_the_kernel(clone(map_), task)
     known = found.get_params(deep=False) if hasattr(found, "get_params") else {}
     others: dict[str, Any] = {"kernel": None} if isinstance(_kernel_of(found), Kernel) else {}
@@ -167,48 +106,12 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
 
 
 def may_hold(size: float) -> bool:
-    """Whether the features of all rows are held, and not made again in every pass.
-
-    Parameters
-    ----------
-    size : float
-        Their bytes.
-
-    Returns
-    -------
-    bool
-        Up to a gibibyte, and a quarter of what is free.
-    """
+    """Whether the features of all rows are held, and not made again in every pass."""
     return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
 def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
-    """How many features a kernel has of its own, and why they cannot be taken.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    rows : Rows
-        The rows; sparse features are those that occur in them.
-
-    Returns
-    -------
-    width : int or None
-        Their number, if it is finite.
-    obstacle : str
-        Empty if they can be taken.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.kernel_features import own_features
-    >>> from mercer.rows.rows import InMemory, Part
-    >>> rows = InMemory(Part(mc.Points(np.zeros((9, 3))), np.zeros((9, 1))))
-    >>> own_features(mc.Linear(), rows), own_features(mc.RBF(), rows)
-    ((3, ''), (None, 'no finite features'))
-    """
+    """How many features a kernel has of its own, and why they cannot be taken."""
     try:
         features = kernel.feature_map(rows.head)
         sparse, held = sp.issparse(features), isinstance(rows, InMemory)
@@ -221,27 +124,7 @@ def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
 
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:
-    """Why random features cannot stand for a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    map_ : transformer or None
-        The map: whether there are frequencies is asked for one that draws them, which None does.
-
-    Returns
-    -------
-    str
-        An obstacle; empty if there is none.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.solvers.kernel_features import no_frequencies
-    >>> no_frequencies(mc.RBF(), None), no_frequencies(mc.Linear(), None)
-    ('', 'no random frequencies')
-    """
+    """Why random features cannot stand for a kernel."""
     # Maps are made from kernels, and with the base of the models, so that they come after solvers.
     from mercer.features.expansion import expand
     from mercer.features.fourier import RandomFourier
@@ -264,17 +147,10 @@ class OwnFeatures:
 
     Rows of strings or graphs have the features that occur in them: columns are matched by name,
     and what does not occur in training counts for nothing, as its coefficient is zero.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    names : list of str
-        The columns.
     """
 
     kernel: Kernel
-    names: list[str]
+    names: list[str]  # the columns
 
     @classmethod
     def of(cls, task: FeatureTask) -> OwnFeatures:
@@ -376,15 +252,9 @@ def _fitted(map_: Any, task: FeatureTask) -> Any:
 
 @dataclass(frozen=True)
 class Transform:
-    """A fitted transformer, on points.
+    """A fitted transformer, on points."""
 
-    Attributes
-    ----------
-    fitted : transformer
-        The transformer.
-    """
-
-    fitted: Any
+    fitted: Any  # the transformer
 
     @property
     def names(self) -> list[str]:

@@ -64,40 +64,7 @@ def forecast(
     own: tuple[int | None, str] | None = None,
     given: Any = None,
 ) -> Forecast:
-    """Weigh the solvers of a machine.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    n : int
-        The number of rows.
-    n_outputs : int
-        The number of functions.
-    smooth : bool
-        Whether the loss is smooth.
-    joint : bool
-        Whether the functions are fitted together.
-    blocks : bool
-        Whether the rows come in blocks.
-    own : tuple of int and str, optional
-        The number of features of the kernel's own, and what keeps them from being taken
-        (`kernel_features.own_features`).
-    given : solver, optional
-        The one that the user asks for; by default "auto" chooses.
-
-    Returns
-    -------
-    Forecast
-        The costs and the choice.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> from mercer.solvers import machine_auto
-    >>> machine_auto.forecast(mc.RBF(1.0), 100_000, 1, smooth=True, joint=False).chosen
-    Nystrom(n_landmarks=1000, landmarks='uniform', random_state=None)
-    """
+    """Weigh the solvers of a machine."""
     rule = _Costs(kernel, n, n_outputs, smooth, joint, blocks, own)
     k = n_outputs if joint else 1
     m = min(landmark_count(n), _LANDMARKS, max(100, UNKNOWNS // k), n)
@@ -248,32 +215,10 @@ def _no_matrix(n: int, size: float, no_landmarks: str) -> str:
 
 
 def needs_all_rows(solver: Any) -> bool:
-    """Whether a solver needs all rows in memory.
-
-    Parameters
-    ----------
-    solver : object
-        The solver.
-
-    Returns
-    -------
-    bool
-        True for `Cholesky`, `Spectral` and `ConjugateGradient`.
-    """
+    """Whether a solver needs all rows in memory."""
     return is_exact(solver) or isinstance(solver, ConjugateGradient)
 
 
 def is_exact(solver: Any) -> bool:
-    """Whether a solver works on the whole matrix.
-
-    Parameters
-    ----------
-    solver : object
-        The solver.
-
-    Returns
-    -------
-    bool
-        True for `Cholesky` and `Spectral`.
-    """
+    """Whether a solver works on the whole matrix."""
     return isinstance(solver, Cholesky | Spectral)

@@ -24,43 +24,7 @@ Array = NDArray[np.floating[Any]]
 def sampled_errors(
     tasks: Sequence[RidgeTask], n_rows: int, *, least: float = 0.0, random_state: Any = None
 ) -> Array:
-    """The criterion of tasks that differ in the kernel, at each alpha, from a sample of the rows.
-
-    Parameters
-    ----------
-    tasks : sequence of RidgeTask
-        The problems, on the same rows.
-    n_rows : int
-        Rows to draw, from those of positive weight; all, if there are no more.
-    least : float
-        Alphas below this share of the mean of w_i K_ii are not considered, unless all are below.
-    random_state : int, RandomState, Generator or None
-        Where the sample comes from.
-
-    Returns
-    -------
-    ndarray of shape (n_tasks, n_alphas)
-        Mean squared errors, infinite for alphas that were not considered.
-
-    Raises
-    ------
-    DataError
-        If no alpha has a finite error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.rows.rows import InMemory, Part
-    >>> from mercer.solvers.sampled import sampled_errors
-    >>> from mercer.solvers.task import RidgeTask
-    >>> X, alphas = np.linspace(0, 6, 300)[:, None], np.array([1e-3, 1e3])
-    >>> kernel = mc.RBF(1.0)
-    >>> rows = InMemory(Part(kernel.prepare(X), np.sin(X)))
-    >>> task = RidgeTask("Model", kernel, rows, True, alphas)
-    >>> sampled_errors([task], 100, random_state=0).argmin(axis=1)
-    array([0])
-    """
+    """Criterion of tasks that differ in the kernel, at each alpha, on a sample of rows."""
     rows = _sample(tasks[0], n_rows, random_state)
     errors = np.stack([_errors(task, rows, least) for task in tasks])
     if not np.isfinite(errors).any():

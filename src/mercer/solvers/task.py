@@ -181,18 +181,10 @@ class RidgeTask:
 
 @dataclass(frozen=True, eq=False)
 class FeatureFunction:
-    """The function phi(x)' v of explicit features.
+    """The function phi(x)' v of explicit features."""
 
-    Attributes
-    ----------
-    features : callable
-        ``features(points)`` returns phi, of shape (n, p).
-    coef : ndarray of shape (p, t)
-        The coefficients v.
-    """
-
-    features: Features
-    coef: Array
+    features: Features  # ``features(points)`` returns phi, of shape (n, p)
+    coef: Array  # (p, t): the coefficients v
 
     def __call__(self, points: Points) -> Array:
         """The values at points."""

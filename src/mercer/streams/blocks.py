@@ -27,22 +27,12 @@ _CHUNK_BYTES = 2**27
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows as they came.
+    """Some rows as they came."""
 
-    Attributes
-    ----------
-    data : object
-        The points, in the user's container.
-    targets, weights : object or None
-        What goes with them.
-    start : int
-        The number of the first row.
-    """
-
-    data: Any
-    targets: Any = None
-    weights: Any = None
-    start: int = 0
+    data: Any  # the points, in the user's container
+    targets: Any = None  # what goes with them
+    weights: Any = None  # what goes with them
+    start: int = 0  # the number of the first row
 
 
 class Source(Protocol):
@@ -251,17 +241,7 @@ class Blocks:
 
 
 class Beside:
-    """Blocks of points, with targets and weights that are in memory and are cut like them.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator.
-    source : iterable or callable
-        What yields points.
-    targets, weights : ndarray or None
-        What goes with them.
-    """
+    """Blocks of points, with targets and weights that are in memory and are cut like them."""
 
     def __init__(self, owner: str, source: Any, targets: Any, weights: Any) -> None:
         self.owner, self.source = owner, source
@@ -295,17 +275,7 @@ class Beside:
 
 
 class Evenly:
-    """Blocks whose rows all have the same weight.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator.
-    blocks : Blocks
-        What yields points and targets.
-    weight : float
-        The weight.
-    """
+    """Blocks whose rows all have the same weight."""
 
     def __init__(self, owner: str, blocks: Blocks, weight: float) -> None:
         self.owner, self.blocks, self.weight = owner, blocks, weight
@@ -321,15 +291,7 @@ class Evenly:
 
 
 class Slices:
-    """An array in memory or a file, with targets and weights, cut into blocks.
-
-    Parameters
-    ----------
-    data : ndarray of shape (n, d)
-        The points.
-    targets, weights : array-like, optional
-        What goes with them.
-    """
+    """An array in memory or a file, with targets and weights, cut into blocks."""
 
     def __init__(self, data: Any, targets: Any = None, weights: Any = None) -> None:
         self.data, self.targets, self.weights = data, targets, weights
@@ -382,18 +344,7 @@ def is_mapped(data: Any) -> bool:
 
 
 def repeatable(data: Any) -> Any:
-    """The same data, as something that can be gone through again.
-
-    Parameters
-    ----------
-    data : object
-        What the user passed as X.
-
-    Returns
-    -------
-    object
-        Blocks for an iterator of blocks, a list for an iterator of rows, and else the data.
-    """
+    """The same data, as something that can be gone through again."""
     if not isinstance(data, Iterator):
         return data
     blocks, rows = blocks_in(data)

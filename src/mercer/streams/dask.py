@@ -41,27 +41,14 @@ _PATIENCE = 300.0
 
 @dataclass(frozen=True, eq=False)
 class DaskBlocks:
-    """The chunks of Dask collections.
+    """The chunks of Dask collections."""
 
-    Attributes
-    ----------
-    owner : str
-        The estimator, for messages.
-    chunks : tuple of tuple
-        Points, targets and weights of each chunk, as delayed objects or None.
-    lengths : tuple of int
-        The number of rows of each.
-    example : object
-        A few rows of the same kind, made up.
-    index : Dask index or None
-        The names of the rows of a data frame.
-    """
-
-    owner: str
+    owner: str  # the estimator, for messages
+    # points, targets and weights of each chunk, as delayed objects or None
     chunks: tuple[tuple[Any, Any, Any], ...]
-    lengths: tuple[float, ...]
-    example: Any
-    index: Any = None
+    lengths: tuple[float, ...]  # the number of rows of each
+    example: Any  # A few rows of the same kind, made up
+    index: Any = None  # the names of the rows of a data frame
 
     emptiness = (
         "found 0 sample(s): the Dask collection has no rows in any chunk; pass one that has some."
@@ -74,23 +61,7 @@ class DaskBlocks:
 
     @classmethod
     def of(cls, owner: str, X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
-        """The chunks of what the user passed.
-
-        Parameters
-        ----------
-        owner : str
-            The estimator.
-        X : Dask array or data frame
-            The points.
-        y, sample_weight : Dask collection, array, name or None
-            What goes with them; names of columns if X is a data frame. One weight is that of all
-            rows.
-
-        Returns
-        -------
-        DaskBlocks
-            Their number of rows is counted where it is not known, which takes a pass.
-        """
+        """The chunks of what the user passed."""
         X, y, sample_weight = _named_columns(owner, X, y, sample_weight)
         rows = _Collection.of(X, owner, "X")
         others = [
@@ -110,24 +81,7 @@ class DaskBlocks:
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of what a function makes of each chunk, in a tree of fixed shape.
-
-        Parameters
-        ----------
-        function : callable
-            Takes a `Block`; returns something that can be added, or None. It can be pickled.
-        name : str
-            What is done: tasks are called ``mercer-<name>`` on the dashboard.
-        within : ndarray of int, optional
-            Row numbers, ascending: chunks that hold none of them are not read.
-        then : callable, optional
-            What to make of the sum, where the sum is: only this comes back.
-
-        Returns
-        -------
-        object
-            The sum, or what was made of it; None if there are no rows.
-        """
+        """The sum of what a function makes of each chunk, in a tree of fixed shape."""
         counted = self._counted()
         label = _Label(name)
         sent = delayed(function, name=label("argument"), pure=False, traverse=False)
@@ -149,22 +103,7 @@ class DaskBlocks:
         return _computed(self.owner, found)
 
     def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
-        """What a function makes of the points of each chunk, as a lazy collection.
-
-        Parameters
-        ----------
-        function : callable
-            Takes points; returns an array, or a data frame of pandas, with as many rows.
-        name : str
-            What is done: tasks are called ``mercer-<name>`` on the dashboard.
-        row : Points, optional
-            A row that the function takes: what it makes of it tells of what kind the collection is.
-
-        Returns
-        -------
-        dask.array.Array or Dask data frame
-            With the chunks of the rows.
-        """
+        """What a function makes of the points of each chunk, as a lazy collection."""
         made = function(filled(self.example, row))
         if isinstance(made, np.ndarray):
             return self._array(function, made, name)

@@ -15,33 +15,15 @@ _CSV = (".csv", ".csv.gz", ".tsv")
 
 
 class File(NamedTuple):
-    """A file of a table.
+    """A file of a table."""
 
-    Attributes
-    ----------
-    path : Path
-        Where it is.
-    constants : dict
-        Values by name, one for all rows: those of directories that are called ``year=2020``.
-    """
-
-    path: Path
+    path: Path  # where it is
+    # values by name, one for all rows: those of directories that are called ``year=2020``
     constants: dict[str, Any]
 
 
 def files_in(path: Any) -> tuple[File, ...]:
-    """The files that the user means.
-
-    Parameters
-    ----------
-    path : path, or sequence of paths
-        Files or directories.
-
-    Returns
-    -------
-    tuple of File
-        At least one; those below a directory in the order of their paths.
-    """
+    """The files that the user means."""
     several = isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike)
     given = list(path) if several else [path]
     for item in given:

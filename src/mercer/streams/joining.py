@@ -14,25 +14,7 @@ FEW = 1024
 
 
 def joined(blocks: Iterable[Triple]) -> Iterator[Triple]:
-    """Blocks with the smallest joined: a call for each row would take longer than its work.
-
-    Parameters
-    ----------
-    blocks : iterable of tuple
-        Points, targets and weights.
-
-    Yields
-    ------
-    tuple
-        The same rows in the same order; nothing is copied but what has to wait.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.streams.joining import joined
-    >>> [len(block[0]) for block in joined((np.ones((400, 2)), None, None) for _ in range(5))]
-    [1200, 800]
-    """
+    """Blocks with the smallest joined: a call for each row would take longer than its work."""
     waiting: list[Triple] = []
     held = 0
     for block in blocks:

@@ -16,29 +16,7 @@ from mercer.streams.blocks import as_frame
 
 
 def filled(made_up: Any, row: Points | None) -> Any:
-    """A row of some kind with values that are known to be taken, where its columns are the same.
-
-    Parameters
-    ----------
-    made_up : ndarray or data frame of pandas
-        One row of the kind that is wanted, with values that a kernel need not take: not every
-        function is defined at zero.
-    row : Points or None
-        A row that `fit` has seen.
-
-    Returns
-    -------
-    ndarray or data frame
-        Of the kind and the types of the made-up row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.streams.schema import filled
-    >>> filled(np.zeros((1, 2), np.float32), mc.Points([[3.0, 4.0]]))
-    array([[3., 4.]], dtype=float32)
-    """
+    """A row of some kind with values that are known to be taken, where its columns are the same."""
     seen = None if row is None else row.data
     if isinstance(made_up, np.ndarray):
         if isinstance(seen, np.ndarray) and seen.shape == made_up.shape:
@@ -54,27 +32,7 @@ def filled(made_up: Any, row: Points | None) -> Any:
 
 
 def in_order(data: Any, names: Sequence[str] | None) -> Any:
-    """The rows of a block, with named columns in the order of those that `fit` has seen.
-
-    Parameters
-    ----------
-    data : object
-        The points of a block.
-    names : sequence of str or None
-        The order, if columns had names.
-
-    Returns
-    -------
-    object
-        The same if it is no data frame, or one with other columns, which models refuse.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from mercer.streams.schema import in_order
-    >>> list(in_order(pd.DataFrame({"b": [4.0], "a": [3.0]}), ["a", "b"]))
-    ['a', 'b']
-    """
+    """The rows of a block, with named columns in the order of those that `fit` has seen."""
     frame = None if names is None or isinstance(data, np.ndarray | list) else as_frame(data)
     if frame is None or names is None or set(frame.columns) != set(names):
         return data
@@ -83,26 +41,13 @@ def in_order(data: Any, names: Sequence[str] | None) -> Any:
 
 @dataclass(frozen=True)
 class Schema:
-    """The kind of container, the columns and their types, of some blocks.
+    """The kind of container, the columns and their types, of some blocks."""
 
-    Attributes
-    ----------
-    owner : str
-        The estimator, for messages.
-    start : int
-        The number of the first row.
-    kind : str
-        What the blocks are.
-    width : int or None
-        The number of columns, if there are columns.
-    types : tuple
-        The type of an array, or names and types of the columns of a data frame.
-    """
-
-    owner: str
-    start: int
-    kind: str
-    width: int | None
+    owner: str  # the estimator, for messages
+    start: int  # the number of the first row
+    kind: str  # what the blocks are
+    width: int | None  # the number of columns, if there are columns
+    # the type of an array, or names and types of the columns of a data frame
     types: tuple[Any, ...] = ()
 
     @classmethod

@@ -26,17 +26,11 @@ from mercer.streams.targets import NoTargets, Targets
 
 
 class Given(NamedTuple):
-    """What `fit` was given, or the same rows gathered.
+    """What `fit` was given, or the same rows gathered."""
 
-    Attributes
-    ----------
-    X, y, sample_weight : object or None
-        As `fit` takes them.
-    """
-
-    X: Any
-    y: Any
-    sample_weight: Any
+    X: Any  # as `fit` takes them
+    y: Any  # as `fit` takes them
+    sample_weight: Any  # as `fit` takes them
 
 
 def rows_of(
@@ -47,31 +41,7 @@ def rows_of(
     *,
     whole: float = 0,
 ) -> tuple[StreamRows | None, Given]:
-    """Rows that come in blocks, if that is what the user passed.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator, for messages.
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    given : Given
-        What the user passed. y and sample_weight are None if blocks hold them, a name if they are
-        columns of data frames, or what goes with the rows of X.
-    targets : Targets
-        How targets are read.
-    whole : float
-        The number of rows up to which all of them are wanted in memory: an array in a file is left
-        as it is, and blocks are gathered if they are no more than one chunk.
-
-    Returns
-    -------
-    rows : StreamRows or None
-        None if the data are in memory.
-    given : Given
-        The same data, to be used in place of what was given: an iterator that was looked at starts
-        again.
-    """
+    """Rows that come in blocks, if that is what the user passed."""
     pairwise = kernel.input_tags()["pairwise"]
     supervised = not isinstance(targets, NoTargets)
     if supervised:
@@ -100,27 +70,7 @@ def source_of(
     whole: float = 0,
     lists: bool = False,
 ) -> tuple[Source | None, Any]:
-    """Blocks, if that is what the user passed.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator, for messages.
-    X, y, sample_weight : object or None
-        What the user passed.
-    whole : float
-        The number of rows up to which an array in a file is left as it is.
-    lists : bool
-        Whether a list, or another sequence, may be one of blocks. Where there are no targets, the
-        items of a sequence are rows, whatever they are.
-
-    Returns
-    -------
-    source : Source or None
-        None if X is data in memory.
-    X : object
-        The same data, to be used in place of X.
-    """
+    """Blocks, if that is what the user passed."""
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or len(X) <= whole or not is_mapped(X):
             return None, X
@@ -162,15 +112,7 @@ def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blo
 
 
 def require_targets(owner: str, X: Any, y: Any) -> None:
-    """Refuse a Dask collection without targets; blocks may hold theirs.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator.
-    X, y : object or None
-        What the user passed.
-    """
+    """Refuse a Dask collection without targets; blocks may hold theirs."""
     if y is None and is_dask(X):
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None: a Dask collection holds "

@@ -16,18 +16,6 @@ class Spool:
 
     The file has no name and belongs to this object alone: it is gone with it, however that ends.
     It is in the directory for temporary files, which the environment variable ``TMPDIR`` names.
-
-    Parameters
-    ----------
-    items : iterator
-        What is gone through once; its items can be pickled.
-
-    Examples
-    --------
-    >>> from mercer.streams.spool import Spool
-    >>> spool = Spool(iter([1, 2, 3]))
-    >>> list(spool), list(spool)
-    ([1, 2, 3], [1, 2, 3])
     """
 
     def __init__(self, items: Iterable[Any]) -> None:

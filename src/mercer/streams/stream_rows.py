@@ -36,15 +36,9 @@ _COPIES = 3
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Rows that were picked, in ascending order; those of parts add up.
+    """Rows that were picked, in ascending order; those of parts add up."""
 
-    Attributes
-    ----------
-    parts : tuple of Part
-        The rows.
-    """
-
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  # the rows
 
     def __add__(self, other: Self) -> Picked:
         """The rows of both."""
@@ -60,15 +54,9 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """Picks rows by number.
+    """Picks rows by number."""
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        Ascending, each once.
-    """
-
-    rows: NDArray[np.intp]
+    rows: NDArray[np.intp]  # ascending, each once
 
     def __call__(self, part: Part) -> Picked:
         """The rows that are in a part."""
@@ -80,13 +68,7 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class SpreadOf:
-    """The spread of the columns whose length-scales a kernel has to find.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    """
+    """The spread of the columns whose length-scales a kernel has to find."""
 
     kernel: Kernel
 
@@ -107,18 +89,10 @@ class LengthSample:
 
 @dataclass(frozen=True, eq=False)
 class MedianDistances:
-    """The median distances that a kernel asks for while its length-scales are found.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    spreads : tuple of Spread
-        One for each of its unresolved views.
-    """
+    """The median distances that a kernel asks for while its length-scales are found."""
 
     kernel: Kernel
-    spreads: tuple[Spread, ...]
+    spreads: tuple[Spread, ...]  # one for each of its unresolved views
 
     def __call__(self, part: Part) -> list[float]:
         """The distances among some rows, in the order in which they are asked for."""
@@ -146,21 +120,11 @@ class SumsOf:
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """What becomes of rows that were picked, once they are together.
+    """What becomes of rows that were picked, once they are together."""
 
-    Attributes
-    ----------
-    count : int
-        How many rows there have to be.
-    order : ndarray of int or None
-        The order in which they are wanted, if it is not their own.
-    function : callable
-        Takes them as one part.
-    """
-
-    count: int
-    order: NDArray[np.intp] | None
-    function: Callable[[Part], Any]
+    count: int  # how many rows there have to be
+    order: NDArray[np.intp] | None  # the order in which they are wanted, if it is not their own
+    function: Callable[[Part], Any]  # takes them as one part
 
     def __call__(self, sums: Sums) -> tuple[Any] | None:
         """What the function makes of them, as the one item of a tuple; None if some are missing."""
@@ -176,24 +140,7 @@ def _same(part: Part) -> Part:
 
 
 class StreamRows(Rows):
-    """Rows in blocks, for solvers.
-
-    Parameters
-    ----------
-    source : Source
-        The blocks.
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    owner : str
-        The estimator.
-    targets : Targets
-        How targets are read.
-
-    Attributes
-    ----------
-    survey : Survey
-        What the first pass found.
-    """
+    """Rows in blocks, for solvers."""
 
     def __init__(self, source: Source, kernel: Kernel, owner: str, targets: Targets) -> None:
         self.source, self.kernel, self.owner = source, kernel, owner
@@ -246,18 +193,7 @@ class StreamRows(Rows):
         return min(len(self), int(budget / each))
 
     def measured_in(self, unit: float) -> StreamRows:
-        """The same rows, with weights that are divided by a unit.
-
-        Parameters
-        ----------
-        unit : float
-            Positive.
-
-        Returns
-        -------
-        StreamRows
-            What it adds up is in the unit as well.
-        """
+        """The same rows, with weights that are divided by a unit."""
         found = copy(self)
         found._reader = replace(self._reader, unit=unit)
         totals = self.totals.divided_by(unit)
@@ -270,27 +206,11 @@ class StreamRows(Rows):
         """Whether rows are few enough to be held here: no more than one chunk of the source.
 
         Targets and weights count, which are held with them.
-
-        Parameters
-        ----------
-        most : float
-            The number of rows up to which they are wanted.
-
-        Returns
-        -------
-        bool
-            True if `gathered` may be called.
         """
         return len(self) <= most and self.survey.size <= self.source.chunk_bytes
 
     def gathered(self) -> tuple[Points, Any, Array | None]:
-        """All rows, here: points, targets as they were given, and weights.
-
-        Returns
-        -------
-        tuple
-            What `fit` takes.
-        """
+        """All rows, here: points, targets as they were given, and weights."""
         as_given = AsGiven(self.owner)
         bare = isinstance(self.survey.targets, NoTargets)
         reader = self._reader if bare else replace(self._reader, targets=as_given)

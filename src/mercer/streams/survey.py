@@ -38,33 +38,16 @@ _SAME = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Fingerprint:
-    """What tells one pass from another: sums of a row of each block, of targets and of weights.
+    """What tells one pass from another: sums of a row of each block, of targets and of weights."""
 
-    Attributes
-    ----------
-    sums, sizes : ndarray of shape (6,)
-        The sums, and those of absolute values: of numbers and of checksums of texts, for each.
-    """
-
+    # (6,): the sums, and those of absolute values: of numbers and of checksums of texts, for each
     sums: Array
+    # (6,): the sums, and those of absolute values: of numbers and of checksums of texts, for each
     sizes: Array
 
     @classmethod
     def of(cls, data: Any, block: Block) -> Fingerprint:
-        """The fingerprint of a block, whose points are in a container that was looked into.
-
-        Parameters
-        ----------
-        data : object
-            The points.
-        block : Block
-            Targets and weights.
-
-        Returns
-        -------
-        Fingerprint
-            Those of blocks add up.
-        """
+        """The fingerprint of a block, whose points are in a container that was looked into."""
         values = _first_row(data), block.targets, block.weights
         columns = [column for value in values for column in _numbers_and_texts(value)]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -84,36 +67,16 @@ class Fingerprint:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What a first pass over the blocks finds out.
+    """What a first pass over the blocks finds out."""
 
-    Attributes
-    ----------
-    rows : int
-        The number of rows.
-    size : int
-        The bytes of their points, targets and weights, about.
-    schema : Schema
-        What the blocks have in common.
-    targets : Targets
-        How targets are to be read.
-    totals : Totals
-        Sums of weights and targets.
-    spreads : tuple of Spread
-        Of the columns whose length-scales are to be found.
-    head : Points
-        The first row.
-    fingerprint : Fingerprint
-        By which other values in later passes are noticed.
-    """
-
-    rows: int
-    size: int
-    schema: Schema
-    targets: Targets
-    totals: Totals
-    spreads: tuple[Spread, ...]
-    head: Points
-    fingerprint: Fingerprint
+    rows: int  # the number of rows
+    size: int  # the bytes of their points, targets and weights, about
+    schema: Schema  # what the blocks have in common
+    targets: Targets  # how targets are to be read
+    totals: Totals  # sums of weights and targets
+    spreads: tuple[Spread, ...]  # of the columns whose length-scales are to be found
+    head: Points  # the first row
+    fingerprint: Fingerprint  # by which other values in later passes are noticed
 
     def __add__(self, other: Self) -> Survey:
         """The survey of both."""
@@ -137,21 +100,11 @@ class Survey:
 
 @dataclass(frozen=True, eq=False)
 class Surveyor:
-    """Surveys one block.
+    """Surveys one block."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    owner : str
-        The estimator.
-    targets : Targets
-        How targets are read.
-    """
-
-    kernel: Kernel
-    owner: str
-    targets: Targets
+    kernel: Kernel  # the kernel, which says what the data may be
+    owner: str  # the estimator
+    targets: Targets  # how targets are read
 
     def __call__(self, block: Block) -> Survey | None:
         """The survey of a block; None if it has no rows."""
@@ -187,27 +140,13 @@ class Surveyor:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Reads a block as the survey of all says.
+    """Reads a block as the survey of all says."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, which says what the data may be.
-    owner : str
-        The estimator.
-    schema : Schema
-        What the blocks have in common.
-    targets : Targets
-        How targets are read.
-    unit : float
-        What weights are divided by.
-    """
-
-    kernel: Kernel
-    owner: str
-    schema: Schema
-    targets: Targets
-    unit: float = 1.0
+    kernel: Kernel  # the kernel, which says what the data may be
+    owner: str  # the estimator
+    schema: Schema  # what the blocks have in common
+    targets: Targets  # how targets are read
+    unit: float = 1.0  # what weights are divided by
 
     def __call__(self, block: Block) -> Part | None:
         """The rows of a block; None if it has none."""
@@ -226,18 +165,10 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A sum over parts, as a sum over blocks: with the number of rows and their fingerprint.
+    """A sum over parts, as a sum over blocks: with the number of rows and their fingerprint."""
 
-    Attributes
-    ----------
-    reader : Reader
-        Makes parts of blocks.
-    summand : callable
-        Makes what is added of parts.
-    """
-
-    reader: Reader
-    summand: Callable[[Part], Any]
+    reader: Reader  # makes parts of blocks
+    summand: Callable[[Part], Any]  # makes what is added of parts
 
     def __call__(self, block: Block) -> Sums | None:
         """The number of rows, what the summand makes of them, and their fingerprint."""
@@ -258,15 +189,7 @@ def _container(block: Block, owner: str) -> Any:
 
 @contextmanager
 def located(owner: str, block: Block) -> Iterator[None]:
-    """Say in which block something is wrong.
-
-    Parameters
-    ----------
-    owner : str
-        The estimator.
-    block : Block
-        The block that is read meanwhile.
-    """
+    """Say in which block something is wrong."""
     try:
         with rows_from(block.start):
             yield

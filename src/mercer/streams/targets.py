@@ -34,14 +34,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True)
 class NoTargets:
-    """For estimators that take none.
-
-    Examples
-    --------
-    >>> from mercer.streams.targets import NoTargets
-    >>> NoTargets().read(None, 3).shape
-    (3, 0)
-    """
+    """For estimators that take none."""
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[NoTargets, Array]:
         """Nothing."""
@@ -58,21 +51,9 @@ class NoTargets:
 
 @dataclass(frozen=True)
 class AsGiven:
-    """Targets of any kind, left as they are.
+    """Targets of any kind, left as they are."""
 
-    Attributes
-    ----------
-    owner : str
-        The estimator.
-
-    Examples
-    --------
-    >>> from mercer.streams.targets import AsGiven
-    >>> AsGiven("KernelRidge").read(["a", "b"], 2).tolist()
-    ['a', 'b']
-    """
-
-    owner: str
+    owner: str  # the estimator
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[AsGiven, Array]:
         """Nothing is known of them."""
@@ -89,24 +70,10 @@ class AsGiven:
 
 @dataclass(frozen=True)
 class Numbers:
-    """Targets of regression.
+    """Targets of regression."""
 
-    Attributes
-    ----------
-    owner : str
-        The estimator.
-    shape : tuple of int, optional
-        The shape of the targets of a row, once it has been seen.
-
-    Examples
-    --------
-    >>> from mercer.streams.targets import Numbers
-    >>> Numbers("KernelRidge").read([1, 2], 2).tolist()
-    [[1.0], [2.0]]
-    """
-
-    owner: str
-    shape: tuple[int, ...] | None = None
+    owner: str  # the estimator
+    shape: tuple[int, ...] | None = None  # the shape of the targets of a row, once it has been seen
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """The shape, and the numbers."""
@@ -150,21 +117,11 @@ class Numbers:
 
 @dataclass(frozen=True)
 class OneNumber(Numbers):
-    """Targets of regression, one for each row.
+    """Targets of regression, one for each row."""
 
-    Attributes
-    ----------
-    least, largest : float
-        The range of the targets of positive weight, as far as they have been seen.
-
-    Examples
-    --------
-    >>> from mercer.streams.targets import OneNumber
-    >>> OneNumber("KernelHuberRegressor").seen([1.0, 5.0], 2, None)[0].largest
-    5.0
-    """
-
+    # the range of the targets of positive weight, as far as they have been seen
     least: float = np.inf
+    # the range of the targets of positive weight, as far as they have been seen
     largest: float = -np.inf
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
@@ -187,28 +144,12 @@ class OneNumber(Numbers):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Targets of classification, of which no single block need have all classes.
+    """Targets of classification, of which no single block need have all classes."""
 
-    Attributes
-    ----------
-    owner : str
-        The estimator.
-    joint : bool
-        Whether three and more classes are read as codes, or as one column of signs for each.
-    classes : ndarray, optional
-        The classes of rows of positive weight, in order, as far as they have been seen.
-
-    Examples
-    --------
-    >>> from mercer.streams.targets import Labels
-    >>> first, _ = Labels("model", joint=True).seen(["b", "a"], 2, None)
-    >>> second, _ = Labels("model", joint=True).seen(["c", "c"], 2, None)
-    >>> (first + second).classes.tolist(), (first + second).read(["c", "a"], 2).ravel().tolist()
-    (['a', 'b', 'c'], [2.0, 0.0])
-    """
-
-    owner: str
+    owner: str  # the estimator
+    # whether three and more classes are read as codes, or as one column of signs for each
     joint: bool
+    # the classes of rows of positive weight, in order, as far as they have been seen
     classes: NDArray[Any] | None = None
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
@@ -267,22 +208,7 @@ class Labels:
 
 
 def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
-    """Targets as an array with one entry, or one row, for each of n rows.
-
-    Parameters
-    ----------
-    y : array-like, series or data frame
-        The targets.
-    n : int
-        The number of rows of X.
-    owner : str
-        The estimator.
-
-    Returns
-    -------
-    ndarray
-        Of any type.
-    """
+    """Targets as an array with one entry, or one row, for each of n rows."""
     if y is None:
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None: a block has no targets; "
@@ -299,22 +225,7 @@ def given_values(y: Any, n: int, owner: str) -> NDArray[Any]:
 
 
 def checked_weights(weights: Any, n: int, owner: str) -> Array | None:
-    """Weights of the rows of a block.
-
-    Parameters
-    ----------
-    weights : array-like or None
-        The weights.
-    n : int
-        The number of rows.
-    owner : str
-        The estimator.
-
-    Returns
-    -------
-    ndarray of shape (n,) or None
-        In float64.
-    """
+    """Weights of the rows of a block."""
     if weights is None:
         return None
     native = nw.from_native(weights, pass_through=True, eager_only=True, allow_series=True)

@@ -31,28 +31,7 @@ def gram_matrix(
     psd: str = "raise",
     remedy: str | None = None,
 ) -> Array:
-    """The Gram matrix, after a forecast of memory; NaN and infinity are refused.
-
-    Parameters
-    ----------
-    owner : object
-        The estimator that needs it.
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The training points.
-    matrices : float
-        How many matrices of this size the computation will hold at its peak.
-    psd : {"raise", "clip", "flip", "shift"}
-        What will be done with a matrix that is not positive semi-definite.
-    remedy : str, optional
-        What helps where there is too little memory, beside fewer rows; float32 by default.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        In memory of its own.
-    """
+    """The Gram matrix, after a forecast of memory; NaN and infinity are refused."""
     n, name = len(points), type(owner).__name__
     itemsize = kernel.gram(points).dtype.itemsize
     if remedy is None and itemsize == 8:
@@ -84,19 +63,7 @@ def _bytes_per_entry(kernel: Kernel, matrices: float, itemsize: int, psd: str) -
 
 
 def require_positive(owner: object, kernel: Kernel, gram: Array, advice: Advice) -> None:
-    """Refuse the matrix of a kernel that is not known to be valid, if it has negative directions.
-
-    Parameters
-    ----------
-    owner : object
-        The estimator that needs it.
-    kernel : Kernel
-        The kernel; one whose ``is_psd`` is True is not looked at.
-    gram : ndarray of shape (n, n)
-        Its matrix, which is left as it is.
-    advice : Advice
-        What the estimator can do about it.
-    """
+    """Refuse an indefinite matrix of a kernel that is not known to be valid."""
     if kernel.is_psd is True:
         return
     # Quicker than eigenvalues, and stricter: the tolerance of the report is at least this.

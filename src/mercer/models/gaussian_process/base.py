@@ -261,16 +261,5 @@ def _findings(space: SearchSpace, found: Optimum) -> dict[str, Any]:
 
 
 def blas_for(n: int) -> AbstractContextManager[None]:
-    """As many BLAS threads as matrices of this order are worth.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-
-    Returns
-    -------
-    context manager
-        Within which that many are used.
-    """
+    """As many BLAS threads as matrices of this order are worth."""
     return blas_threads(1 if n < FEW_ROWS else None)

@@ -27,29 +27,6 @@ class ClassificationEvidence:
 
     Each mode is searched from the one before, which is close to it in all but the first steps of a
     search.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        The training points.
-    targets : ndarray of shape (n, C)
-        Labels as `mercer.solvers.likelihood.laplace.fit` takes them.
-    weights : ndarray of shape (n,) or None
-        Positive weights of the rows.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> import numpy as np
-    >>> from mercer.models.gaussian_process.class_evidence import ClassificationEvidence
-    >>> kernel = 4.0 * mc.RBF()
-    >>> points = kernel.prepare([[0.0], [1.0], [5.0]])
-    >>> evidence = ClassificationEvidence(kernel, points, np.array([[1.0], [1.0], [0.0]]), None)
-    >>> value, gradient = evidence.with_gradient(kernel.theta)
-    >>> round(value, 4), gradient.round(4)
-    (-1.9446, array([0.0341, 0.2165]))
     """
 
     def __init__(
@@ -69,52 +46,17 @@ class ClassificationEvidence:
         return SearchSpace.of(self.kernel, self.points, _LOGITS)
 
     def gram(self, kernel: Kernel) -> Array:
-        """The matrix in float64: differences of likelihoods are too small for float32.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel, with other values of its parameters.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            Its matrix at the training points.
-        """
+        """The matrix in float64: differences of likelihoods are too small for float32."""
         return np.asarray(kernel(self.points), dtype=np.float64)
 
     def posterior(self, gram: Array) -> Posterior:
-        """The latent functions under a kernel.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n, n)
-            The matrix of the kernel.
-
-        Returns
-        -------
-        Posterior
-            Laplace's approximation.
-        """
+        """The latent functions under a kernel."""
         found = laplace.fit(gram, self.targets, self.weights, start=self._latent)
         self._latent = found.latent
         return found
 
     def with_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The log evidence and its gradient: one contraction for all parameters.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            The kernel's free parameters.
-
-        Returns
-        -------
-        value : float
-            The approximate log marginal likelihood; minus infinity where no mode was found.
-        gradient : ndarray of shape (p,)
-            Its derivatives in theta.
-        """
+        """The log evidence and its gradient: one contraction for all parameters."""
         kernel = self.kernel.with_theta(theta)
         gram = self.gram(kernel)
         posterior = self.posterior(gram)

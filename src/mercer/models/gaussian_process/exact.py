@@ -36,22 +36,11 @@ class GaussianEvidence:
 
     The vector theta is ``kernel.theta``, followed by the logarithm of the noise's variance if that
     is learned.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        The training points.
-    targets : ndarray of shape (n, n_targets)
-        Targets of mean zero and variance about one.
-    noise : Noise
-        The noise.
     """
 
-    kernel: Kernel
-    points: Points
-    targets: Array
+    kernel: Kernel  # the kernel, resolved
+    points: Points  # the training points
+    targets: Array  # (n, n_targets): targets of mean zero and variance about one
     noise: Noise
 
     @cached_property

@@ -27,17 +27,11 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """A kernel and noise, the data, and the factor of their covariance.
+    """A kernel and noise, the data, and the factor of their covariance."""
 
-    Attributes
-    ----------
-    evidence : GaussianEvidence
-        Kernel, points, standardised targets and noise, at learned hyper-parameters.
-    gaussian : Gaussian
-        The factor of the covariance of the targets, and the coefficients of the mean.
-    """
-
+    # kernel, points, standardised targets and noise, at learned hyper-parameters
     evidence: GaussianEvidence
+    # the factor of the covariance of the targets, and the coefficients of the mean
     gaussian: Gaussian
 
     @classmethod
@@ -115,22 +109,7 @@ class Posterior:
         return m + len(self.points)
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior.
-
-        Parameters
-        ----------
-        points : Points
-            Where.
-        number : int
-            How many for each target.
-        rng : RandomState
-            The source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (m, n_targets, number)
-            The values.
-        """
+        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior."""
         m, n = len(points), len(self.points)
         joint = np.empty((m + n, m + n))
         joint[:m, :m], joint[m:, m:] = self.kernel(points), self.kernel(self.points)
@@ -147,22 +126,7 @@ class Posterior:
         return drawn.reshape(m, -1, number)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> Posterior:
-        """The posterior after further rows, from the factor that there is.
-
-        Parameters
-        ----------
-        points : Points
-            All rows, the new ones last.
-        targets : ndarray of shape (m, n_targets)
-            The standardised targets of the new rows.
-        factors : ndarray of shape (m,) or None
-            Their known variances of noise, where those of the others are known.
-
-        Returns
-        -------
-        Posterior
-            Of all rows.
-        """
+        """The posterior after further rows, from the factor that there is."""
         known = self.evidence
         evidence = replace(
             known,
@@ -241,24 +205,7 @@ class Conditioned(Protocol):
 def fitted_attributes(
     posterior: Conditioned, scaling: Scaling, theta: Array, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What a fitted model stores of any posterior, in units of y.
-
-    Parameters
-    ----------
-    posterior : Conditioned
-        The posterior.
-    scaling : Scaling
-        From standardised targets to those of the user.
-    theta : ndarray of shape (p,)
-        Its hyper-parameters.
-    names : tuple of str
-        Their names.
-
-    Returns
-    -------
-    dict
-        Attributes by name.
-    """
+    """What a fitted model stores of any posterior, in units of y."""
     noise, squares = posterior.noise, scaling.squares
     volume = scaling.log_volume(noise.n_rows(len(posterior.targets)))
     return {
@@ -280,38 +227,13 @@ def fitted_attributes(
 
 
 def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
-    """Functions at all points, from the prior.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance.
-    points : Points
-        Where.
-    number : int
-        How many.
-    rng : RandomState
-        The source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (m, number)
-        The values.
-    """
+    """Functions at all points, from the prior."""
     factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
     return factor.multiply(rng.standard_normal((len(points), number)))
 
 
 def require_covariance(owner: object, n: int) -> None:
-    """Refuse a covariance of n points that does not fit in memory.
-
-    Parameters
-    ----------
-    owner : object
-        The estimator that needs it.
-    n : int
-        The number of points.
-    """
+    """Refuse a covariance of n points that does not fit in memory."""
     memory.require(
         2 * n * n * 8, f"{type(owner).__name__}: a covariance of {n} points", "pass fewer rows"
     )

@@ -51,18 +51,10 @@ MISSED = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class ExplicitEvidence(FeatureEvidence):
-    """The log marginal likelihood as a function of the free hyper-parameters.
+    """The log marginal likelihood as a function of the free hyper-parameters."""
 
-    Attributes
-    ----------
-    solver : Primal or RandomFeatures
-        What the features of a kernel are.
-    owner : str
-        The name of the model, for messages.
-    """
-
-    solver: Primal | RandomFeatures
-    owner: str
+    solver: Primal | RandomFeatures  # what the features of a kernel are
+    owner: str  # the name of the model, for messages
 
     def seen(self, kernel: Kernel) -> ExplicitFeatures:
         """The features at a kernel."""
@@ -98,18 +90,7 @@ class ExplicitEvidence(FeatureEvidence):
         return value, gradient
 
     def spanned(self, kernel: Kernel) -> LandmarkEvidence:
-        """The same through landmarks: rows, as many as features, in whose span are all others.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel for which they are chosen; they mostly span the features of others too.
-
-        Returns
-        -------
-        LandmarkEvidence
-            Whose bound is the log marginal likelihood.
-        """
+        """The same through landmarks: rows, as many as features, in whose span are all others."""
         n, width = len(self.data.points), self.seen(kernel).width
         room = min(_CHOICE_BYTES, memory.available() // 4)
         most = max(2 * width, int(room // (10 * max(1, width))))
@@ -124,21 +105,11 @@ class ExplicitEvidence(FeatureEvidence):
 
 @dataclass(frozen=True, eq=False)
 class ExplicitPosterior(FeaturePosterior):
-    """A kernel and noise, and what the data say about the coefficients of its features.
+    """A kernel and noise, and what the data say about the coefficients of its features."""
 
-    Attributes
-    ----------
-    evidence : ExplicitEvidence
-        Kernel, points, targets and noise, at learned hyper-parameters.
-    seen : ExplicitFeatures
-        The features.
-    doubt : str
-        A clause for a warning about the search; empty if all is well.
-    """
-
-    evidence: ExplicitEvidence
-    seen: ExplicitFeatures
-    doubt: str = ""
+    evidence: ExplicitEvidence  # kernel, points, targets and noise, at learned hyper-parameters
+    seen: ExplicitFeatures  # the features
+    doubt: str = ""  # A clause for a warning about the search; empty if all is well
 
     @property
     def points(self) -> Points:
@@ -189,18 +160,7 @@ class ExplicitPosterior(FeaturePosterior):
         return np.concatenate([self.seen(points[rows]) @ self.weights for rows in parts])
 
     def similarities(self, owner: str) -> InnerProducts:
-        """Inner products of features, which are the kernel of this process.
-
-        Parameters
-        ----------
-        owner : str
-            The name of the model, for messages.
-
-        Returns
-        -------
-        InnerProducts
-            Of any points with the training points.
-        """
+        """Inner products of features, which are the kernel of this process."""
         given = self.seen.given
         return InnerProducts.within_memory(given.features, self.points, given.width, owner)
 

@@ -26,14 +26,9 @@ class FeatureEvidence(ABC):
     """A bound of the log marginal likelihood as a function of the free hyper-parameters.
 
     It stands where `GaussianEvidence` stands. A subclass says what the features are.
-
-    Attributes
-    ----------
-    data : GaussianEvidence
-        Kernel, points, targets and noise.
     """
 
-    data: GaussianEvidence
+    data: GaussianEvidence  # kernel, points, targets and noise
 
     @abstractmethod
     def seen(self, kernel: Kernel) -> Seen:
@@ -97,16 +92,5 @@ class FeatureEvidence(ABC):
 
 
 def summed(rows: Iterable[FeatureRows]) -> Bound:
-    """The bound of all rows, from blocks of them.
-
-    Parameters
-    ----------
-    rows : iterable of FeatureRows
-        The blocks.
-
-    Returns
-    -------
-    Bound
-        With their sums.
-    """
+    """The bound of all rows, from blocks of them."""
     return Bound(reduce(add, (block.sums() for block in rows)))

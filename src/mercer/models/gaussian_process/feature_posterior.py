@@ -35,20 +35,12 @@ class FeaturePosterior(ABC):
     It stands where `Posterior` stands. With features phi of a point x, mean and variance of the
     function are phi' B^-1 c and k(x, x) - phi' phi + phi' B^-1 phi. A subclass says which points
     carry the mean.
-
-    Attributes
-    ----------
-    evidence : FeatureEvidence
-        Kernel, points, targets, noise and what the features are, at learned hyper-parameters.
-    seen : Seen
-        The features.
-    bound : Bound
-        The sums over rows, and their factor.
     """
 
+    # kernel, points, targets, noise and what the features are, at learned hyper-parameters
     evidence: FeatureEvidence
-    seen: Seen
-    bound: Bound
+    seen: Seen  # the features
+    bound: Bound  # the sums over rows, and their factor
 
     @classmethod
     def at(cls, evidence: Any, theta: Array) -> Self:
@@ -163,22 +155,7 @@ class FeaturePosterior(ABC):
         return m
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points: the mean, and draws with the covariance.
-
-        Parameters
-        ----------
-        points : Points
-            Where.
-        number : int
-            How many for each target.
-        rng : RandomState
-            The source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (m, n_targets, number)
-            The values.
-        """
+        """Functions at all points: the mean, and draws with the covariance."""
         m, t = len(points), self.bound.n_targets
         factor = factorise(self.covariance(points), 0.0, NOISE)
         spread = factor.multiply(rng.standard_normal((m, t * number))).reshape(m, t, number)
@@ -188,22 +165,7 @@ class FeaturePosterior(ABC):
     # Other rows ---------------------------------------------------------------------------------
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
-        """The posterior after further rows, by the same features.
-
-        Parameters
-        ----------
-        points : Points
-            All rows, the new ones last.
-        targets : ndarray of shape (m, n_targets)
-            The standardised targets of the new rows.
-        factors : ndarray of shape (m,) or None
-            Their known variances of noise, where those of the others are known.
-
-        Returns
-        -------
-        FeaturePosterior
-            Of all rows.
-        """
+        """The posterior after further rows, by the same features."""
         data = self._followed_by(points, targets, factors)
         new = data.of_rows(np.arange(len(self.training_points), len(points)))
         added = summed(feature_rows(self.seen, new, data.noise.variance))
@@ -227,13 +189,6 @@ class FeaturePosterior(ABC):
 
         With the leverage h = phi' B^-1 phi / d, the residual is (y - mean) / (1 - h) and the
         variance k(x, x) - phi' phi + d / (1 - h).
-
-        Returns
-        -------
-        residuals : ndarray of shape (n, n_targets)
-            y_i minus its mean given the others.
-        variances : ndarray of shape (n,)
-            Its variance given the others, with its noise.
         """
         residuals, variances = [], []
         for block in feature_rows(self.seen, self.evidence.data, self.noise.variance):
@@ -247,13 +202,7 @@ class FeaturePosterior(ABC):
         return np.concatenate(residuals), np.concatenate(variances)
 
     def loo_density(self) -> float:
-        """The sum of the logarithms of the density of each target given all others.
-
-        Returns
-        -------
-        float
-            The sum over rows and targets.
-        """
+        """The sum of the logarithms of the density of each target given all others."""
         residuals, variances = self.leave_one_out()
         spread = variances[:, None]
         return -0.5 * float(np.sum(residuals**2 / spread + np.log(spread) + _LOG_2PI))

@@ -51,21 +51,11 @@ class Seen(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures:
-    """Kernel values with landmarks, whitened: phi(x)' phi(z) is what they carry of k(x, z).
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    landmarks : Points
-        The landmarks.
-    root : LandmarkRoot
-        The triangle of their matrix.
-    """
+    """Kernel values with landmarks, whitened: phi(x)' phi(z) is what they carry of k(x, z)."""
 
     kernel: Kernel
     landmarks: Points
-    root: LandmarkRoot
+    root: LandmarkRoot  # the triangle of their matrix
 
     @classmethod
     def of(cls, kernel: Kernel, landmarks: Points, some: Points) -> LandmarkFeatures:
@@ -97,21 +87,12 @@ class LandmarkFeatures:
 
 @dataclass(frozen=True, eq=False)
 class ExplicitFeatures:
-    """Features phi with k(x, z) = phi(x)' phi(z) on the training rows.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    given : KernelFeatures
-        What makes them, and how near their products are to the kernel.
-    complete : bool
-        Whether they are all features of other rows too. Strings may have some that do not occur in
-        training: these are a part of k(x, x), and not of values with training rows.
-    """
+    """Features phi with k(x, z) = phi(x)' phi(z) on the training rows."""
 
     kernel: Kernel
-    given: KernelFeatures
+    given: KernelFeatures  # what makes them, and how near their products are to the kernel
+    # whether they are all features of other rows too. Strings may have some that do not occur in
+    # training: these are a part of k(x, x), and not of values with training rows
     complete: bool
 
     @property
@@ -142,27 +123,13 @@ class ExplicitFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Some rows: their features, and the rest of what the bound needs.
+    """Some rows: their features, and the rest of what the bound needs."""
 
-    Attributes
-    ----------
-    rows : slice
-        Which rows.
-    features : ndarray of shape (b, r)
-        F.
-    diagonal : ndarray of shape (b,)
-        The values k(x, x).
-    noise : ndarray of shape (b,)
-        The variances of the noise.
-    targets : ndarray of shape (b, t)
-        The targets.
-    """
-
-    rows: slice
-    features: Array
-    diagonal: Array
-    noise: Array
-    targets: Array
+    rows: slice  # which rows
+    features: Array  # (b, r): F
+    diagonal: Array  # (b,): the values k(x, x)
+    noise: Array  # (b,): the variances of the noise
+    targets: Array  # (b, t): the targets
 
     def sums(self) -> BoundSums:
         """What they add to the bound."""
@@ -177,22 +144,7 @@ class FeatureRows:
 
 
 def feature_rows(seen: Seen, data: GaussianEvidence, variance: float) -> Iterator[FeatureRows]:
-    """Features of blocks of rows, one after another.
-
-    Parameters
-    ----------
-    seen : Seen
-        The features.
-    data : GaussianEvidence
-        The rows.
-    variance : float
-        The variance of the noise.
-
-    Returns
-    -------
-    iterator of FeatureRows
-        All rows.
-    """
+    """Features of blocks of rows, one after another."""
     noise = np.broadcast_to(data.noise.diagonal(variance), (len(data.points),))
     for rows in blocks(len(data.points), seen.width):
         points = data.points[rows]
@@ -202,39 +154,13 @@ def feature_rows(seen: Seen, data: GaussianEvidence, variance: float) -> Iterato
 
 
 def blocks(n: int, m: int) -> Iterator[slice]:
-    """Rows, so many at a time that m features of them stay small.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    m : int
-        The number of features.
-
-    Returns
-    -------
-    iterator of slice
-        One after another.
-    """
+    """Rows, so many at a time that m features of them stay small."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, m)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def doubled(kernel: Kernel, points: Points) -> Points:
-    """The same points in float64: what is left out is a matter of the last digits.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel that reads them.
-    points : Points
-        The points.
-
-    Returns
-    -------
-    Points
-        Themselves unless they are an array of float32; a given matrix has no further digits.
-    """
+    """The same points in float64: what is left out is a matter of the last digits."""
     rows = points.data
     single = isinstance(rows, np.ndarray) and rows.dtype == np.float32
     if not single or kernel.input_tags()["pairwise"]:
@@ -243,20 +169,7 @@ def doubled(kernel: Kernel, points: Points) -> Points:
 
 
 def ridge_task(data: GaussianEvidence, owner: str) -> RidgeTask:
-    """The ridge task that has the same mean: noise s^2 f_i is alpha = s^2, weight 1 / f_i.
-
-    Parameters
-    ----------
-    data : GaussianEvidence
-        Kernel, rows and noise.
-    owner : str
-        The name of the model, for messages.
-
-    Returns
-    -------
-    RidgeTask
-        Without an intercept.
-    """
+    """The ridge task that has the same mean: noise s^2 f_i is alpha = s^2, weight 1 / f_i."""
     rows = InMemory(Part(data.points, data.targets, _precisions(data)))
     alpha = np.array([data.noise.variance])
     return RidgeTask(owner, data.kernel, rows, False, alpha, ridge="noise")

@@ -29,21 +29,7 @@ Array = NDArray[np.floating[Any]]
 
 
 class FeatureFit:
-    """What is fitted on the way and at the end.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    data : GaussianEvidence
-        All rows.
-    plan : Plan
-        The solvers.
-    scaling : Scaling
-        From standardised targets to those of the user.
-    numbers : ndarray of int
-        The numbers of the rows in X.
-    """
+    """What is fitted on the way and at the end."""
 
     def __init__(
         self,

@@ -22,18 +22,11 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class LandmarkPosterior(FeaturePosterior):
-    """A kernel and noise, landmarks, and what the data say about the function there.
+    """A kernel and noise, landmarks, and what the data say about the function there."""
 
-    Attributes
-    ----------
-    evidence : LandmarkEvidence
-        Kernel, points, targets, noise and landmarks, at learned hyper-parameters.
-    seen : LandmarkFeatures
-        The whitened features that the landmarks are.
-    """
-
+    # kernel, points, targets, noise and landmarks, at learned hyper-parameters
     evidence: LandmarkEvidence
-    seen: LandmarkFeatures
+    seen: LandmarkFeatures  # the whitened features that the landmarks are
 
     @property
     def points(self) -> Points:
@@ -58,34 +51,13 @@ class LandmarkPosterior(FeaturePosterior):
 
 @dataclass(frozen=True, eq=False)
 class IteratedPosterior(LandmarkPosterior):
-    """The mean by iterations over all rows; variances as the landmarks say.
+    """The mean by iterations over all rows; variances as the landmarks say."""
 
-    Attributes
-    ----------
-    answer : RidgeAnswer
-        The coefficients of the mean, over all rows or over landmarks of its own.
-    """
-
-    answer: RidgeAnswer
+    answer: RidgeAnswer  # the coefficients of the mean, over all rows or over landmarks of its own
 
     @classmethod
     def solved(cls, posterior: LandmarkPosterior, solver: Any, owner: str) -> IteratedPosterior:
-        """Find the mean by a solver of ridge tasks.
-
-        Parameters
-        ----------
-        posterior : LandmarkPosterior
-            Landmarks, kernel and noise.
-        solver : ConjugateGradient or Falkon
-            The solver.
-        owner : str
-            The name of the model, for messages.
-
-        Returns
-        -------
-        IteratedPosterior
-            With that mean.
-        """
+        """Find the mean by a solver of ridge tasks."""
         answer = solver.ridge(ridge_task(posterior.evidence.data, owner))
         return cls(posterior.evidence, posterior.seen, posterior.bound, answer)
 

@@ -68,28 +68,7 @@ _HELD = "uniform"
 
 
 class LandmarkSearch:
-    """A search of hyper-parameters on some rows, through landmarks.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    whole : GaussianEvidence
-        All rows.
-    solver : Nystrom
-        How many landmarks, and how they are chosen.
-    numbers : ndarray of int, optional
-        The rows to learn from; all when left out.
-    reserve : Reserve, optional
-        What to turn to where these landmarks leave too much out; nothing when left out.
-    given : Landmarks, optional
-        The landmarks themselves, if they are not to be chosen.
-
-    Attributes
-    ----------
-    solver : Nystrom or Cholesky
-        With what hyper-parameters were learned in the end.
-    """
+    """A search of hyper-parameters on some rows, through landmarks."""
 
     def __init__(
         self,
@@ -129,24 +108,7 @@ class LandmarkSearch:
     def maximise(
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
-        """Search from the start and from restarts, and improve the landmarks on the way.
-
-        Parameters
-        ----------
-        n_restarts : int
-            How often to start again, with the first landmarks.
-        random_state : int, RandomState or None
-            Where restarts come from.
-        max_iter : int
-            Iterations from each start, those with other landmarks counted on.
-        report : callable
-            Called after each iteration with the best so far; True stops.
-
-        Returns
-        -------
-        Optimum
-            The best hyper-parameters; the landmarks are in `evidence`.
-        """
+        """Search from the start and from restarts, and improve the landmarks on the way."""
         space, run = self.data.space, Run(report)
         starts = space.restarts(n_restarts, random_state)
         seen = self._glance(run, max_iter)

@@ -41,16 +41,10 @@ class LandmarkEvidence(FeatureEvidence):
     It stands where `GaussianEvidence` stands, with the bound in the place of the log marginal
     likelihood. Rows are visited in blocks: memory does not grow with their number, but for the
     features of a pass if those are few.
-
-    Attributes
-    ----------
-    landmarks : Points
-        The landmarks.
-    rows : ndarray of int or None
-        The rows of the data that they are, if they were chosen among them.
     """
 
     landmarks: Points
+    # the rows of the data that they are, if they were chosen among them
     rows: NDArray[np.intp] | None = None
 
     @classmethod
@@ -62,26 +56,7 @@ class LandmarkEvidence(FeatureEvidence):
         owner: str,
         given: Landmarks | None = None,
     ) -> LandmarkEvidence:
-        """Choose landmarks for a kernel as the solver says, or take those that are given.
-
-        Parameters
-        ----------
-        data : GaussianEvidence
-            The rows.
-        kernel : Kernel
-            The kernel for which they are chosen.
-        solver : Nystrom
-            How many and how; "learn" starts with those of "rpcholesky".
-        owner : str
-            The name of the model, for messages.
-        given : Landmarks, optional
-            Those that the user gives; they need not be among the rows that count.
-
-        Returns
-        -------
-        LandmarkEvidence
-            With landmarks.
-        """
+        """Choose landmarks for a kernel as the solver says, or take those that are given."""
         if given is not None:
             _require_memory(len(given), owner)
             return cls(data, given.points)
@@ -155,24 +130,7 @@ class LandmarkEvidence(FeatureEvidence):
 
 
 def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> Landmarks | None:
-    """The landmarks that a user gives, as points or by the numbers of any rows.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        All rows, those of weight 0 among them: a landmark is a place, which need not count.
-    solver : object
-        The model's solver.
-
-    Returns
-    -------
-    Landmarks or None
-        In double precision; None where landmarks are to be chosen, or there are none.
-    """
+    """The landmarks that a user gives, as points or by the numbers of any rows."""
     if not isinstance(solver, Nystrom | Falkon) or isinstance(solver.landmarks, str):
         return None
     return selection.select(kernel, doubled(kernel, points), solver.landmarks, owner=owner)
@@ -183,16 +141,5 @@ def _require_memory(m: int, owner: str) -> None:
 
 
 def in_double_precision(data: GaussianEvidence) -> GaussianEvidence:
-    """The same with rows of float64: what landmarks leave out is a matter of the last digits.
-
-    Parameters
-    ----------
-    data : GaussianEvidence
-        The rows.
-
-    Returns
-    -------
-    GaussianEvidence
-        Itself unless its rows are an array of float32.
-    """
+    """The same with rows of float64: what landmarks leave out is a matter of the last digits."""
     return replace(data, points=doubled(data.kernel, data.points))

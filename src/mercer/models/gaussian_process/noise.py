@@ -20,48 +20,17 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """Independent noise: variance s^2 times a known factor for each row.
+    """Independent noise: variance s^2 times a known factor for each row."""
 
-    Attributes
-    ----------
-    variance : float
-        s^2, or where its search starts.
-    learned : bool
-        Whether s^2 is a hyper-parameter.
-    factors : ndarray of shape (n,) or None
-        Known variances, relative to s^2; None for ones.
-    weights : ndarray of shape (n,) or None
-        How often each row counts; None for once.
-    bounds : tuple of float
-        The user's own bounds of s^2.
-    """
-
-    variance: float
-    learned: bool
-    factors: Array | None = None
-    weights: Array | None = None
-    bounds: tuple[float, float] = (0.0, np.inf)
+    variance: float  # s^2, or where its search starts
+    learned: bool  # whether s^2 is a hyper-parameter
+    factors: Array | None = None  # (n,): known variances, relative to s^2; None for ones
+    weights: Array | None = None  # (n,): how often each row counts; None for once
+    bounds: tuple[float, float] = (0.0, np.inf)  # the user's own bounds of s^2
 
     @classmethod
     def read(cls, owner: object, given: Any, n: int, squares: Array) -> Noise:
-        """Read what a user gave: "learn", a number, `Fixed`, `Bounded` or an array.
-
-        Parameters
-        ----------
-        owner : object
-            The estimator, for messages.
-        given : object
-            The parameter.
-        n : int
-            The number of rows.
-        squares : ndarray of shape (n_targets,)
-            What a variance of one in the standardised targets is in the units of the user.
-
-        Returns
-        -------
-        Noise
-            In units of the standardised targets.
-        """
+        """Read what a user gave: "learn", a number, `Fixed`, `Bounded` or an array."""
         if isinstance(given, str):
             if given != "learn":
                 raise _unknown(owner, given)
@@ -90,24 +59,7 @@ class Noise:
             )
 
     def of_new_rows(self, owner: object, given: Any, n: int, squares: Array) -> Array | None:
-        """Known variances of rows that are added, where those of the others are known too.
-
-        Parameters
-        ----------
-        owner : object
-            The estimator, for messages.
-        given : float, array-like or None
-            What the user gave.
-        n : int
-            The number of new rows.
-        squares : ndarray of shape (n_targets,)
-            As for `read`.
-
-        Returns
-        -------
-        ndarray of shape (n,) or None
-            Factors like those of the other rows.
-        """
+        """Known variances of rows that are added, where those of the others are known too."""
         known = self.factors is not None
         if known != (given is not None):
             need = "needs noise= with their variances" if known else "takes no noise="

@@ -27,39 +27,16 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class NoiseEvidence:
-    """The log marginal likelihood as a function of the variance of the noise.
+    """The log marginal likelihood as a function of the variance of the noise."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n,)
-        The eigenvalues.
-    energies : ndarray of shape (n,)
-        The sums of z^2 over targets.
-    n_targets : int
-        How many there are.
-    noise : Noise
-        The noise, whose weights count.
-    """
-
-    values: Array
-    energies: Array
-    n_targets: int
-    noise: Noise
+    values: Array  # (n,): the eigenvalues
+    energies: Array  # (n,): the sums of z^2 over targets
+    n_targets: int  # how many there are
+    noise: Noise  # the noise, whose weights count
 
     @classmethod
     def of(cls, data: GaussianEvidence) -> NoiseEvidence:
-        """Decompose the matrix of a kernel that has no free parameters.
-
-        Parameters
-        ----------
-        data : GaussianEvidence
-            Kernel, rows, targets and noise.
-
-        Returns
-        -------
-        NoiseEvidence
-            For every variance.
-        """
+        """Decompose the matrix of a kernel that has no free parameters."""
         weights = data.noise.weights
         root = np.ones(len(data.points)) if weights is None else np.sqrt(weights)
         matrix = data.kernel(data.points).astype(np.float64)
@@ -71,35 +48,11 @@ class NoiseEvidence:
 
     @staticmethod
     def serves(data: GaussianEvidence) -> bool:
-        """Whether the noise is all that there is to learn.
-
-        Parameters
-        ----------
-        data : GaussianEvidence
-            Kernel and noise.
-
-        Returns
-        -------
-        bool
-            Whether it is.
-        """
+        """Whether the noise is all that there is to learn."""
         return data.noise.learned and len(data.theta) == 1
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The log marginal likelihood and its slope, in n operations.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (1,)
-            The logarithm of the variance.
-
-        Returns
-        -------
-        value : float
-            Every copy of a row counted.
-        gradient : ndarray of shape (1,)
-            The derivative in theta.
-        """
+        """The log marginal likelihood and its slope, in n operations."""
         variance, t = float(np.exp(theta[0])), self.n_targets
         total, weights = self.values + variance, self.noise.weights
         constant = float(np.sum(np.log(total))) + len(total) * _LOG_2PI

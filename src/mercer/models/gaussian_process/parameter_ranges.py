@@ -43,40 +43,20 @@ _REPRESENTABLE = (1e-290, 1e290)
 
 
 class Variance(NamedTuple):
-    """The scale of the variances of functions.
+    """The scale of the variances of functions."""
 
-    Attributes
-    ----------
-    usual : float
-        The variance of the targets, or of a latent function.
-    largest : float
-        The largest multiple of it that a kernel may have.
-    open_above : bool
-        Whether the search may well end there, with nothing wrong.
-    """
-
-    usual: float = 1.0
-    largest: float = _LARGEST_VARIANCE
-    open_above: bool = False
+    usual: float = 1.0  # the variance of the targets, or of a latent function
+    largest: float = _LARGEST_VARIANCE  # the largest multiple of it that a kernel may have
+    open_above: bool = False  # whether the search may well end there, with nothing wrong
 
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """Bounds of the entries of a parameter, and where they usually lie.
+    """Bounds of the entries of a parameter, and where they usually lie."""
 
-    Attributes
-    ----------
-    bounds : ndarray of shape (p, 2)
-        Low and high.
-    usual : ndarray of shape (p, 2)
-        The part of it from which restarts are drawn.
-    harmless : ndarray of bool of shape (p, 2)
-        Ends at which the parameter only switches something off.
-    """
-
-    bounds: Array
-    usual: Array
-    harmless: NDArray[np.bool_]
+    bounds: Array  # (p, 2): low and high
+    usual: Array  # (p, 2): the part of it from which restarts are drawn
+    harmless: NDArray[np.bool_]  # (p, 2): ends at which the parameter only switches something off
 
     @classmethod
     def made_of(
@@ -99,24 +79,12 @@ class Range:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A kernel inside a composition, and what it sees of the data.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    scope : Scope
-        Its place in the root.
-    root : Kernel
-        The composition.
-    points : Points
-        The data.
-    """
+    """A kernel inside a composition, and what it sees of the data."""
 
     kernel: Kernel
-    scope: Scope
-    root: Kernel
-    points: Points
+    scope: Scope  # its place in the root
+    root: Kernel  # the composition
+    points: Points  # the data
 
     @property
     def paths(self) -> list[str]:
@@ -151,22 +119,7 @@ def places(kernel: Kernel, points: Points) -> Iterator[Place]:
 
 
 def natural_range(entry: ParameterEntry, place: Place, variance: Variance) -> Range:
-    """The range of the free entries of a parameter, under its transform.
-
-    Parameters
-    ----------
-    entry : ParameterEntry
-        The parameter.
-    place : Place
-        The kernel that declares it.
-    variance : Variance
-        The scale of variances.
-
-    Returns
-    -------
-    Range
-        With one row for each free entry.
-    """
+    """The range of the free entries of a parameter, under its transform."""
     name = entry.path.split("__")[-1]
     if isinstance(entry.declaration, Real):
         return _unbounded(entry.theta)
@@ -246,27 +199,7 @@ _RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
 
 
 def extent(matrix: Any) -> tuple[Array, Array]:
-    """The least spacing and the range of each column; 1 and 1 where it is constant.
-
-    Parameters
-    ----------
-    matrix : ndarray or sparse array of shape (n, d)
-        The data.
-
-    Returns
-    -------
-    spacing : ndarray of shape (d,)
-        The least difference of two values that are not the same.
-    spread : ndarray of shape (d,)
-        The largest difference.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.models.gaussian_process.parameter_ranges import extent
-    >>> extent(np.array([[0.0, 5.0], [3.0, 5.0], [1.0, 5.0]]))
-    (array([1., 1.]), array([3., 1.]))
-    """
+    """The least spacing and the range of each column; 1 and 1 where it is constant."""
     if sp.issparse(matrix):
         return _sparse_extent(matrix)
     ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)

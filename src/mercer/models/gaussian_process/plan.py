@@ -83,46 +83,24 @@ SOLVERS = (Cholesky, Spectral, Primal, ConjugateGradient, Nystrom, Falkon, Rando
 
 @dataclass(frozen=True)
 class Reserve:
-    """What a search may turn to where its landmarks leave too much out.
+    """What a search may turn to where its landmarks leave too much out."""
 
-    Attributes
-    ----------
-    landmarks : int
-        As many as it may take at most.
-    rows : int
-        How many rows to learn from by their whole matrix, if that is not enough; 0 for none.
-    everything : bool
-        Whether to go on with the whole matrix of all rows.
-    """
-
-    landmarks: int
+    landmarks: int  # as many as it may take at most
+    # how many rows to learn from by their whole matrix, if that is not enough; 0 for none
     rows: int = 0
-    everything: bool = False
+    everything: bool = False  # whether to go on with the whole matrix of all rows
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a Gaussian process is fitted.
+    """How a Gaussian process is fitted."""
 
-    Attributes
-    ----------
-    solver : solver
-        Of the posterior.
-    search : Cholesky, Spectral, Primal or Nystrom
-        Of the hyper-parameters.
-    landmarks : Nystrom or None
-        Of the variances, if they are those of landmarks.
-    reserve : Reserve or None
-        What the search may turn to; None for one with the solver that the user asks for.
-    given : Landmarks or None
-        The landmarks of the mean themselves, if the user gives them.
-    """
-
-    solver: Any
-    search: Any
-    landmarks: Any = None
+    solver: Any  # of the posterior
+    search: Any  # of the hyper-parameters
+    landmarks: Any = None  # of the variances, if they are those of landmarks
+    # what the search may turn to; None for one with the solver that the user asks for
     reserve: Reserve | None = None
-    given: Landmarks | None = None
+    given: Landmarks | None = None  # the landmarks of the mean themselves, if the user gives them
 
     @property
     def is_exact(self) -> bool:
@@ -131,15 +109,7 @@ class Plan:
 
 
 def require_solver(owner: str, solver: object) -> None:
-    """Refuse what is not a solver of Gaussian processes.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model.
-    solver : object
-        The parameter.
-    """
+    """Refuse what is not a solver of Gaussian processes."""
     if isinstance(solver, SOLVERS):
         solver.check(owner, also=("learn",) if isinstance(solver, Nystrom) else ())
         return
@@ -161,30 +131,7 @@ def planned(
     seed: Any,
     landmarks: Landmarks | None = None,
 ) -> Plan:
-    """Decide how to fit.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model.
-    data : GaussianEvidence
-        The rows.
-    given : "auto" or solver
-        What the user asks for.
-    learns : bool
-        Whether there are hyper-parameters to learn.
-    criterion : str
-        What they maximise.
-    seed : int, RandomState or None
-        Where landmarks of "auto" come from.
-    landmarks : Landmarks, optional
-        Those that the user gives with the solver.
-
-    Returns
-    -------
-    Plan
-        The solvers.
-    """
+    """Decide how to fit."""
     n, seed = len(data.points), 0 if seed is None else seed
     solver = given
     if isinstance(given, str):
@@ -222,24 +169,7 @@ def _reserve(n: int, *, exact: bool) -> Reserve:
 def forecast(
     data: GaussianEvidence, *, learns: bool, criterion: str, given: Any = None
 ) -> Forecast:
-    """Weigh the solvers.
-
-    Parameters
-    ----------
-    data : GaussianEvidence
-        The rows.
-    learns : bool
-        Whether there are hyper-parameters to learn.
-    criterion : str
-        What they maximise.
-    given : solver, optional
-        The one that the user asks for; by default "auto" chooses.
-
-    Returns
-    -------
-    Forecast
-        The costs and the choice.
-    """
+    """Weigh the solvers."""
     n, obstacle = len(data.points), _obstacle(data, learns, criterion)
     throughout = learns and (n <= _EXACT or bool(obstacle))
     m = min(landmark_count(n), n)
@@ -371,18 +301,7 @@ class _Costs:
 
 
 def search_rows(n: int) -> Any:
-    """Rows to learn hyper-parameters from, if not all of them.
-
-    Parameters
-    ----------
-    n : int
-        How many there are.
-
-    Returns
-    -------
-    ndarray of int or None
-        Some of them, in their order; None for all.
-    """
+    """Rows to learn hyper-parameters from, if not all of them."""
     if n <= SEARCH_ROWS:
         return None
     chosen = np.random.default_rng(0).choice(n, size=SEARCH_ROWS, replace=False)

@@ -18,40 +18,15 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Where rows are, and how to make points of other places.
+    """Where rows are, and how to make points of other places."""
 
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel that points are prepared for.
-    places : ndarray of shape (n, d)
-        The rows.
-    frame : data frame or None
-        The container that they come from, if it has named columns.
-    """
-
-    kernel: Kernel
-    places: Array
-    frame: nw.DataFrame[Any] | None
+    kernel: Kernel  # the kernel that points are prepared for
+    places: Array  # (n, d): the rows
+    frame: nw.DataFrame[Any] | None  # the container that they come from, if it has named columns
 
     @classmethod
     def of(cls, kernel: Kernel, points: Points, owner: str) -> Positions:
-        """Read rows, of which all columns have to be numbers.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-        points : Points
-            The rows.
-        owner : str
-            The name of the model, for messages.
-
-        Returns
-        -------
-        Positions
-            Of these rows.
-        """
+        """Read rows, of which all columns have to be numbers."""
         rows = points.data
         if kernel.input_tags()["pairwise"]:
             raise cls._refusal(owner, "a kernel matrix")
@@ -76,18 +51,7 @@ class Positions:
         )
 
     def at(self, places: Array) -> Points:
-        """Points at other places.
-
-        Parameters
-        ----------
-        places : ndarray of shape (m, d)
-            Where.
-
-        Returns
-        -------
-        Points
-            In the container of the rows.
-        """
+        """Points at other places."""
         numbers = np.ascontiguousarray(places, dtype=np.float64)
         if self.frame is None:
             return self.kernel.prepare(numbers)

@@ -32,57 +32,20 @@ class SearchSpace:
     """Free hyper-parameters: where they start, their bounds, and where they usually are.
 
     All in the unconstrained coordinates of ``kernel.theta``.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The paths of the parameters.
-    start : ndarray of shape (p,)
-        Starting values; the middle of `usual` where the given one is outside the bounds.
-    bounds : ndarray of shape (p, 2)
-        Low and high bounds; a user's own (`Bounded`) where there are some.
-    usual : ndarray of shape (p, 2)
-        The part of the bounds from which restarts are drawn.
-    harmless : ndarray of bool of shape (p, 2)
-        Bounds at which a parameter only switches something off: an irrelevant column, no noise.
-
-    Examples
-    --------
-    >>> import mercer as mc
-    >>> import numpy as np
-    >>> from mercer.models.gaussian_process.search_space import SearchSpace
-    >>> k = 2.0 * mc.RBF(length_scale=0.5)
-    >>> space = SearchSpace.of(k, k.prepare([[0.0], [1.0], [4.0]]))
-    >>> space.names
-    ('scale', 'length_scale')
-    >>> np.exp(space.bounds[1]).round(6).tolist()
-    [0.1, 4000.0]
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the paths of the parameters
+    # (p,): starting values; the middle of `usual` where the given one is outside the bounds
     start: Array
-    bounds: Array
-    usual: Array
+    bounds: Array  # (p, 2): low and high bounds; a user's own (`Bounded`) where there are some
+    usual: Array  # (p, 2): the part of the bounds from which restarts are drawn
+    # (p, 2): bounds at which a parameter only switches something off: an irrelevant column, no
+    # noise
     harmless: NDArray[np.bool_]
 
     @classmethod
     def of(cls, kernel: Kernel, points: Points, variance: Variance = _UNIT) -> SearchSpace:
-        """The free parameters of a resolved kernel.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            The kernel.
-        points : Points
-            The training points.
-        variance : Variance
-            The scale of variances, those of the targets or of latent functions.
-
-        Returns
-        -------
-        SearchSpace
-            The parameters in the order of ``kernel.theta``.
-        """
+        """The free parameters of a resolved kernel."""
         space = cls.empty()
         entries = kernel.parameters()
         for place in places(kernel, points):
@@ -106,24 +69,7 @@ class SearchSpace:
         variance: float,
         given: tuple[float, float] = (0.0, np.inf),
     ) -> SearchSpace:
-        """The same with a variance, such as that of noise, learned as its logarithm.
-
-        Parameters
-        ----------
-        name : str
-            What warnings call it.
-        start : float
-            The starting value.
-        variance : float
-            The scale of the bounds.
-        given : tuple of float
-            The user's own bounds.
-
-        Returns
-        -------
-        SearchSpace
-            With one entry more, at the end.
-        """
+        """The same with a variance, such as that of noise, learned as its logarithm."""
         found = noise_range(variance).logarithms(np.ones(1, dtype=bool))
         with np.errstate(divide="ignore"):
             return self._extended([name], np.log([start]), found, np.log([given]))
@@ -150,18 +96,6 @@ class SearchSpace:
 
         Cut into as many parts as there are starts, the range of each parameter has one start in
         each part.
-
-        Parameters
-        ----------
-        number : int
-            How many.
-        random_state : int, RandomState or None
-            The source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (number, p)
-            One start in each row.
         """
         rng = check_random_state(random_state)
         share = rng.uniform(size=(number, len(self.names)))
@@ -196,20 +130,7 @@ class SearchSpace:
         )
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
-        """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``.
-
-        Parameters
-        ----------
-        optimum : Optimum
-            What was found.
-        harmless : bool
-            Whether to count bounds that are the user's own or switch something off.
-
-        Returns
-        -------
-        list of str
-            Names with the end.
-        """
+        """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
         return [
             f"{name} ({end})"
             for i, name in enumerate(self.names)
@@ -220,19 +141,7 @@ class SearchSpace:
 
 
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *further: str) -> None:
-    """Say, once for a whole fit, what is doubtful in what was learned.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the estimator.
-    space : SearchSpace
-        Where the search took place.
-    optimum : Optimum
-        What was found.
-    *further : str
-        Other doubts, as clauses; empty ones are left out.
-    """
+    """Say, once for a whole fit, what is doubtful in what was learned."""
     doubts = [doubt for doubt in further if doubt]
     if not optimum.converged:
         doubts.append(

@@ -30,13 +30,7 @@ _SKETCHED = 500
 
 
 class SpanningSearch:
-    """A search of hyper-parameters on all rows, exact.
-
-    Parameters
-    ----------
-    evidence : ExplicitEvidence
-        The rows, and the features of a kernel.
-    """
+    """A search of hyper-parameters on all rows, exact."""
 
     def __init__(self, evidence: ExplicitEvidence) -> None:
         self.evidence = evidence
@@ -50,24 +44,7 @@ class SpanningSearch:
     def maximise(
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
-        """Search from the start and from restarts.
-
-        Parameters
-        ----------
-        n_restarts : int
-            How often to start again.
-        random_state : int, RandomState or None
-            Where restarts come from.
-        max_iter : int
-            Iterations from each start.
-        report : callable
-            Called after each iteration with the best so far; True stops.
-
-        Returns
-        -------
-        Optimum
-            The best hyper-parameters.
-        """
+        """Search from the start and from restarts."""
         data, run = self.evidence.data, Run(report)
         sketch = data.sketch("log_likelihood_with_gradient", _SKETCHED)
         starts: Any = data.space.restarts(n_restarts, random_state)

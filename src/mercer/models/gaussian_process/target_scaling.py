@@ -21,27 +21,11 @@ _CONSTANT = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What takes given targets to standardised ones, (y - mean) / scale, for each target.
+    """What takes given targets to standardised ones, (y - mean) / scale, for each target."""
 
-    Attributes
-    ----------
-    mean, scale : ndarray of shape (n_targets,)
-        Mean and standard deviation; 1 for a constant.
-    single : bool
-        Whether y has one dimension: what is one column here is then a vector.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.models.gaussian_process.target_scaling import Scaling
-    >>> scaling = Scaling.of(np.array([1.0, 3.0]), None, normalize=True)
-    >>> scaling.standardised(np.array([1.0, 3.0, 4.0])).ravel()
-    array([-1.,  1.,  2.])
-    """
-
-    mean: Array
-    scale: Array
-    single: bool
+    mean: Array  # (n_targets,): mean and standard deviation; 1 for a constant
+    scale: Array  # (n_targets,): mean and standard deviation; 1 for a constant
+    single: bool  # whether y has one dimension: what is one column here is then a vector
 
     @classmethod
     def of(cls, y: Array, weights: Array | None, normalize: bool) -> Scaling:
@@ -88,15 +72,7 @@ class Scaling:
 
 
 def require_range(owner: object, y: Array) -> None:
-    """Refuse targets whose squares are not numbers of float64.
-
-    Parameters
-    ----------
-    owner : object
-        The estimator.
-    y : ndarray of shape (n,) or (n, n_targets)
-        The targets, as they were given.
-    """
+    """Refuse targets whose squares are not numbers of float64."""
     largest = np.atleast_1d(np.abs(y).max(axis=0))
     outside = largest[(largest > 0) & ~((largest > _SMALLEST) & (largest < _LARGEST))]
     if len(outside):

@@ -24,62 +24,23 @@ _FLAT = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class LocalFit:
-    """Local constants or lines at b places.
+    """Local constants or lines at b places."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (b, n_targets)
-        The values at the places.
-    influence : ndarray of shape (b, n)
-        The derivative of a value by a weight is influence * (y_j - line at z_j), the weights of
-        a place having the sum 1.
-    residuals : ndarray of shape (b, n, n_targets)
-        Targets minus the lines: y_j - line at z_j.
-    """
-
-    values: Array
+    values: Array  # (b, n_targets): the values at the places
+    # (b, n): the derivative of a value by a weight is influence * (y_j - line at z_j), the weights
+    # of a place having the sum 1
     influence: Array
-    residuals: Array
+    residuals: Array  # (b, n, n_targets): targets minus the lines: y_j - line at z_j
 
 
 def constants(shares: Array, targets: Array) -> LocalFit:
-    """Fit a constant at every place.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (b, n)
-        Weights, of sum 1 in each row.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-
-    Returns
-    -------
-    LocalFit
-        The weighted means.
-    """
+    """Fit a constant at every place."""
     values = shares @ targets
     return LocalFit(values, np.ones_like(shares), targets - values[:, None])
 
 
 def lines(shares: Array, targets: Array, places: Array, coordinates: Array) -> LocalFit:
-    """Fit a line (a plane) at every place.
-
-    Parameters
-    ----------
-    shares : ndarray of shape (b, n)
-        Weights, of sum 1 in each row.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-    places : ndarray of shape (b, d)
-        Where to fit.
-    coordinates : ndarray of shape (n, d)
-        The points.
-
-    Returns
-    -------
-    LocalFit
-        The lines; of slope 0 in directions in which the points do not spread.
-    """
+    """Fit a line (a plane) at every place."""
     centres, means = shares @ coordinates, shares @ targets
     # Differences from the local centre, one (n, d) matrix for each place: moments about a common
     # origin would cancel where a place sees a small part of the data.

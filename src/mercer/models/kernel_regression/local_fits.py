@@ -168,15 +168,7 @@ class Smoother:
         return self._mean_square(self.loo_residuals())
 
     def shares_of_copies(self) -> tuple[float, float]:
-        """How much of the weight in leave-one-out predictions rows of the same x have.
-
-        Returns
-        -------
-        twins : float
-            The mean share of rows with the same x, as far as the kernel can tell.
-        copies : float
-            The mean share of those among them that have the same target too.
-        """
+        """How much of the weight in leave-one-out predictions rows of the same x have."""
         diagonal = np.asarray(self.kernel.diag(self.points), dtype=float)
         twins, copies = np.empty(len(self.points)), np.empty(len(self.points))
         for rows in self.blocks(len(self.points)):

@@ -36,25 +36,14 @@ class Options:
 
 
 class Task(ABC):
-    """Functions to fit to given targets, with a common Gram matrix.
+    """Functions to fit to given targets, with a common Gram matrix."""
 
-    Attributes
-    ----------
-    n_outputs : int
-        How many functions.
-    constants : ndarray of shape (n_outputs,)
-        Constants to begin with.
-    row_losses : tuple of RowLoss
-        The same row by row, for solvers that sum over rows; empty if the loss is not smooth.
-    row_targets : ndarray of shape (n, t)
-        Their targets.
-    """
+    n_outputs: int  # how many functions
+    constants: Array  # (n_outputs,): constants to begin with
 
-    n_outputs: int
-    constants: Array
-
+    # the same row by row, for solvers that sum over rows; empty if the loss is not smooth
     row_losses: tuple[RowLoss, ...] = ()
-    row_targets: Array
+    row_targets: Array  # (n, t): their targets
 
     @abstractmethod
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
@@ -67,33 +56,16 @@ class Task(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The data of a machine, validated.
+    """The data of a machine, validated."""
 
-    Attributes
-    ----------
-    points : Points
-        All points.
-    given : ndarray of shape (n,), optional
-        The weights as they were given.
-    rows : ndarray of int
-        The rows of positive weight.
-    weights : ndarray
-        Their weights, in the unit.
-    task : Task
-        What is to be fitted to them.
-    unit : float
-        What weights, and with them alpha, are in: only their ratio matters to the solution.
-    scale : float
-        What values of the function are large or small beside.
-    """
-
-    points: Points
-    given: Array | None
-    rows: NDArray[np.intp]
-    weights: Array
-    task: Task
+    points: Points  # all points
+    given: Array | None  # (n,): the weights as they were given
+    rows: NDArray[np.intp]  # the rows of positive weight
+    weights: Array  # their weights, in the unit
+    task: Task  # what is to be fitted to them
+    # what weights, and with them alpha, are in: only their ratio matters to the solution
     unit: float
-    scale: float
+    scale: float  # what values of the function are large or small beside
 
     @property
     def counted(self) -> Points:
@@ -103,20 +75,7 @@ class Data:
 
 
 def points_alone(points: Points, weights: Array | None = None) -> Part:
-    """Rows of which nobody asks for targets.
-
-    Parameters
-    ----------
-    points : Points
-        The points.
-    weights : ndarray of shape (n,), optional
-        Their weights.
-
-    Returns
-    -------
-    Part
-        With no columns of targets.
-    """
+    """Rows of which nobody asks for targets."""
     return Part(points, np.empty((len(points), 0)), weights)
 
 
@@ -135,19 +94,7 @@ class Joint(Task):
 
 
 class Separate(Task):
-    """One function for each column of targets, each with its loss.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss of every column, or, for kinks with columns of their own, of all.
-    targets : ndarray of shape (n, n_outputs)
-        The targets.
-    weights : ndarray of shape (n,)
-        Positive weights.
-    constants : ndarray of shape (n_outputs,)
-        Constants to begin with.
-    """
+    """One function for each column of targets, each with its loss."""
 
     def __init__(self, loss: Loss, targets: Array, weights: Array, constants: Array) -> None:
         self.n_outputs, self.constants = len(constants), constants
@@ -169,21 +116,7 @@ class Separate(Task):
 
 
 class Quantiles(Separate):
-    """One function for each quantile, in order at every training point.
-
-    Parameters
-    ----------
-    losses : list of PiecewiseLinear
-        The loss of each quantile.
-    levels : ndarray of shape (n_outputs,)
-        The quantiles.
-    targets : ndarray of shape (n,)
-        The targets.
-    weights : ndarray of shape (n,)
-        Positive weights.
-    constants : ndarray of shape (n_outputs,)
-        Constants to begin with.
-    """
+    """One function for each quantile, in order at every training point."""
 
     def __init__(
         self,

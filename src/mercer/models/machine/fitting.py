@@ -32,30 +32,16 @@ _FEW_DIGITS = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Functions that a solver has found, as a model stores them.
+    """Functions that a solver has found, as a model stores them."""
 
-    Attributes
-    ----------
-    dual : ndarray of shape (m, k)
-        Coefficients over the points of the model.
-    intercept : ndarray of shape (k,)
-        Constants.
-    error : float
-        The norm of the gradient, or the duality gap.
-    further : dict
-        Further fitted attributes: how good the functions are, and the points if they are few.
-    function : FeatureFunction, optional
-        The same functions by explicit features, where that is the way to evaluate them.
-    doubt : str
-        A clause for a warning; empty if all is well.
-    """
-
-    dual: Array
-    intercept: Array
-    error: float
+    dual: Array  # (m, k): coefficients over the points of the model
+    intercept: Array  # (k,): constants
+    error: float  # the norm of the gradient, or the duality gap
+    # further fitted attributes: how good the functions are, and the points if they are few
     further: dict[str, Any] = field(default_factory=dict)
+    # the same functions by explicit features, where that is the way to evaluate them
     function: FeatureFunction | None = None
-    doubt: str = ""
+    doubt: str = ""  # A clause for a warning; empty if all is well
 
 
 class MachineProblem(Protocol):
@@ -267,28 +253,7 @@ class Stopped(Exception):  # noqa: N818 (not an error but the wish of a callback
 
 
 class Search:
-    """Runs solvers: once for half the squared norm, else until the penalty's weight is found.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    problem : MachineProblem
-        The problem.
-    options : Options
-        What solvers are told beside it.
-    fitted : callable
-        ``fitted(found, alpha, steps, converged)`` makes fitted attributes.
-    store : callable
-        Takes fitted attributes.
-    report : callable
-        Takes a function that makes fitted attributes, after every step; True stops.
-
-    Attributes
-    ----------
-    doubt : str
-        What the solver says of its last step, as a clause; empty if nothing is wrong with it.
-    """
+    """Runs solvers: once for half the squared norm, else until the penalty's weight is found."""
 
     def __init__(
         self,
@@ -304,20 +269,7 @@ class Search:
         self.start, self.steps, self.doubt = problem.start(), 0, ""
 
     def run(self, alpha: float, penalty: Penalty | None) -> bool:
-        """Fit, and store what was learned.
-
-        Parameters
-        ----------
-        alpha : float
-            The weight of the penalty.
-        penalty : Penalty, optional
-            The penalty; None for half the square.
-
-        Returns
-        -------
-        bool
-            False if the solver stopped short.
-        """
+        """Fit, and store what was learned."""
         alpha = alpha / self.problem.unit
         if penalty is not None and not isinstance(penalty, HalfSquare):
             alpha = effective_alpha(self._measure, alpha, penalty)

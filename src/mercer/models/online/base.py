@@ -30,27 +30,14 @@ _BATCH, _BUDGETED_BATCH = 512, 128
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far learning has come.
+    """How far learning has come."""
 
-    Attributes
-    ----------
-    expansion : KernelExpansion or FeatureExpansion
-        The function.
-    curve : tuple of ndarray
-        What was found at each row before it was learned, in the order of the rows.
-    n_iter : int
-        Passes over the rows, the last one perhaps begun only.
-    converged : bool
-        Whether learning is complete.
-    reach : float
-        What the norm of the function is at most, where that is followed.
-    """
-
-    expansion: KernelExpansion | FeatureExpansion
+    expansion: KernelExpansion | FeatureExpansion  # the function
+    # what was found at each row before it was learned, in the order of the rows
     curve: tuple[NDArray[Any], ...] = ()
-    n_iter: int = 0
-    converged: bool = False
-    reach: float = 0.0
+    n_iter: int = 0  # passes over the rows, the last one perhaps begun only
+    converged: bool = False  # whether learning is complete
+    reach: float = 0.0  # what the norm of the function is at most, where that is followed
 
     def after(self, expansion: KernelExpansion | FeatureExpansion, found: NDArray[Any]) -> Progress:
         """The state after one more mini-batch."""
@@ -64,24 +51,12 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """Rows to learn from.
+    """Rows to learn from."""
 
-    Attributes
-    ----------
-    points : Points
-        The pool: what is known already, then the rows.
-    targets : ndarray of shape (n,) or (n, n_outputs)
-        Their targets, or the numbers of their classes.
-    weights : ndarray of shape (n,)
-        Their weights; rows of weight zero are passed over.
-    first : int
-        Where in the pool they begin.
-    """
-
-    points: Points
-    targets: NDArray[Any]
-    weights: Array
-    first: int = 0
+    points: Points  # the pool: what is known already, then the rows
+    targets: NDArray[Any]  # (n,) or (n, n_outputs): their targets, or the numbers of their classes
+    weights: Array  # (n,): their weights; rows of weight zero are passed over
+    first: int = 0  # where in the pool they begin
 
     @property
     def rows(self) -> Rows:

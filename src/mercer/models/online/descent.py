@@ -20,20 +20,7 @@ _ROUNDING = 1e-5
 
 
 def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:
-    """The largest eigenvalue of a symmetric matrix that is given by its products.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    product : callable
-        Maps v, of shape (n,) or (n, r), to the matrix times v.
-
-    Returns
-    -------
-    float
-        Exact to rounding for small n, otherwise to about 1e-6 of itself, from below.
-    """
+    """The largest eigenvalue of a symmetric matrix that is given by its products."""
     if n <= _SMALL:
         matrix = product(np.eye(n))
         return float(eigvalsh((matrix + matrix.T) / 2)[-1])
@@ -51,21 +38,11 @@ def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """One state of gradient descent.
+    """One state of gradient descent."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n, n_targets) or (p, n_targets)
-        The coefficients.
-    errors : ndarray of shape (n, n_targets)
-        Targets minus fitted values.
-    gradient : float
-        Norm of the gradient as a function.
-    """
-
-    coef: Array
-    errors: Array
-    gradient: float
+    coef: Array  # (n, n_targets) or (p, n_targets): the coefficients
+    errors: Array  # (n, n_targets): targets minus fitted values
+    gradient: float  # norm of the gradient as a function
 
 
 def dual_descent(
@@ -74,24 +51,6 @@ def dual_descent(
     r"""Gradient descent on coefficients of kernels, from zero; the first state is the start.
 
     .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta)
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The Gram matrix K.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-    weights : ndarray of shape (n, 1)
-        Weights of the rows, the diagonal of W.
-    step : float
-        The step size.
-    alpha : float
-        Weight of the squared norm.
-
-    Yields
-    ------
-    Descent
-        The state after 0, 1, 2, ... steps.
     """
     coef, values = np.zeros(targets.shape), np.zeros(targets.shape)
     while True:
@@ -115,24 +74,6 @@ def primal_descent(
     r"""Gradient descent on coefficients of features: the same functions as `dual_descent`.
 
     .. math:: w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
-
-    Parameters
-    ----------
-    features : ndarray or csr_array of shape (n, p)
-        The features Phi.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-    weights : ndarray of shape (n, 1)
-        Weights of the rows, the diagonal of W.
-    step : float
-        The step size.
-    alpha : float
-        Weight of the squared norm.
-
-    Yields
-    ------
-    Descent
-        The state after 0, 1, 2, ... steps.
     """
     coef = np.zeros((features.shape[1], targets.shape[1]))
     while True:

@@ -28,29 +28,14 @@ class KernelExpansion:
     """The sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
 
     It is a value: learning makes a new one, so that what was reported stays as it was.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    pool : Points
-        The dictionary so far, then the rows to learn from.
-    numbers : ndarray of shape (n,)
-        Which of the rows that the user gave, in all calls, those of the pool are.
-    active : ndarray of shape (m,)
-        The rows of the pool that carry coefficients.
-    coef : ndarray of shape (m, n_outputs)
-        The coefficients.
-    matrix : ndarray of shape (n, n), optional
-        The Gram matrix of the pool, if it is kept.
     """
 
     kernel: Kernel
-    pool: Points
-    numbers: Rows
-    active: Rows
-    coef: Array
-    matrix: Array | None = None
+    pool: Points  # the dictionary so far, then the rows to learn from
+    numbers: Rows  # (n,): which of the rows that the user gave, in all calls, those of the pool are
+    active: Rows  # (m,): the rows of the pool that carry coefficients
+    coef: Array  # (m, n_outputs): the coefficients
+    matrix: Array | None = None  # (n, n): the Gram matrix of the pool, if it is kept
 
     def keeping_matrix(self) -> KernelExpansion:
         """The same function with the Gram matrix of a pool that is small enough."""
@@ -108,18 +93,10 @@ class KernelExpansion:
 
 @dataclass(frozen=True, eq=False)
 class FeatureExpansion:
-    """The function <weights, phi(.)> of explicit features phi, which needs no dictionary.
+    """The function <weights, phi(.)> of explicit features phi, which needs no dictionary."""
 
-    Attributes
-    ----------
-    features : ndarray or csr_array of shape (n, p)
-        phi at the rows to learn from.
-    weights : ndarray of shape (p, n_outputs)
-        The coefficients of the features.
-    """
-
-    features: Any
-    weights: Array
+    features: Any  # (n, p): phi at the rows to learn from
+    weights: Array  # (p, n_outputs): the coefficients of the features
 
     def values(self, rows: Rows) -> Array:
         """Values of f at some rows."""
@@ -152,34 +129,18 @@ def _span(rows: Rows) -> slice | Rows:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a budget will do in a mini-batch, known before the errors are.
+    """What a budget will do in a mini-batch, known before the errors are."""
 
-    Attributes
-    ----------
-    target : ndarray of shape (b,)
-        The column that receives the term of each row.
-    gone : ndarray of shape (m + b,)
-        The step in which each column leaves, after the error of that step; b if it stays.
-    members : ndarray
-        The columns in the dictionary at the end, oldest first.
-    """
-
-    target: Rows
+    target: Rows  # (b,): the column that receives the term of each row
+    # (m + b,): the step in which each column leaves, after the error of that step; b if it stays
     gone: Rows
-    members: Rows
+    members: Rows  # the columns in the dictionary at the end, oldest first
 
 
 class Batch:
     """A mini-batch before it is learned: kernel values of its rows with all points in play.
 
     The columns are the active points, then the rows of the batch.
-
-    Parameters
-    ----------
-    expansion : KernelExpansion
-        The function before the batch.
-    rows : ndarray of shape (b,)
-        Rows of its pool.
     """
 
     def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
@@ -215,13 +176,6 @@ class Sweep:
 
     `values` holds f at the rows of the batch, and is kept true while f changes: a row that is
     reached finds what a loop over single rows would have computed.
-
-    Parameters
-    ----------
-    expansion : KernelExpansion
-        The function before the batch.
-    rows : ndarray of shape (b,)
-        Rows of its pool.
     """
 
     def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
@@ -242,17 +196,7 @@ class Sweep:
 
 
 class BudgetedSweep(Sweep):
-    """A sweep whose dictionary is kept by a budget.
-
-    Parameters
-    ----------
-    expansion : KernelExpansion
-        The function before the batch.
-    rows : ndarray of shape (b,)
-        Rows of its pool.
-    budget : Budget
-        What decides which points stay.
-    """
+    """A sweep whose dictionary is kept by a budget."""
 
     def __init__(self, expansion: KernelExpansion, rows: Rows, budget: Budget) -> None:
         self.expansion, self.rows, self.budget = expansion, rows, budget

@@ -16,46 +16,22 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """How far gradient descent has come.
+    """How far gradient descent has come."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n, n_targets) or (p, n_targets)
-        The coefficients.
-    residual : float
-        Norm of the gradient, relative to that at the start.
-    curve : tuple of float
-        The root mean square error before each step.
-    """
-
-    coef: Array
-    residual: float
-    curve: tuple[float, ...] = ()
+    coef: Array  # (n, n_targets) or (p, n_targets): the coefficients
+    residual: float  # norm of the gradient, relative to that at the start
+    curve: tuple[float, ...] = ()  # the root mean square error before each step
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """Half the weighted squared errors, plus half alpha times the squared norm.
+    """Half the weighted squared errors, plus half alpha times the squared norm."""
 
-    Attributes
-    ----------
-    matrix : ndarray or csr_array of shape (n, n) or (n, p)
-        The Gram matrix, or the features.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-    weights : ndarray of shape (n, 1)
-        Weights of the rows.
-    alpha : float
-        Weight of the squared norm.
-    has_features : bool
-        Whether the matrix holds features.
-    """
-
-    matrix: Any
-    targets: Array
-    weights: Array
-    alpha: float
-    has_features: bool
+    matrix: Any  # (n, n) or (n, p): the Gram matrix, or the features
+    targets: Array  # (n, n_targets): what to fit
+    weights: Array  # (n, 1): weights of the rows
+    alpha: float  # weight of the squared norm
+    has_features: bool  # whether the matrix holds features
 
     @property
     def is_finite(self) -> bool:

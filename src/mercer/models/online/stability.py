@@ -26,18 +26,10 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class StepRule:
-    """How large a step is.
+    """How large a step is."""
 
-    Attributes
-    ----------
-    given : float or "auto"
-        What the user asked for.
-    alpha : float
-        Weight of the squared norm.
-    """
-
-    given: float | Literal["auto"]
-    alpha: float
+    given: float | Literal["auto"]  # what the user asked for
+    alpha: float  # weight of the squared norm
 
     def for_batch(self, curvature: float) -> float:
         """The size of steps that see all rows, `curvature` being the largest eigenvalue."""
@@ -73,15 +65,7 @@ class StepRule:
 
 
 def check_diagonal(kernel: Kernel, diagonal: Array) -> None:
-    """Refuse a kernel under which a point has a negative squared length.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    diagonal : ndarray of shape (n,)
-        Its values k(x, x).
-    """
+    """Refuse a kernel under which a point has a negative squared length."""
     least = float(diagonal.min())
     if kernel.is_psd is not True and least < -_ROUNDING * float(np.abs(diagonal).max()):
         raise ValidityError(
@@ -95,13 +79,6 @@ def warn_of_negative_directions(kernel: Kernel, gram: Array) -> None:
 
     Along an eigenvector with eigenvalue s < 0, a pass over the rows multiplies the function by
     about exp(-eta s), and eta is of the order of 1 / k(x, x).
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    gram : ndarray of shape (n, n)
-        Its matrix on the rows.
     """
     least = float(eigvalsh(gram, subset_by_index=[0, 0])[0])
     if least < -_FELT * float(np.abs(gram.diagonal()).max()):
@@ -121,24 +98,6 @@ def error_bounds(
     :math:`\eta\alpha < 1` and :math:`\eta (w\, k(x, x) + \alpha) < 2`, the first part is not longer
     than f, so that the norm of f grows by :math:`\eta w\, |y| \sqrt{k(x, x)}` at most, and
     :math:`|f(x)|` is at most that norm times :math:`\sqrt{k(x, x)}`.
-
-    Parameters
-    ----------
-    targets : ndarray of shape (b, n_outputs)
-        Targets of rows that are met one after another.
-    steps : ndarray of shape (b,)
-        Step size times weight.
-    diagonal : ndarray of shape (b,)
-        Values k(x, x) of the rows.
-    reach : float
-        What the norm of f is at most, before these rows.
-
-    Returns
-    -------
-    bounds : ndarray of shape (b,)
-        Bounds on the errors of the rows before they are learned.
-    reach : float
-        What the norm of f is at most, after these rows.
     """
     sizes, lengths = np.abs(targets).max(axis=1), np.sqrt(np.maximum(diagonal, 0.0))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -147,19 +106,7 @@ def error_bounds(
 
 
 def check_growth(kernel: Kernel, errors: Array, bounds: Array, advice: str) -> None:
-    """Refuse errors that steps of an allowed size do not lead to.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    errors : ndarray of shape (b, n_outputs)
-        Errors of rows before they were learned.
-    bounds : ndarray of shape (b,)
-        What they can be at most.
-    advice : str
-        What to do if the kernel is not to blame.
-    """
+    """Refuse errors that steps of an allowed size do not lead to."""
     if not np.isfinite(errors).all():
         raise ParameterError(f"KernelLMS: the errors overflow; {advice}, or scale the targets.")
     sizes = np.abs(errors).max(axis=1)

@@ -28,20 +28,11 @@ class Steps:
     r"""How a row changes the function f.
 
     .. math:: f := (1 - \eta \alpha)\, f + \eta\, w_i (y_i - f(x_i))\, k(x_i, \cdot)
-
-    Attributes
-    ----------
-    size : float
-        The step size eta.
-    alpha : float
-        Weight of the squared norm.
-    budget : Budget or None
-        What bounds the number of points.
     """
 
-    size: float
-    alpha: float = 0.0
-    budget: Budget | None = None
+    size: float  # the step size eta
+    alpha: float = 0.0  # weight of the squared norm
+    budget: Budget | None = None  # what bounds the number of points
 
     @property
     def decay(self) -> float:
@@ -51,26 +42,7 @@ class Steps:
     def learn(
         self, f: Expansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[Expansion, Array]:
-        """Take one row after another.
-
-        Parameters
-        ----------
-        f : KernelExpansion or FeatureExpansion
-            The function before.
-        rows : ndarray of shape (b,)
-            Rows of its pool.
-        targets : ndarray of shape (b, n_outputs)
-            Their targets.
-        weights : ndarray of shape (b,)
-            Their weights, positive.
-
-        Returns
-        -------
-        f : KernelExpansion or FeatureExpansion
-            The function after them.
-        errors : ndarray of shape (b, n_outputs)
-            The error of each row before it was learned; not finite if it overflowed.
-        """
+        """Take one row after another."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.budget is None:
                 return self._solve(f, rows, targets, weights)

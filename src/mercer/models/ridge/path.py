@@ -23,22 +23,7 @@ Array = NDArray[np.floating[Any]]
 
 
 def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
-    """Fit at every alpha.
-
-    Parameters
-    ----------
-    model : KernelRidge
-        A model that has read its data; it is used up.
-    rows : Rows
-        The data.
-    alphas : ndarray of shape (n_alphas,)
-        Weights of the squared norm, 0 or more.
-
-    Returns
-    -------
-    RidgePath
-        Coefficients, errors and predictions at each alpha.
-    """
+    """Fit at every alpha."""
     task = replace(model._task(model.kernel_, rows), alphas=alphas, compares=False)
     chosen = model._chosen_solver(rows)
     if isinstance(model.solver, str):
@@ -97,18 +82,6 @@ def folded(solution: Solution, repair: validity.Repair | None) -> Solution:
 
     A repair multiplies test rows by a symmetric matrix; multiplying the coefficients
     by it instead leaves prediction as it is for every other kernel.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of the repaired matrix.
-    repair : Repair or None
-        What was done to it.
-
-    Returns
-    -------
-    Solution
-        With the repair in its coefficients.
     """
     if repair is None:
         return solution

@@ -26,47 +26,23 @@ Array = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """One candidate without one part of the rows.
+    """One candidate without one part of the rows."""
 
-    Attributes
-    ----------
-    score : float
-        Of the rows left out.
-    fit_time, score_time : float
-        Seconds.
-    short : int
-        How many of its machines stopped short.
-    """
-
-    score: float
-    fit_time: float
-    score_time: float
-    short: int
+    score: float  # of the rows left out
+    fit_time: float  # seconds
+    score_time: float  # seconds
+    short: int  # how many of its machines stopped short
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A machine that has yet to learn some rows, the rows, and those that are left out.
+    """A machine that has yet to learn some rows, the rows, and those that are left out."""
 
-    Attributes
-    ----------
-    model : SVC
-        With the classes and the class weights of the rows to learn from.
-    data : Training
-        These rows.
-    held : ndarray of int
-        The rows of X that are left out.
-    labels : ndarray
-        Their labels.
-    weights : ndarray, optional
-        Their weights, if the scorer takes weights.
-    """
-
-    model: SVC
-    data: Training
-    held: Rows
-    labels: NDArray[Any]
-    weights: Array | None
+    model: SVC  # with the classes and the class weights of the rows to learn from
+    data: Training  # these rows
+    held: Rows  # the rows of X that are left out
+    labels: NDArray[Any]  # their labels
+    weights: Array | None  # their weights, if the scorer takes weights
 
     def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[Outcome]:
         """What becomes of each C; each machine starts from that of the C before."""
@@ -117,18 +93,7 @@ class _HeldOut(ClassifierMixin, BaseEstimator):
 
 
 def takes_weights(scorer: Any) -> bool:
-    """Whether a scorer takes weights of rows, as scikit-learn's searches find it out.
-
-    Parameters
-    ----------
-    scorer : callable
-        One of scikit-learn's, or a function.
-
-    Returns
-    -------
-    bool
-        For ``sample_weight``.
-    """
+    """Whether a scorer takes weights of rows, as scikit-learn's searches find it out."""
     if hasattr(scorer, "_accept_sample_weight"):
         return bool(scorer._accept_sample_weight())
     return "sample_weight" in signature(scorer).parameters

@@ -83,24 +83,12 @@ class Dual(ABC):
 
 @dataclass(frozen=True, eq=False)
 class TwoClasses(Dual):
-    """Two classes in each of several problems.
+    """Two classes in each of several problems."""
 
-    Attributes
-    ----------
-    rows : ndarray of int of shape (m,)
-        The rows, problem by problem.
-    signs : ndarray of shape (m,)
-        Their classes y_i, -1 and 1.
-    costs : ndarray of shape (m,)
-        What errors cost, C_i.
-    sizes : ndarray of int of shape (n_problems,)
-        How many rows each problem has.
-    """
-
-    rows: Rows
-    signs: Array
-    costs: Array
-    sizes: Rows
+    rows: Rows  # (m,): the rows, problem by problem
+    signs: Array  # (m,): their classes y_i, -1 and 1
+    costs: Array  # (m,): what errors cost, C_i
+    sizes: Rows  # (n_problems,): how many rows each problem has
 
     @cached_property
     def edges(self) -> Rows:
@@ -137,15 +125,9 @@ class Classes(TwoClasses):
 
 @dataclass(frozen=True, eq=False)
 class NuClasses(TwoClasses):
-    """A share nu at most of the rows may lie within the margin.
+    """A share nu at most of the rows may lie within the margin."""
 
-    Attributes
-    ----------
-    nu : float
-        The share; `largest` in its place if it is more.
-    """
-
-    nu: float
+    nu: float  # the share; `largest` in its place if it is more
 
     @property
     def largest(self) -> Array:
@@ -216,24 +198,12 @@ class NuClasses(TwoClasses):
 
 @dataclass(frozen=True, eq=False)
 class Tube(Dual):
-    """Targets, from which f may differ by epsilon for nothing.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows.
-    targets : ndarray
-        Their targets.
-    costs : ndarray
-        The largest coefficient of each, in absolute value.
-    epsilon : float
-        Half the width of the tube.
-    """
+    """Targets, from which f may differ by epsilon for nothing."""
 
     rows: Rows
-    targets: Array
-    costs: Array
-    epsilon: float
+    targets: Array  # their targets
+    costs: Array  # the largest coefficient of each, in absolute value
+    epsilon: float  # half the width of the tube
 
     def programmes(self) -> BoxProgrammes:
         """Two variables for each row: above the tube, and below it."""
@@ -250,24 +220,12 @@ class Tube(Dual):
 
 @dataclass(frozen=True, eq=False)
 class NuTube(Dual):
-    """Targets, with a tube that a share nu of the rows at most may leave.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows.
-    targets : ndarray
-        Their targets.
-    costs : ndarray
-        The largest coefficient of each, in absolute value.
-    nu : float
-        The share.
-    """
+    """Targets, with a tube that a share nu of the rows at most may leave."""
 
     rows: Rows
-    targets: Array
-    costs: Array
-    nu: float
+    targets: Array  # their targets
+    costs: Array  # the largest coefficient of each, in absolute value
+    nu: float  # the share
 
     def programmes(self) -> BoxProgrammes:
         """Both variables of the first rows, up to the sum that they must have."""
@@ -297,21 +255,11 @@ class NuTube(Dual):
 
 @dataclass(frozen=True, eq=False)
 class Half(Dual):
-    """One class, all but a share nu of whose rows a plane separates from the origin.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows.
-    weights : ndarray
-        Their weights.
-    nu : float
-        The share.
-    """
+    """One class, all but a share nu of whose rows a plane separates from the origin."""
 
     rows: Rows
-    weights: Array
-    nu: float
+    weights: Array  # their weights
+    nu: float  # the share
 
     def programmes(self) -> BoxProgrammes:
         """The first rows, up to the sum that they must have."""
@@ -340,23 +288,12 @@ class Ball(Dual):
 
     With coefficients that sum to 1, the squared distance of a row from the centre is
     k(x, x) - 2 sum_i b_i k(x, x_i) + |centre|^2.
-
-    Attributes
-    ----------
-    rows : ndarray of int
-        The rows.
-    weights : ndarray
-        Their weights.
-    nu : float
-        The share.
-    diagonal : ndarray
-        The k(x_i, x_i).
     """
 
     rows: Rows
-    weights: Array
-    nu: float
-    diagonal: Array
+    weights: Array  # their weights
+    nu: float  # the share
+    diagonal: Array  # the k(x_i, x_i)
 
     def programmes(self) -> BoxProgrammes:
         """The first rows, up to a sum of 1."""
@@ -378,22 +315,7 @@ def _terms(found: BoxSolutions, largest: Array) -> Array:
 
 
 def filled(upper: Array, totals: Array | float, sizes: Rows | None = None) -> Array:
-    """The largest values from the first on, as far as their sum allows.
-
-    Parameters
-    ----------
-    upper : ndarray of shape (m,)
-        The largest values.
-    totals : ndarray of shape (n,) or float
-        The sum of each stretch of values.
-    sizes : ndarray of int of shape (n,), optional
-        How many values each has; by default all are one stretch.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Values from 0 to the largest.
-    """
+    """The largest values from the first on, as far as their sum allows."""
     sizes = np.array([len(upper)]) if sizes is None else sizes
     begins, before = edges_of(sizes)[:-1], np.zeros(len(upper))
     # One sum over all stretches would leave its rounding in each of them.

@@ -25,51 +25,29 @@ _NUMBERS = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Machines:
-    """Functions f_j(x) = sum_i b_ij k(x, x_i) + b_j that solve dual problems.
+    """Functions f_j(x) = sum_i b_ij k(x, x_i) + b_j that solve dual problems."""
 
-    Attributes
-    ----------
-    rows : ndarray of int of shape (m,)
-        The rows x_i of the terms of all functions; some may be there twice.
-    dual : ndarray of shape (m,)
-        The coefficients b_ij of the terms.
-    which : ndarray of int of shape (m,)
-        The numbers j of their functions.
-    products : ndarray of shape (n_functions, n_rows), optional
-        f_j - b_j at some rows of the matrix, which the problems may not have.
-    intercept : ndarray of shape (n_functions,)
-        The constants b_j.
-    objective, gap : ndarray of shape (n_functions,)
-        The values of the dual problems, and how much less they could be at most.
-    n_iter : ndarray of int of shape (n_functions,)
-        Steps of the solver.
-    converged : ndarray of bool of shape (n_functions,)
-        Whether every row is as near to its condition of optimality as asked.
-    squared_norm : ndarray of shape (n_functions,)
-        The squared lengths of f_j - b_j in the space of the kernel.
-    epsilon : ndarray of shape (n_functions,)
-        The half-widths of the tubes that were found, for machines that find one.
-    has_margin : ndarray of bool of shape (n_functions,)
-        False if the rows of two classes are not known to be apart at the given share.
-    scale : ndarray of shape (n_functions,)
-        What values of the functions are measured in by the tolerance.
-    is_rounded : ndarray of bool of shape (n_functions,)
-        Whether rounding of kernel values shows in those of the functions.
-    """
-
-    rows: Rows
-    dual: Array
-    which: Rows
+    rows: Rows  # (m,): the rows x_i of the terms of all functions; some may be there twice
+    dual: Array  # (m,): the coefficients b_ij of the terms
+    which: Rows  # (m,): the numbers j of their functions
+    # (n_functions, n_rows): f_j - b_j at some rows of the matrix, which the problems may not have
     products: Array | None
-    intercept: Array
+    intercept: Array  # (n_functions,): the constants b_j
+    # (n_functions,): the values of the dual problems, and how much less they could be at most
     objective: Array
+    # (n_functions,): the values of the dual problems, and how much less they could be at most
     gap: Array
-    n_iter: Rows
+    n_iter: Rows  # (n_functions,): steps of the solver
+    # (n_functions,): whether every row is as near to its condition of optimality as asked
     converged: Flags
+    # (n_functions,): the squared lengths of f_j - b_j in the space of the kernel
     squared_norm: Array
+    # (n_functions,): the half-widths of the tubes that were found, for machines that find one
     epsilon: Array
+    # (n_functions,): false if the rows of two classes are not known to be apart at the given share
     has_margin: Flags
-    scale: Array
+    scale: Array  # (n_functions,): what values of the functions are measured in by the tolerance
+    # (n_functions,): whether rounding of kernel values shows in those of the functions
     is_rounded: Flags
 
     @classmethod

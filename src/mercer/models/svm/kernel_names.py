@@ -30,17 +30,7 @@ DEFAULTS: dict[str, Any] = {"degree": 3, "gamma": "scale", "coef0": 0.0}
 
 
 class LibsvmPolynomial(DotProduct):
-    """(gain x.z + offset)^degree for all numbers that LIBSVM takes: not always a valid kernel.
-
-    Parameters
-    ----------
-    degree : int
-        At least 0.
-    offset : float
-        May be negative.
-    gain : float
-        At least 0.
-    """
+    """(gain x.z + offset)^degree for all numbers that LIBSVM takes: not always a valid kernel."""
 
     degree = Integer(3, low=0)
     offset = AnyNumber(0.0)
@@ -53,62 +43,19 @@ class LibsvmPolynomial(DotProduct):
 
 
 def is_name(kernel: object) -> bool:
-    """Whether a kernel is given in scikit-learn's way: by name, or as a function of matrices.
-
-    Parameters
-    ----------
-    kernel : object
-        The parameter.
-
-    Returns
-    -------
-    bool
-        False for kernels of mercer's, and for classes of them.
-    """
+    """Whether a kernel is given in scikit-learn's way: by name, or as a function of matrices."""
     return isinstance(kernel, str) or (callable(kernel) and not isinstance(kernel, Kernel | type))
 
 
 def outline(kernel: Any) -> Kernel:
-    """A kernel of the kind that is named, to say what data it takes.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        The name, or the function.
-
-    Returns
-    -------
-    Kernel
-        With parameters that mean nothing.
-    """
+    """A kernel of the kind that is named, to say what data it takes."""
     if not isinstance(kernel, str):
         return FunctionKernel(kernel)
     return KINDS.get(kernel, Linear)()
 
 
 def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0: Any) -> Kernel:
-    """The kernel that a name stands for.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    kernel : str or callable
-        "rbf", "poly", "linear", "sigmoid" or "precomputed", or a function of two matrices.
-    X : array-like
-        The data, from which ``gamma`` follows if it is not a number.
-    degree : int
-        Of "poly".
-    gamma : "scale", "auto" or float
-        The factor of squared distances and of inner products.
-    coef0 : float
-        What is added to inner products.
-
-    Returns
-    -------
-    Kernel
-        A kernel of mercer's with the same values.
-    """
+    """The kernel that a name stands for."""
     if not isinstance(kernel, str):
         given = {"degree": degree, "gamma": gamma, "coef0": coef0}
         require_no_arguments(owner, kernel, given)
@@ -160,17 +107,7 @@ def _require_range(owner: str, degree: Any, coef0: Any) -> None:
 
 
 def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:
-    """Refuse arguments of named kernels beside a kernel that takes no notice of them.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for messages.
-    kernel : Kernel or callable
-        The kernel.
-    given : dict
-        The arguments by name.
-    """
+    """Refuse arguments of named kernels beside a kernel that takes no notice of them."""
     for name, value in given.items():
         default = DEFAULTS[name]
         if isinstance(value, str) != isinstance(default, str) or value != default:

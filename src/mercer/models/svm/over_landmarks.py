@@ -20,18 +20,7 @@ class SquaredHinge(KernelMachineClassifier):
 
 
 def over_landmarks(model: Any) -> SquaredHinge:
-    """The machine of the squared hinge loss, one function for each class or one for two.
-
-    Parameters
-    ----------
-    model : SVC
-        Whose kernel, solver and tolerance are used.
-
-    Returns
-    -------
-    SquaredHinge
-        To be fitted, with twice the C of each row as weights.
-    """
+    """The machine of the squared hinge loss, one function for each class or one for two."""
     # By the name of the model, for messages.
     named: type[SquaredHinge] = type(type(model).__name__, (SquaredHinge,), {})
     machine = named(model.kernel_, "squared_hinge", 1.0, tol=float(model.tol), solver=model.solver)
@@ -41,22 +30,7 @@ def over_landmarks(model: Any) -> SquaredHinge:
 
 
 def learned(machine: KernelMachineClassifier, classes: Any, y: NDArray[Any]) -> dict[str, Any]:
-    """What an `SVC` keeps of it: landmarks take the place of support vectors.
-
-    Parameters
-    ----------
-    machine : KernelMachineClassifier
-        Fitted, or interrupted after some steps.
-    classes : ndarray of shape (n_classes,)
-        The classes.
-    y : ndarray of shape (n,)
-        The labels.
-
-    Returns
-    -------
-    dict
-        The fitted attributes.
-    """
+    """What an `SVC` keeps of it: landmarks take the place of support vectors."""
     coefficients = machine.dual_coef_.reshape(len(machine.points_), -1)
     rows = getattr(machine, "rows_", np.arange(len(coefficients)))
     return {

@@ -24,15 +24,6 @@ class PairValues:
 
     A support vector has a coefficient against each other class, and no more: products with those of
     one class give its terms in all functions that it is part of.
-
-    Parameters
-    ----------
-    dual : ndarray or sparse matrix of shape (n_classes - 1, n_support)
-        The coefficients of support vectors, class by class, against the other classes in turn.
-    counts : ndarray of int of shape (n_classes,)
-        How many support vectors each class has.
-    intercepts : ndarray of shape (n_pairs,)
-        The b_ij.
     """
 
     def __init__(self, dual: Any, counts: NDArray[np.integer], intercepts: Array) -> None:
@@ -46,18 +37,7 @@ class PairValues:
         ]
 
     def parts(self, similarities: NDArray[np.floating[Any]]) -> Iterator[Array]:
-        """Values of the functions, some rows at a time.
-
-        Parameters
-        ----------
-        similarities : ndarray of shape (m, n_support)
-            The k(x, x_s).
-
-        Yields
-        ------
-        ndarray of shape (some, n_pairs)
-            The values of the next rows.
-        """
+        """Values of the functions, some rows at a time."""
         step = max(1, _BLOCK // self._n_classes**2)
         for start in range(0, len(similarities), step):
             yield self._values(similarities[start : start + step])

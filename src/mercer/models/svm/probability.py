@@ -46,105 +46,45 @@ _APART = 4 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Calibration:
-    """From values of functions to probabilities.
+    """From values of functions to probabilities."""
 
-    Attributes
-    ----------
-    scheme : Scheme
-        How the functions tell the classes apart.
-    slopes, offsets : ndarray of shape (n_functions,)
-        The a and b of the logarithms of odds, a f + b.
-    error : float
-        The class-wise calibration error at the rows that these were learned from.
-    """
-
-    scheme: Scheme
-    slopes: Array
-    offsets: Array
-    error: float
+    scheme: Scheme  # how the functions tell the classes apart
+    slopes: Array  # (n_functions,): the a and b of the logarithms of odds, a f + b
+    offsets: Array  # (n_functions,): the a and b of the logarithms of odds, a f + b
+    error: float  # the class-wise calibration error at the rows that these were learned from
 
     @classmethod
     def of(cls, scheme: Scheme, values: Array, codes: Codes, weights: Array) -> Calibration:
-        """The best for given values.
-
-        Parameters
-        ----------
-        scheme : Scheme
-            How the functions tell the classes apart.
-        values : ndarray of shape (n, n_functions)
-            At rows that were not learned from.
-        codes : ndarray of shape (n,)
-            Their classes.
-        weights : ndarray of shape (n,)
-            Their weights.
-
-        Returns
-        -------
-        Calibration
-            Slopes and offsets, with their error.
-        """
+        """The best for given values."""
         slopes, offsets = Sigmoids.of(values, scheme.sides(codes), weights).best()
         found = scheme.coupled(slopes * values + offsets)
         return cls(scheme, slopes, offsets, calibration_error(found, codes, weights))
 
     def log_probabilities(self, values: Array) -> Array:
-        """Logarithms of the probabilities; the largest is so in each row however it is rounded.
-
-        Parameters
-        ----------
-        values : ndarray of shape (m, n_functions)
-            Of the functions.
-
-        Returns
-        -------
-        ndarray of shape (m, n_classes)
-            0 or less.
-        """
+        """Logarithms of the probabilities; the largest is so in each row however it is rounded."""
         found = self.scheme.coupled(self.slopes * values + self.offsets)
         return with_largest(found)
 
 
 @dataclass(frozen=True, eq=False)
 class Sigmoids:
-    """Problems of slopes and offsets, side by side: each value belongs to one of them.
+    """Problems of slopes and offsets, side by side: each value belongs to one of them."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (m,)
-        Of functions, in units in which those of each problem have mean 0 and variance 1.
-    targets, weights : ndarray of shape (m,)
-        How probable the side that the function speaks for is to be, and what it counts.
-    which : ndarray of int of shape (m,)
-        The number of the problem.
-    centres, units : ndarray of shape (n_problems,)
-        What was subtracted from the values, and what they were then divided by.
-    """
-
+    # (m,): of functions, in units in which those of each problem have mean 0 and variance 1
     values: Array
+    # (m,): how probable the side that the function speaks for is to be, and what it counts
     targets: Array
+    # (m,): how probable the side that the function speaks for is to be, and what it counts
     weights: Array
-    which: Codes
+    which: Codes  # (m,): the number of the problem
+    # (n_problems,): what was subtracted from the values, and what they were then divided by
     centres: Array
+    # (n_problems,): what was subtracted from the values, and what they were then divided by
     units: Array
 
     @classmethod
     def of(cls, values: Array, sides: Sides, weights: Array) -> Sigmoids:
-        """One problem for each function, of the rows on its two sides.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n, n_functions)
-            Of the functions.
-        sides : Sides
-            For each function the rows that count, and the signs of their sides.
-        weights : ndarray of shape (n,)
-            The weights of the rows, whose unit does not matter.
-
-        Returns
-        -------
-        Sigmoids
-            The problems.
-        """
+        """One problem for each function, of the rows on its two sides."""
         rows, signs, sizes = sides
         which = np.repeat(np.arange(len(sizes)), sizes)
         own = values[rows, which].astype(np.float64)
@@ -158,15 +98,7 @@ class Sigmoids:
         return cls(own / units[which], targets, relative, which, centres, units)
 
     def best(self) -> tuple[Array, Array]:
-        """Slopes and offsets that minimise the cross-entropies, for the values as they were given.
-
-        Returns
-        -------
-        slopes : ndarray of shape (n_problems,)
-            Of the logarithms of odds.
-        offsets : ndarray of shape (n_problems,)
-            Of the same.
-        """
+        """Slopes and offsets that minimise the cross-entropies."""
         start = np.zeros_like(self._sums), logit(self._total(self.targets) / self._sums)
         slopes, offsets = self._newton(*start, np.ones(len(self._sums), dtype=bool))
         free = slopes > _LEAST
@@ -226,18 +158,7 @@ class Sigmoids:
 
 
 def with_largest(log_probabilities: Array) -> Array:
-    """Probabilities of which one is the largest: of classes that tie, that of the first.
-
-    Parameters
-    ----------
-    log_probabilities : ndarray of shape (m, n_classes)
-        Logarithms.
-
-    Returns
-    -------
-    ndarray of shape (m, n_classes)
-        The same, but for rounding where classes tie.
-    """
+    """Probabilities of which one is the largest: of classes that tie, that of the first."""
     rows = np.arange(len(log_probabilities))
     largest = log_probabilities.max(axis=1)
     first = np.argmax(log_probabilities >= largest[:, None] - _ROUNDING, axis=1)
@@ -249,43 +170,14 @@ def with_largest(log_probabilities: Array) -> Array:
 
 
 def shares(weights: Array, groups: Codes) -> Array:
-    """Weights as shares of the largest of their group, whose squares do not overflow.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (m,)
-        The weights.
-    groups : ndarray of int of shape (m,)
-        The numbers of the groups.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Between 0 and 1.
-    """
+    """Weights as shares of the largest of their group, whose squares do not overflow."""
     largest = np.zeros(groups.max() + 1)
     np.maximum.at(largest, groups, weights)
     return weights / largest[groups]
 
 
 def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array:
-    """What is to be expected of rows like those of each side, after having seen so many.
-
-    Parameters
-    ----------
-    problems : ndarray of int of shape (m,)
-        The problem of each row.
-    above : ndarray of bool of shape (m,)
-        Whether the row is on the side whose probability is learned.
-    weights : ndarray of shape (m,)
-        The weights of the rows, whose unit does not matter: of N rows of a side so many count as
-        rows of equal weight would, which is (sum w)^2 / sum w^2.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Between 0 and 1.
-    """
+    """What is to be expected of rows like those of each side, after having seen so many."""
     groups = 2 * problems + above
     relative = shares(weights, groups)
     sums, squares = (np.bincount(groups, terms) for terms in (relative, relative**2))
@@ -301,20 +193,6 @@ def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) ->
 
     with ten bins b of equal width: the sum over classes keeps apart the errors of different
     classes, which would cancel in bins of the probability of whatever class is predicted.
-
-    Parameters
-    ----------
-    log_probabilities : ndarray of shape (n, n_classes)
-        Of the classes.
-    codes : ndarray of shape (n,)
-        The classes.
-    weights : ndarray of shape (n,)
-        The weights of the rows.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
     """
     probabilities = np.exp(log_probabilities)
     n_classes = probabilities.shape[1]

@@ -32,34 +32,18 @@ _VALUES = 2**18
 
 
 class Sides(NamedTuple):
-    """Which rows the functions learn from, those of one function after those of another.
+    """Which rows the functions learn from, those of one function after those of another."""
 
-    Attributes
-    ----------
-    positions : ndarray of int of shape (m,)
-        The rows.
-    signs : ndarray of shape (m,)
-        1 where a function speaks for the class of the row, and -1.
-    sizes : ndarray of int of shape (n_functions,)
-        How many rows each function has.
-    """
-
-    positions: Codes
-    signs: Array
-    sizes: Codes
+    positions: Codes  # (m,): the rows
+    signs: Array  # (m,): 1 where a function speaks for the class of the row, and -1
+    sizes: Codes  # (n_functions,): how many rows each function has
 
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """Functions of which each speaks for one class and against others.
+    """Functions of which each speaks for one class and against others."""
 
-    Attributes
-    ----------
-    n_classes : int
-        At least 2.
-    """
-
-    n_classes: int
+    n_classes: int  # at least 2
 
     @abstractmethod
     def sides(self, codes: Codes) -> Sides:
@@ -232,20 +216,7 @@ class Rest(Scheme):
 
 
 def scheme_of(n_classes: int, multi_class: str) -> Scheme:
-    """The functions for so many classes.
-
-    Parameters
-    ----------
-    n_classes : int
-        At least 2.
-    multi_class : {"ovo", "ovr"}
-        One function for each pair, or for each class.
-
-    Returns
-    -------
-    Scheme
-        Which functions there are, and how they are read.
-    """
+    """The functions for so many classes."""
     if n_classes == 2:
         return Single(2)
     return Pairs(n_classes) if multi_class == "ovo" else Rest(n_classes)

@@ -18,20 +18,7 @@ Array = NDArray[np.float64]
 def score_table(
     params: Sequence[dict[str, Any]], outcomes: Sequence[Sequence[Outcome]]
 ) -> dict[str, Any]:
-    """Scores and times of all candidates, and their ranks.
-
-    Parameters
-    ----------
-    params : sequence of dict
-        The parameters of each candidate, all of the same names.
-    outcomes : sequence of sequence of Outcome
-        What became of each candidate in each fold.
-
-    Returns
-    -------
-    dict
-        As ``cv_results_`` of scikit-learn's searches.
-    """
+    """Scores and times of all candidates, and their ranks."""
     results: dict[str, Any] = {}
     for name in ("fit_time", "score_time"):
         _keep(results, name, np.array([[getattr(o, name) for o in row] for row in outcomes]))

@@ -48,15 +48,7 @@ _REFINEMENTS = 3
 
 
 def warn_of_folds(owner: str, short: int) -> None:
-    """Tell that machines of which only scores are kept are not as exact as asked.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model.
-    short : int
-        How many they are.
-    """
+    """Tell that machines of which only scores are kept are not as exact as asked."""
     if short:
         warn(
             f"{owner}: {short} of the machines that were fitted without some of the rows stopped "
@@ -67,18 +59,10 @@ def warn_of_folds(owner: str, short: int) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What the solver is told beside the problem.
+    """What the solver is told beside the problem."""
 
-    Attributes
-    ----------
-    tol : float
-        The violation that is allowed.
-    max_iter : int or None
-        The largest number of steps; None for the solver's own limit.
-    """
-
-    tol: float
-    max_iter: int | None
+    tol: float  # the violation that is allowed
+    max_iter: int | None  # the largest number of steps; None for the solver's own limit
 
 
 def solved(
@@ -90,29 +74,7 @@ def solved(
     at: Rows | None = None,
     report: Report | None = None,
 ) -> Machines:
-    """Solve dual problems.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        The kernel values of all rows.
-    dual : Dual
-        The problems.
-    options : Options
-        Of the solver.
-    near : csr_array of shape (n, n_problems), optional
-        Coefficients of all rows to start from, for each problem.
-    at : ndarray of int, optional
-        Rows at which the machines are to know their values, those left out too.
-    report : callable, optional
-        Called after each step of a single problem, and after each of several. After Ctrl-C also
-        with those that were being solved, as far as they came.
-
-    Returns
-    -------
-    Machines
-        One for each problem.
-    """
+    """Solve dual problems."""
     jobs = _Jobs(matrix, dual, options, near, at)
     if len(dual) == 1:
         return jobs.solve(0, report)
@@ -125,23 +87,7 @@ def solved(
 
 
 def with_rounding(matrix: SymmetricMatrix, machines: Machines, options: Options) -> Machines:
-    """Machines that do not claim more digits than kernel values of float64 give them.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        The kernel values of all rows.
-    machines : Machines
-        Solutions.
-    options : Options
-        Of the solver.
-
-    Returns
-    -------
-    Machines
-        Gaps contain what rounding may hide where that is more than the tolerance, and machines in
-        whose values it shows are not converged.
-    """
+    """Machines that do not claim more digits than kernel values of float64 give them."""
     return machines.rounded(_largest(matrix, spread(matrix.size, _SAMPLE)), options.tol)
 
 

@@ -21,29 +21,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The rows that a machine learns from.
+    """The rows that a machine learns from."""
 
-    Attributes
-    ----------
-    points : Points
-        All rows, in an order that suits the machine.
-    numbers : ndarray of int
-        The rows of X that they are.
-    rows : ndarray of int
-        Those points that have a positive weight.
-    weights : ndarray
-        Their weights.
-    shape : tuple of int
-        The shape of X, rows without weight included.
-    codes : ndarray of int
-        Their classes, as numbers; empty for machines without classes.
-    """
-
-    points: Points
-    numbers: Rows
-    rows: Rows
-    weights: Array
-    shape: tuple[int, ...]
+    points: Points  # all rows, in an order that suits the machine
+    numbers: Rows  # the rows of X that they are
+    rows: Rows  # those points that have a positive weight
+    weights: Array  # their weights
+    shape: tuple[int, ...]  # the shape of X, rows without weight included
+    # their classes, as numbers; empty for machines without classes
     codes: Rows = field(default_factory=lambda: np.empty(0, np.intp))
 
     @classmethod
@@ -69,18 +54,7 @@ class Training:
 
 
 def in_double_precision(X: Any) -> Any:
-    """Rows in float64: the gap is computed in it, and float32 is used where it serves.
-
-    Parameters
-    ----------
-    X : array-like, sparse matrix, data frame or sequence
-        Rows as the user gives them.
-
-    Returns
-    -------
-    object
-        The same; numbers of float32 in float64.
-    """
+    """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
     X = as_table(X)
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
@@ -91,20 +65,7 @@ def in_double_precision(X: Any) -> Any:
 
 
 def without_negative(owner: str, sample_weight: ArrayLike | None) -> ArrayLike | None:
-    """Weights of 0 in place of negative ones, as LIBSVM has it: these rows are left out.
-
-    Parameters
-    ----------
-    owner : str
-        The name of the model, for the warning.
-    sample_weight : array-like, optional
-        The weights, not checked yet.
-
-    Returns
-    -------
-    array-like or None
-        The weights, none of them negative, if they are numbers.
-    """
+    """Weights of 0 in place of negative ones, as LIBSVM has it: these rows are left out."""
     try:
         weights = np.asarray(sample_weight)
         # Columns of data frames with missing values are arrays of objects.
@@ -122,35 +83,13 @@ def without_negative(owner: str, sample_weight: ArrayLike | None) -> ArrayLike |
 
 
 def sparse_rows(values: Any) -> Any:
-    """Sparse by rows: a matrix of scipy or an array, whichever scikit-learn is set to return.
-
-    Parameters
-    ----------
-    values : ndarray or sparse matrix
-        The values.
-
-    Returns
-    -------
-    csr_matrix or csr_array
-        The same values.
-    """
+    """Sparse by rows: a matrix of scipy or an array, whichever scikit-learn is set to return."""
     kind = csr_array if get_config()["sparse_interface"] == "sparray" else csr_matrix
     return kind(values)
 
 
 def as_attribute(rows: Any) -> Any:
-    """Rows as scikit-learn stores them, where it takes such rows.
-
-    Parameters
-    ----------
-    rows : object
-        Rows in the user's own type.
-
-    Returns
-    -------
-    object
-        Matrices of numbers in float64, sparse ones by rows; all else as it is.
-    """
+    """Rows as scikit-learn stores them, where it takes such rows."""
     if issparse(rows):
         return sparse_rows(rows.astype(np.float64))
     numeric = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "biuf"

@@ -14,33 +14,7 @@ from mercer.solvers.box_qp.smo import exchanges_allowed
 
 
 class Batch:
-    """Programmes side by side.
-
-    Parameters
-    ----------
-    programmes : BoxProgrammes
-        The problems.
-    matrix : StoredMatrix
-        The matrix of all problems.
-    places : ndarray of int, optional
-        Where the rows that the programmes have are in the matrix; by default there.
-    near : ndarray of shape (m,), optional
-        Where to begin with the variables of all, made feasible first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.box_qp.batch import Batch
-    >>> from mercer.solvers.box_qp.problem import BoxProgramme, StoredMatrix
-    >>> from mercer.solvers.box_qp.programmes import BoxProgrammes
-    >>> sign = np.array([1.0, -1.0])
-    >>> box = {"lower": np.minimum(sign, 0), "upper": np.maximum(sign, 0), "start": np.zeros(2)}
-    >>> problems = [BoxProgramme(np.array([0, k]), linear=-sign, **box) for k in (1, 2)]
-    >>> batch = Batch(BoxProgrammes.of(problems), StoredMatrix(np.diag([4.0, 4.0, 12.0])))
-    >>> batch.solve(tol=1e-6)
-    >>> batch.solutions().coefficients
-    array([ 0.25 , -0.25 ,  0.125, -0.125])
-    """
+    """Programmes side by side."""
 
     def __init__(
         self,
@@ -61,36 +35,16 @@ class Batch:
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether boxes are finite and variables need no other unit: else a batch does not serve.
-
-        Returns
-        -------
-        bool
-            False if `mercer.solvers.box_qp.smo.solve` is needed, or more.
-        """
+        """Whether boxes are finite and variables need no other unit."""
         return self._whole.is_bounded and self._whole.unit == 1
 
     @property
     def is_exhausted(self) -> NDArray[np.bool_]:
-        """Whether problems have had all the exchanges that are allowed.
-
-        Returns
-        -------
-        ndarray of bool of shape (n_problems,)
-            True for those that more of the same would not help.
-        """
+        """Whether problems have had all the exchanges that are allowed."""
         return np.asarray(self._steps >= self._limit)
 
     def solve(self, *, tol: float | Array, max_iter: int | None = None) -> None:
-        """Exchange until no violation is above the tolerance, as far as that is reached.
-
-        Parameters
-        ----------
-        tol : float or ndarray
-            The violation that is allowed, to all or to each of them.
-        max_iter : int, optional
-            The largest number of exchanges of each problem, those of calls before included.
-        """
+        """Exchange until no violation is above the tolerance, as far as that is reached."""
         self._tolerances[:] = tol
         self._limit = exchanges_allowed(max_iter, int(self._programmes.sizes.max()))
         try:
@@ -121,13 +75,7 @@ class Batch:
         )
 
     def solutions(self) -> BoxSolutions:
-        """The solutions as they are.
-
-        Returns
-        -------
-        BoxSolutions
-            One for each problem; its product is that of its own rows.
-        """
+        """The solutions as they are."""
         found = Certificates(
             self._whole.linear,
             self._coefficients,

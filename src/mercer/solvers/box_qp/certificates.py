@@ -19,27 +19,14 @@ _OF_WORST = (0.5, 1.01)
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """What can be said of points in the boxes of problems whose variables follow each other.
+    """What can be said of points in the boxes of problems whose variables follow each other."""
 
-    Attributes
-    ----------
-    linear : ndarray of shape (m,)
-        The linear terms of all variables.
-    coefficients : ndarray of shape (m,)
-        The variables.
-    products : ndarray of shape (m,)
-        The matrix times the coefficients, at the variables.
-    up, down : ndarray of shape (m,)
-        How far the variables may rise and fall.
-    groups : ndarray of int of shape (n_problems, n_groups)
-        The first variable of every group that keeps a sum; none is empty.
-    """
-
-    linear: Array
-    coefficients: Array
-    products: Array
-    up: Array
-    down: Array
+    linear: Array  # (m,): the linear terms of all variables
+    coefficients: Array  # (m,): the variables
+    products: Array  # (m,): the matrix times the coefficients, at the variables
+    up: Array  # (m,): how far the variables may rise and fall
+    down: Array  # (m,): how far the variables may rise and fall
+    # (n_problems, n_groups): the first variable of every group that keeps a sum; none is empty
     groups: Positions
 
     @cached_property

@@ -55,13 +55,7 @@ _MOST_OF = 0.75
 
 
 class LazyMatrix:
-    """The matrix of a compiled kernel: blocks and products are computed when they are asked for.
-
-    Parameters
-    ----------
-    gram : Gram
-        The square Gram matrix.
-    """
+    """The matrix of a compiled kernel: blocks and products are computed when they are asked for."""
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
@@ -102,22 +96,7 @@ class LazyMatrix:
         return int(self._gram.shape[0])
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
-        """The values of the pairs of some rows.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows; some may be there twice.
-        precise : bool
-            Whether in float64.
-
-        Returns
-        -------
-        values : ndarray
-            A square matrix, until the next block is asked for by the same thread.
-        positions : ndarray of int
-            Where each of the rows is in it.
-        """
+        """The values of the pairs of some rows."""
         parts = self._exact if precise else self._rounded
         values = self._room(len(rows), parts.dtype)
         parts.fill(values, rows)
@@ -147,24 +126,7 @@ class LazyMatrix:
         precise: bool,
         at: Positions | None = None,
     ) -> NDArray[np.float64]:
-        """The sum of some rows, each times its factor.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        factors : ndarray of float64
-            A factor for each.
-        precise : bool
-            Whether in float64.
-        at : ndarray of int, optional
-            The columns; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n,) or of `at`
-            In float64.
-        """
+        """The sum of some rows, each times its factor."""
         count = self.size if at is None else len(at)
         if not len(rows) or not count:
             return np.zeros(count)
@@ -172,20 +134,7 @@ class LazyMatrix:
         return parts.product(rows, factors, at).astype(np.float64, copy=False)
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix of some rows alone, if they are not most of them.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows; some may be there twice.
-
-        Returns
-        -------
-        matrix : SymmetricMatrix
-            Stored if they are few.
-        positions : ndarray of int
-            Where each of the rows is in it.
-        """
+        """The matrix of some rows alone, if they are not most of them."""
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > _MOST_OF * self.size:
             return self, rows
@@ -195,18 +144,7 @@ class LazyMatrix:
 
 
 class CachedMatrix:
-    """The matrix of a kernel that Python evaluates: rows that were used lately are kept.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The points.
-    room : float
-        Bytes for rows that are kept; two at least. A block of more rows is not kept, and takes
-        memory of its own while it is used.
-    """
+    """The matrix of a kernel that Python evaluates: rows that were used lately are kept."""
 
     has_single = False
     rounding = 0.0
@@ -223,22 +161,7 @@ class CachedMatrix:
         return len(self._points)
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
-        """The values of the pairs of some rows.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows; some may be there twice.
-        precise : bool
-            Makes no difference.
-
-        Returns
-        -------
-        values : ndarray
-            A square matrix.
-        positions : ndarray of int
-            Where each of the rows is in it.
-        """
+        """The values of the pairs of some rows."""
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > self._most:
             values = self._kernel(self._points[distinct])
@@ -254,24 +177,7 @@ class CachedMatrix:
         precise: bool,
         at: Positions | None = None,
     ) -> NDArray[np.float64]:
-        """The sum of some rows, each times its factor.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        factors : ndarray of float64
-            A factor for each.
-        precise : bool
-            Makes no difference.
-        at : ndarray of int, optional
-            The columns; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n,) or of `at`
-            In float64.
-        """
+        """The sum of some rows, each times its factor."""
         total = np.zeros(self.size)
         for start in range(0, len(rows), self._most):
             part = slice(start, start + self._most)
@@ -279,20 +185,7 @@ class CachedMatrix:
         return total if at is None else total[at]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself, whose rows serve all problems.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-
-        Returns
-        -------
-        matrix : CachedMatrix
-            The same.
-        rows : ndarray of int
-            The same.
-        """
+        """The matrix itself, whose rows serve all problems."""
         return self, rows
 
     def _rows(self, rows: Positions) -> Array:
@@ -323,36 +216,12 @@ def _require_finite(kernel: Kernel, values: Array) -> None:
 
 
 def is_costly(kernel: Kernel) -> bool:
-    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    bool
-        False if the engine computes it alone.
-    """
+    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping."""
     return bool(reads(kernel.expression).sources)
 
 
 def is_wide(kernel: Kernel, points: Points) -> bool:
-    """Whether the engine reads so many numbers of each row that values are worth keeping.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The training points.
-
-    Returns
-    -------
-    bool
-        True from 200 columns of dense rows on, or 25 numbers of sparse rows.
-    """
+    """Whether the engine reads so many numbers of each row that values are worth keeping."""
     matrices = [points.matrix(slot.view) for slot in reads(kernel.expression).slots]
     numbers = sum(m.size if isinstance(m, np.ndarray) else _SPARSE * m.nnz for m in matrices)
     return bool(numbers >= _WIDE * len(points))
@@ -366,22 +235,6 @@ def kernel_matrix(
     The values of a compiled kernel are computed when they are used, unless there are few, or there
     is room for all and they are costly, because rows are wide, or used for many problems. Those
     that Python computes are stored, or as many rows of them as there is room for.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The training points.
-    cache_bytes : float, optional
-        Room for values that are kept; by default half of the memory that is free.
-    reused : bool, default=False
-        Whether many problems will be solved with it.
-
-    Returns
-    -------
-    SymmetricMatrix
-        What `mercer.solvers.box_qp.smo` takes.
     """
     given = _given_matrix(kernel, points)
     if given is not None:
@@ -415,19 +268,7 @@ def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
 
 
 def is_seen_invalid(matrix: SymmetricMatrix) -> bool:
-    """Whether the pairs of some rows show that a quadratic form is not convex where sums are kept.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        The matrix, which is looked at as a whole if it has 128 rows or fewer.
-
-    Returns
-    -------
-    bool
-        True if some vector that sums to zero has a negative value, by more than rounding to
-        float32. False proves nothing about the other rows.
-    """
+    """Whether the pairs of some rows prove that the quadratic form is not convex."""
     values, positions = matrix.block(spread(matrix.size, _WITNESSES), precise=True)
     block = np.array(values[np.ix_(positions, positions)], dtype=np.float64)
     block /= float(np.abs(block).max()) or 1.0

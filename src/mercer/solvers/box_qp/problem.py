@@ -29,18 +29,6 @@ def is_faithful(exact: Matrix, rounded: Matrix) -> bool:
     """Whether rounded values serve for exchanges, whose curvatures are K_ii + K_jj - 2 K_ij.
 
     They do not where all values are alike and large, as inner products of data far from zero.
-
-    Parameters
-    ----------
-    exact : ndarray of shape (n, n)
-        A symmetric matrix.
-    rounded : ndarray of shape (n, n)
-        The same in float32.
-
-    Returns
-    -------
-    bool
-        False if the curvatures lose their digits.
     """
     curvature, error = _curvatures(exact), 0.0
     with np.errstate(invalid="ignore"):
@@ -58,16 +46,6 @@ def inner(a: Array, b: Array) -> float:
 
     Threads that BLAS wakes for one keep a processor busy for some time afterwards, which the
     engine's next product needs.
-
-    Parameters
-    ----------
-    a, b : ndarray of shape (m,)
-        The vectors.
-
-    Returns
-    -------
-    float
-        Their inner product.
     """
     return float((a * b).sum())
 
@@ -100,20 +78,7 @@ class SymmetricMatrix(Protocol):
 
 
 class StoredMatrix:
-    """A symmetric matrix in memory.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, n)
-        Of float32 or float64, which is taken for exact.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.box_qp.problem import StoredMatrix
-    >>> StoredMatrix(np.eye(3)).times(np.array([1]), np.array([2.0]), precise=True)
-    array([0., 2., 0.])
-    """
+    """A symmetric matrix in memory."""
 
     def __init__(self, values: Matrix) -> None:
         kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
@@ -142,90 +107,32 @@ class StoredMatrix:
         return len(self.values)
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """The matrix itself: the engine rounds what it reads.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        precise : bool
-            Of no effect.
-
-        Returns
-        -------
-        values : ndarray of shape (n, n)
-            The matrix.
-        rows : ndarray of int
-            The rows.
-        """
+        """The matrix itself: the engine rounds what it reads."""
         return self.values, rows
 
     def times(
         self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
     ) -> Array:
-        """The sum of some rows, each times its factor.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-        factors : ndarray of float64
-            A factor for each.
-        precise : bool
-            Of no effect: the values are read as they are.
-        at : ndarray of int, optional
-            The columns; all by default.
-
-        Returns
-        -------
-        ndarray of shape (n,) or of `at`
-            In float64.
-        """
+        """The sum of some rows, each times its factor."""
         total = np.zeros(self.size)
         _core.row_sum(self.values, rows, factors, total, thread_count())
         return total if at is None else total[at]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            The rows.
-
-        Returns
-        -------
-        matrix : StoredMatrix
-            The same.
-        rows : ndarray of int
-            The same.
-        """
+        """The matrix itself."""
         return self, rows
 
 
 @dataclass(frozen=True)
 class BoxProgramme:
-    """What is minimised, in coefficients b of kernel rows.
+    """What is minimised, in coefficients b of kernel rows."""
 
-    Attributes
-    ----------
-    rows : ndarray of int64 of shape (m,)
-        The row of the matrix that each variable belongs to.
-    linear : ndarray of shape (m,)
-        The linear term c.
-    lower, upper : ndarray of shape (m,)
-        The box, which has to be finite to be solved.
-    start : ndarray of shape (m,)
-        A point in the box; its sums are those that are kept.
-    n_first : int, optional
-        The first so many variables keep one sum and the others another; one sum of all by default.
-    """
-
-    rows: Positions
-    linear: Array
-    lower: Array
-    upper: Array
-    start: Array
+    rows: Positions  # (m,): the row of the matrix that each variable belongs to
+    linear: Array  # (m,): the linear term c
+    lower: Array  # (m,): the box, which has to be finite to be solved
+    upper: Array  # (m,): the box, which has to be finite to be solved
+    start: Array  # (m,): A point in the box; its sums are those that are kept
+    # the first so many variables keep one sum and the others another; one sum of all by default
     n_first: int | None = None
 
     @property
@@ -241,18 +148,7 @@ class BoxProgramme:
         return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
 
     def within(self, bound: float) -> BoxProgramme:
-        """The same in a smaller box.
-
-        Parameters
-        ----------
-        bound : float
-            The largest absolute value of a variable.
-
-        Returns
-        -------
-        BoxProgramme
-            From the same start.
-        """
+        """The same in a smaller box."""
         lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
         return replace(self, lower=lower, upper=upper)
 
@@ -265,56 +161,19 @@ class BoxProgramme:
         return float(2.0 ** np.clip(np.round(np.log2(largest)), -1000, 1000))
 
     def scaled(self, factor: float) -> BoxProgramme:
-        """The same in another unit of the variables, which is that of the linear term too.
-
-        Parameters
-        ----------
-        factor : float
-            What all are multiplied by.
-
-        Returns
-        -------
-        BoxProgramme
-            Its solution is the solution times the factor.
-        """
+        """The same in another unit of the variables, which is that of the linear term too."""
         scaled = {
             name: getattr(self, name) * factor for name in ("linear", "lower", "upper", "start")
         }
         return replace(self, **scaled)
 
     def feasible(self, near: Array) -> Array:
-        """A point in the box with the sums of the start.
-
-        Parameters
-        ----------
-        near : ndarray of shape (m,)
-            Coefficients, of a similar problem for example.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            These clipped, and moved in proportion to the room that is left.
-        """
+        """A point in the box with the sums of the start."""
         return feasible(self, near, np.array([group.start for group in self.groups]))
 
 
 def feasible(programme: BoxProgramme, near: Array, starts: Positions) -> Array:
-    """A point in a box whose stretches have the sums of the start.
-
-    Parameters
-    ----------
-    programme : BoxProgramme
-        The box and the start.
-    near : ndarray of shape (m,)
-        Coefficients.
-    starts : ndarray of int
-        The first variable of every stretch that keeps a sum.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        The coefficients clipped, and moved in proportion to the room that is left.
-    """
+    """A point in a box whose stretches have the sums of the start."""
     found = np.clip(near, programme.lower, programme.upper)
     sizes = np.diff(np.append(starts, len(found)))
     lack = reduced(np.add, programme.start, starts) - reduced(np.add, found, starts)
@@ -325,23 +184,7 @@ def feasible(programme: BoxProgramme, near: Array, starts: Positions) -> Array:
 
 
 def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
-    """Sums or extremes of stretches of variables.
-
-    Parameters
-    ----------
-    operation : numpy.ufunc
-        `numpy.add`, or another of two arguments.
-    values : ndarray of shape (m,)
-        The values.
-    starts : ndarray of int of shape (n,)
-        The first position of every stretch, none of which is empty.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        One for each. Those of one or two stretches, which may be long, are summed in pairs: that
-        keeps rounding small.
-    """
+    """Sums or extremes of stretches of variables."""
     if len(starts) <= 2:
         return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
     return np.asarray(operation.reduceat(values, starts))
@@ -349,55 +192,24 @@ def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
 
 @dataclass(frozen=True)
 class BoxSolution:
-    """A point in the box, and how good it is.
+    """A point in the box, and how good it is."""
 
-    Attributes
-    ----------
-    coefficients : ndarray of shape (m,)
-        The variables b.
-    product : ndarray of shape (n,)
-        The matrix times the coefficients of its rows: in float64 where a coefficient is not zero,
-        or where rounding could matter for what follows; elsewhere it may be rounded to float32.
-    levels : tuple of float
-        For every group the multiplier of its sum: an intercept.
-    squared_norm : float
-        The coefficients times their product with the matrix.
-    objective : float
-        What is minimised.
-    dual_gap : float
-        The objective is at most this much above its minimum, if the matrix is positive
-        semi-definite.
-    violation : float
-        The most that an exchange between two variables gains for a unit that is exchanged.
-    n_iter : int
-        The number of exchanges.
-    converged : bool
-        Whether the violation is as small as was asked.
-    """
-
-    coefficients: Array
+    coefficients: Array  # (m,): the variables b
+    # (n,): the matrix times the coefficients of its rows: in float64 where a coefficient is not
+    # zero, or where rounding could matter for what follows; elsewhere it may be rounded to float32
     product: Array
-    levels: tuple[float, ...]
-    squared_norm: float
-    objective: float
+    levels: tuple[float, ...]  # for every group the multiplier of its sum: an intercept
+    squared_norm: float  # the coefficients times their product with the matrix
+    objective: float  # what is minimised
+    # the objective is at most this much above its minimum, if the matrix is positive semi-definite
     dual_gap: float
+    # the most that an exchange between two variables gains for a unit that is exchanged
     violation: float
-    n_iter: int
-    converged: bool
+    n_iter: int  # the number of exchanges
+    converged: bool  # whether the violation is as small as was asked
 
     def scaled(self, factor: float) -> BoxSolution:
-        """The same in another unit of the variables.
-
-        Parameters
-        ----------
-        factor : float
-            What they are multiplied by.
-
-        Returns
-        -------
-        BoxSolution
-            That of a programme scaled by the factor.
-        """
+        """The same in another unit of the variables."""
         return replace(
             self,
             coefficients=self.coefficients * factor,

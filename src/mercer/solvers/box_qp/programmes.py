@@ -24,43 +24,12 @@ _OF_VARIABLES = ("rows", "linear", "lower", "upper", "start")
 
 
 def edges_of(sizes: Positions) -> Positions:
-    """Where stretches begin that follow each other, and where the last one ends.
-
-    Parameters
-    ----------
-    sizes : ndarray of int of shape (n,)
-        Their sizes.
-
-    Returns
-    -------
-    ndarray of int of shape (n + 1,)
-        From 0 on.
-    """
+    """Where stretches begin that follow each other, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def stretches(begins: Positions, sizes: Positions) -> Positions:
-    """The positions of stretches, one after another.
-
-    Parameters
-    ----------
-    begins : ndarray of int of shape (n,)
-        The first position of each.
-    sizes : ndarray of int of shape (n,)
-        How many each has.
-
-    Returns
-    -------
-    ndarray of int
-        As many as all have.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.box_qp.programmes import stretches
-    >>> stretches(np.array([7, 2]), np.array([2, 3]))
-    array([7, 8, 2, 3, 4])
-    """
+    """The positions of stretches, one after another."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     return np.asarray(np.repeat(begins - (ends - sizes), sizes) + np.arange(total))
@@ -68,36 +37,17 @@ def stretches(begins: Positions, sizes: Positions) -> Positions:
 
 @dataclass(frozen=True, eq=False)
 class BoxProgrammes:
-    """Programmes of one matrix.
+    """Programmes of one matrix."""
 
-    Attributes
-    ----------
-    variables : BoxProgramme
-        The variables of all, whose sums are those that follow.
-    sizes : ndarray of int64 of shape (n_problems,)
-        How many variables each has.
-    firsts : ndarray of int64 of shape (n_problems,), optional
-        How many of its first variables keep a sum of their own; by default all have one sum.
-    """
-
-    variables: BoxProgramme
-    sizes: Positions
+    variables: BoxProgramme  # the variables of all, whose sums are those that follow
+    sizes: Positions  # (n_problems,): how many variables each has
+    # (n_problems,): how many of its first variables keep a sum of their own; by default all have
+    # one sum
     firsts: Positions | None = None
 
     @classmethod
     def of(cls, programmes: Sequence[BoxProgramme]) -> BoxProgrammes:
-        """Some programmes, all with one sum or all with two.
-
-        Parameters
-        ----------
-        programmes : sequence of BoxProgramme
-            At least one.
-
-        Returns
-        -------
-        BoxProgrammes
-            In this order.
-        """
+        """Some programmes, all with one sum or all with two."""
         joined: dict[str, Any] = {
             name: np.concatenate([getattr(programme, name) for programme in programmes])
             for name in _OF_VARIABLES
@@ -134,67 +84,32 @@ class BoxProgrammes:
         return np.stack(both, axis=1)
 
     def feasible(self, near: Array) -> Array:
-        """Points in the boxes with the sums of the starts.
-
-        Parameters
-        ----------
-        near : ndarray of shape (m,)
-            Coefficients of all variables.
-
-        Returns
-        -------
-        ndarray of shape (m,)
-            As `BoxProgramme.feasible` has them.
-        """
+        """Points in the boxes with the sums of the starts."""
         return feasible(self.variables, near, self.groups.ravel())
 
 
 @dataclass(frozen=True, eq=False)
 class BoxSolutions:
-    """Points in the boxes of programmes side by side, and how good they are.
+    """Points in the boxes of programmes side by side, and how good they are."""
 
-    Attributes
-    ----------
-    sizes : ndarray of int of shape (n_problems,)
-        How many variables each problem has.
-    coefficients, product : ndarray of shape (m,)
-        The variables, and the matrix times them: at each variable of a batch, at each row of the
-        matrix for a problem that was solved alone.
-    levels : ndarray of shape (n_problems, n_sums)
-        The multipliers of the sums.
-    squared_norm, objective, dual_gap, violation : ndarray of shape (n_problems,)
-        As for `BoxSolution`.
-    n_iter : ndarray of int of shape (n_problems,)
-        The numbers of exchanges.
-    converged : ndarray of bool of shape (n_problems,)
-        Whether violations are as small as was asked.
-    """
-
-    sizes: Positions
+    sizes: Positions  # (n_problems,): how many variables each problem has
+    # (m,): the variables, and the matrix times them: at each variable of a batch, at each row of
+    # the matrix for a problem that was solved alone
     coefficients: Array
+    # (m,): the variables, and the matrix times them: at each variable of a batch, at each row of
+    # the matrix for a problem that was solved alone
     product: Array
-    levels: Array
-    squared_norm: Array
-    objective: Array
-    dual_gap: Array
-    violation: Array
-    n_iter: Positions
-    converged: NDArray[np.bool_]
+    levels: Array  # (n_problems, n_sums): the multipliers of the sums
+    squared_norm: Array  # (n_problems,): as for `BoxSolution`
+    objective: Array  # (n_problems,): as for `BoxSolution`
+    dual_gap: Array  # (n_problems,): as for `BoxSolution`
+    violation: Array  # (n_problems,): as for `BoxSolution`
+    n_iter: Positions  # (n_problems,): the numbers of exchanges
+    converged: NDArray[np.bool_]  # (n_problems,): whether violations are as small as was asked
 
     @classmethod
     def alone(cls, found: BoxSolution) -> BoxSolutions:
-        """The solution of one problem.
-
-        Parameters
-        ----------
-        found : BoxSolution
-            The solution.
-
-        Returns
-        -------
-        BoxSolutions
-            One.
-        """
+        """The solution of one problem."""
         return cls(
             np.array([len(found.coefficients)]),
             found.coefficients,

@@ -85,44 +85,7 @@ def solve(
     report: Callable[[Callable[[], BoxSolution]], bool] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> BoxSolution:
-    """Minimise, up to violations of the tolerance.
-
-    Parameters
-    ----------
-    programme : BoxProgramme
-        The problem.
-    matrix : SymmetricMatrix
-        The matrix K.
-    tol : float
-        The violation that is allowed.
-    max_iter : int, optional
-        The largest number of exchanges; by default ten million, or a hundred for each variable.
-    near : ndarray of shape (m,), optional
-        Where to begin, made feasible first.
-    report : callable, optional
-        Called after every round with a function that returns the solution as it is; stops if it
-        returns True.
-    poll : callable, optional
-        Called many times in a second: it may raise KeyboardInterrupt, which signals do only in the
-        main thread. The solution as it is then is reported.
-
-    Returns
-    -------
-    BoxSolution
-        The best that was found.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.box_qp.problem import BoxProgramme, StoredMatrix
-    >>> from mercer.solvers.box_qp.smo import solve
-    >>> sign = np.array([1.0, -1.0])
-    >>> box = {"lower": np.minimum(sign, 0), "upper": np.maximum(sign, 0), "start": np.zeros(2)}
-    >>> problem = BoxProgramme(rows=np.arange(2), linear=-sign, **box)
-    >>> found = solve(problem, StoredMatrix(np.array([[4.0, 0.0], [0.0, 4.0]])))
-    >>> found.coefficients
-    array([ 0.25, -0.25])
-    """
+    """Minimise, up to violations of the tolerance."""
     unit = programme.unit
     if unit != 1:
         found = solve(
@@ -151,20 +114,7 @@ def solve(
 
 
 def exchanges_allowed(max_iter: int | None, count: int) -> int:
-    """The largest number of exchanges for so many variables.
-
-    Parameters
-    ----------
-    max_iter : int or None
-        The number, if it is given.
-    count : int
-        The number of variables.
-
-    Returns
-    -------
-    int
-        By default ten million, or a hundred for each variable.
-    """
+    """The largest number of exchanges for so many variables."""
     return max(10_000_000, 100 * count) if max_iter is None else max_iter
 
 

@@ -36,41 +36,14 @@ _SHORT = 0.99
 
 @dataclass(frozen=True)
 class Root:
-    """A matrix as R R', and what takes coordinates in R back to coefficients.
+    """A matrix as R R', and what takes coordinates in R back to coefficients."""
 
-    Attributes
-    ----------
-    factor, inverse : ndarray of shape (n, rank)
-        R, and the transpose of its generalised inverse.
-    """
-
-    factor: Array
-    inverse: Array
+    factor: Array  # (n, rank): R, and the transpose of its generalised inverse
+    inverse: Array  # (n, rank): R, and the transpose of its generalised inverse
 
     @classmethod
     def of(cls, matrix: Array) -> Root:
-        """The root by an eigendecomposition; eigenvalues that are rounding are left out.
-
-        Parameters
-        ----------
-        matrix : ndarray of shape (n, n)
-            Symmetric and positive semi-definite.
-
-        Returns
-        -------
-        Root
-            With as many columns as there are other eigenvalues.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer.solvers.kinks.interior_point import Root
-        >>> root = Root.of(np.ones((3, 3)))
-        >>> (root.factor @ root.factor.T).round(6)
-        array([[1., 1., 1.],
-               [1., 1., 1.],
-               [1., 1., 1.]])
-        """
+        """The root by an eigendecomposition; eigenvalues that are rounding are left out."""
         values, vectors = eigh(matrix, check_finite=False)
         keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
         size = np.sqrt(values[keep])
@@ -100,32 +73,7 @@ class _Iterate:
 
 
 class Interior:
-    """The way along the central path, one step at a time.
-
-    Parameters
-    ----------
-    root : ndarray of shape (n, rank)
-        A root of the Gram matrix divided by alpha.
-    targets, weights : ndarray of shape (n,)
-        The targets and their positive weights.
-    levels : ndarray of shape (k,)
-        The quantiles, rising.
-    scale : float
-        What residuals are large or small beside.
-    fit_intercept : bool
-        Whether intercepts are fitted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.kinks.interior_point import Interior
-    >>> y = np.arange(5.0)
-    >>> way = Interior(np.zeros((5, 0)), y, np.ones(5), np.array([0.3, 0.7]), 1.0, True)
-    >>> while way.gap > 1e-9:
-    ...     length = way.step()
-    >>> way.intercept.round(6)
-    array([1., 3.])
-    """
+    """The way along the central path, one step at a time."""
 
     def __init__(
         self,
@@ -201,13 +149,7 @@ class Interior:
     # A step -------------------------------------------------------------------------------------
 
     def step(self) -> float:
-        """Go one step.
-
-        Returns
-        -------
-        float
-            The share of the whole step that leaves everything positive.
-        """
+        """Go one step."""
         here, pairs = self._here, self._pairs(self._here)
         products = [part * other for part, other in pairs]
         equations = _Equations(self._basis, self._penalised, pairs)

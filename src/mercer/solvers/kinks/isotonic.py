@@ -35,25 +35,7 @@ _LEAST_RIDGE = 1e-12
 
 
 def isotonic(values: Array) -> Array:
-    """The isotonic regression of every row.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, k)
-        Rows to approximate.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        The nearest rows that never fall. Entries that are pooled are equal bit by bit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.kinks.isotonic import isotonic
-    >>> isotonic(np.array([[1.0, 4.0, 2.0, 6.0]]))
-    array([[1., 3., 3., 6.]])
-    """
+    """The isotonic regression of every row."""
     found = np.full_like(values, -np.inf)
     k = values.shape[1]
     for first in range(k):
@@ -66,34 +48,12 @@ def isotonic(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Envelope:
-    """The smoothed loss of n rows and k quantiles.
+    """The smoothed loss of n rows and k quantiles."""
 
-    Attributes
-    ----------
-    residuals : ndarray of shape (n, k)
-        The values F - y.
-    weights : ndarray of shape (n,)
-        Positive weights.
-    levels : ndarray of shape (k,)
-        The quantiles, rising.
-    gamma : float
-        Positive width.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.kinks.isotonic import Envelope
-    >>> at = Envelope(np.array([[3.0, 2.0]]), np.ones(1), np.array([0.2, 0.8]), gamma=1.0)
-    >>> at.slopes + 0.0
-    array([[1., 0.]])
-    >>> at.known()
-    array([[-0.5, -0.5]])
-    """
-
-    residuals: Array
-    weights: Array
-    levels: Array
-    gamma: float
+    residuals: Array  # (n, k): the values F - y
+    weights: Array  # (n,): positive weights
+    levels: Array  # (k,): the quantiles, rising
+    gamma: float  # positive width
 
     @cached_property
     def pooled(self) -> Array:
@@ -158,15 +118,6 @@ class System:
 
     Free entries of different functions do not see each other, which leaves a factor for each
     function, and one for the pairs that meet.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The Gram matrix.
-    alpha, constant : float
-        The equations are those of the matrix divided by alpha plus a constant.
-    here : Envelope
-        The entries and their kinds.
     """
 
     def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:

@@ -60,21 +60,7 @@ class Point:
 
 
 class Problem:
-    """The joint problem.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The Gram matrix.
-    targets, weights : ndarray of shape (n,)
-        The targets and their positive weights.
-    levels : ndarray of shape (k,)
-        The quantiles, rising.
-    alpha : float
-        Positive weight of half the squared norm.
-    fit_intercept : bool
-        Whether intercepts are fitted.
-    """
+    """The joint problem."""
 
     def __init__(
         self,

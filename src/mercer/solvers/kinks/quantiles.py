@@ -70,32 +70,7 @@ def minimise_in_order(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield states of the joint problem in which quantiles do not cross at the points.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The Gram matrix.
-    targets, weights : ndarray of shape (n,)
-        The targets and their positive weights.
-    levels : ndarray of shape (k,)
-        The quantiles, in any order.
-    alpha : float
-        Positive weight of half the squared norm.
-    apart : State
-        The solution without regard to order.
-    fit_intercept : bool
-        Whether intercepts are fitted.
-    tol : float
-        The gap may be this part of the objective.
-    max_iter : int
-        The largest number of steps.
-
-    Yields
-    ------
-    State
-        Nothing if the functions do not cross as they are, which makes them the solution.
-    """
+    """Yield states of the joint problem in which quantiles do not cross at the points."""
     order = np.argsort(levels)
     back = np.argsort(order)
     problem = Problem(gram, targets, weights, levels[order], alpha, fit_intercept)
@@ -107,24 +82,7 @@ def minimise_in_order(
 
 
 def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
-    """Put functions in order at every point: those that cross give way to their mean.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The Gram matrix.
-    state : State
-        Functions of quantiles, perhaps crossing.
-    levels : ndarray of shape (k,)
-        The quantiles, in any order.
-    alpha : float
-        The weight of half the squared norm that belongs to the state.
-
-    Returns
-    -------
-    State
-        In order, and not the best that is: what to keep of a search that was stopped.
-    """
+    """Put functions in order at every point: those that cross give way to their mean."""
     order = np.argsort(levels)
     columns = np.vstack([state.scaled, state.intercept])[:, order]
     values = gram @ columns[:-1] / alpha + columns[-1]

@@ -49,23 +49,13 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a piecewise linear loss.
+    """The terms of a piecewise linear loss."""
 
-    Attributes
-    ----------
-    rows : ndarray of int of shape (m,)
-        The point i_z that a term looks at.
-    location, low, high : ndarray of shape (m,)
-        The kink c_z and the slopes on both sides.
-    weight : ndarray of shape (m,)
-        How steeply the slope changes where the kink is smoothed.
-    """
-
-    rows: NDArray[np.intp]
-    location: Array
-    low: Array
-    high: Array
-    weight: Array
+    rows: NDArray[np.intp]  # (m,): the point i_z that a term looks at
+    location: Array  # (m,): the kink c_z and the slopes on both sides
+    low: Array  # (m,): the kink c_z and the slopes on both sides
+    high: Array  # (m,): the kink c_z and the slopes on both sides
+    weight: Array  # (m,): how steeply the slope changes where the kink is smoothed
 
     def look(self, values: Array) -> Array:
         """The value that each term looks at."""
@@ -94,30 +84,7 @@ def minimise(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield the state after every Newton step, until the duality gap is small.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        Symmetric and positive semi-definite, float64.
-    terms : Terms
-        The loss.
-    alpha : float
-        Positive weight of half the squared norm.
-    start : tuple of ndarray of shapes (n, 1) and (1,)
-        alpha times coefficients and the intercept to begin with.
-    fit_intercept : bool
-        Whether the intercept is fitted, or stays as it is.
-    tol : float
-        The gap may be this part of the objective.
-    max_iter : int
-        The largest number of steps.
-
-    Yields
-    ------
-    State
-        At least one; the last is the exact solution if it is converged.
-    """
+    """Yield the state after every Newton step, until the duality gap is small."""
     problem = _Problem(gram, terms, alpha, fit_intercept)
     scale = gamma = problem.scale
     point = problem.at(start[0][:, 0], float(start[1][0]))

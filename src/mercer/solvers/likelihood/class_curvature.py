@@ -44,17 +44,7 @@ class Curvature(Protocol):
 
 
 class LogisticCurvature:
-    """Two classes: W is diagonal, w sigma(f) sigma(-f), and B = I + W^1/2 K W^1/2.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The matrix K.
-    latent : ndarray of shape (n, 1)
-        The values f.
-    weights : ndarray of shape (n,)
-        Positive weights of the rows.
-    """
+    """Two classes: W is diagonal, w sigma(f) sigma(-f), and B = I + W^1/2 K W^1/2."""
 
     def __init__(self, gram: Array, latent: Array, weights: Array) -> None:
         values = latent[:, 0]
@@ -102,15 +92,6 @@ class SoftmaxCurvature:
     Where K is large, E_c and S have eigenvalues as small as those of K^-1. So neither is formed:
     E_c = V_c' V_c with the triangle V_c = L_c^-1 D_c^1/2, L_c the factor of I + D_c^1/2 K D_c^1/2,
     and S = V' V for all V_c stacked, whose QR factor loses half as many digits as S itself would.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The matrix K.
-    latent : ndarray of shape (n, C)
-        The values f.
-    weights : ndarray of shape (n,)
-        Positive weights of the rows.
     """
 
     def __init__(self, gram: Array, latent: Array, weights: Array) -> None:
@@ -181,13 +162,7 @@ class SoftmaxCurvature:
 
 
 class _Sum:
-    """S = M' M with M a lower triangle: the QR factor of lower triangles V_c, stacked.
-
-    Parameters
-    ----------
-    halves : list of ndarray of shape (n, n)
-        The triangles: S is the sum of all V_c' V_c.
-    """
+    """S = M' M with M a lower triangle: the QR factor of lower triangles V_c, stacked."""
 
     def __init__(self, halves: list[Array]) -> None:
         # LAPACK stacks upper triangles: with rows and columns in reverse, a lower one is that.

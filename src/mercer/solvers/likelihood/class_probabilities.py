@@ -67,27 +67,7 @@ _BLOCK = 2**18
 
 
 def logistic_mean(mean: Array, variance: Array) -> Array:
-    """Mean of the logistic function under Gaussians, to about 1e-12.
-
-    Parameters
-    ----------
-    mean, variance : ndarray of shape (m,)
-        Of each Gaussian.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Probabilities; those of the negative means are less than these where the mean is positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood import class_probabilities
-    >>> class_probabilities.logistic_mean(
-    ...     np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.0, 4.0])
-    ... ).round(4)
-    array([0.5   , 0.7311, 0.6477])
-    """
+    """Mean of the logistic function under Gaussians, to about 1e-12."""
     # The smaller of the two probabilities, by symmetry: it keeps its digits where it is tiny.
     below, deviation = -np.abs(mean), np.sqrt(variance)
     smaller = np.empty(len(below))
@@ -124,28 +104,6 @@ def softmax_mean(mean: Array, covariance: Array) -> Array:
     The error is below 1e-5 for three classes, however large the variances are. For more it is of
     the order of 1e-4 where the arguments have a deviation of about one, and of 1e-2 where they have
     a much larger one.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (m, C)
-        Of each Gaussian.
-    covariance : ndarray of shape (m, C, C)
-        Of each Gaussian.
-
-    Returns
-    -------
-    ndarray of shape (m, C)
-        Probabilities; rows sum to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood import class_probabilities
-    >>> mean = np.array([[1.0, 0.0, -1.0]])
-    >>> class_probabilities.softmax_mean(mean, np.zeros((1, 3, 3))).round(4)
-    array([[0.6652, 0.2447, 0.09  ]])
-    >>> class_probabilities.softmax_mean(mean, 4 * np.eye(3)[None]).round(4)
-    array([[0.515 , 0.3094, 0.1756]])
     """
     n_classes = mean.shape[1]
     rule, nodes = _RULES.get(n_classes, (_over_sequence, _SEQUENCE_LENGTH))

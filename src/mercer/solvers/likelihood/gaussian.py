@@ -38,48 +38,15 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Targets of mean zero with covariance G.
+    """Targets of mean zero with covariance G."""
 
-    Attributes
-    ----------
-    factor : Factor
-        The factor of G.
-    targets : ndarray of shape (n, n_targets)
-        The targets y.
-    dual : ndarray of shape (n, n_targets)
-        G^-1 y.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood.gaussian import Gaussian
-    >>> gaussian = Gaussian.of(np.eye(2), 0.0, np.zeros((2, 1)))
-    >>> round(gaussian.log_likelihood(), 6)  # -log(2 pi)
-    -1.837877
-    """
-
-    factor: Factor
-    targets: Array
-    dual: Array
+    factor: Factor  # the factor of G
+    targets: Array  # (n, n_targets): the targets y
+    dual: Array  # (n, n_targets): G^-1 y
 
     @classmethod
     def of(cls, gram: Array, noise: float | Array, targets: Array) -> Gaussian:
-        """Factorise ``gram + diag(noise)`` in the memory of `gram`.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n, n)
-            Symmetric and positive semi-definite; it is overwritten.
-        noise : float or ndarray of shape (n,)
-            Variances of the noise.
-        targets : ndarray of shape (n, n_targets)
-            The targets.
-
-        Returns
-        -------
-        Gaussian
-            With a factor whose jitter counts as noise.
-        """
+        """Factorise ``gram + diag(noise)`` in the memory of `gram`."""
         factor = factorise(gram, noise, NOISE)
         return cls(factor, targets, factor.solve(targets))
 
@@ -89,91 +56,35 @@ class Gaussian:
         return int(self.targets.shape[1])
 
     def log_likelihood(self) -> float:
-        """The logarithm of the density of the targets.
-
-        Returns
-        -------
-        float
-            The sum over targets.
-        """
+        """The logarithm of the density of the targets."""
         return _log_likelihood(self.targets, self.dual, self.factor.log_determinant())
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """What each target is, given all others.
-
-        Returns
-        -------
-        residuals : ndarray of shape (n, n_targets)
-            y_i minus its mean given the others.
-        variances : ndarray of shape (n,)
-            Its variance given the others, with its noise.
-        """
+        """What each target is, given all others."""
         diagonal = self.factor.inverse(overwrite=False).diagonal()
         return self.dual / diagonal[:, None], 1 / diagonal
 
     def loo_density(self) -> float:
-        """The sum of the logarithms of the density of each target given all others.
-
-        Returns
-        -------
-        float
-            The sum over rows and targets.
-        """
+        """The sum of the logarithms of the density of each target given all others."""
         diagonal = self.factor.inverse(overwrite=False).diagonal()
         return _loo_density(self.dual, diagonal[:, None])
 
 
 @dataclass(frozen=True, eq=False)
 class Precision:
-    """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G.
+    """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G."""
 
-    Attributes
-    ----------
-    inverse : ndarray of shape (n, n)
-        P in the lower triangle, in C order; what is above the diagonal is not part of it. It is
-        used up by the first derivative.
-    log_determinant : float
-        That of G.
-    targets : ndarray of shape (n, n_targets)
-        The targets y.
-    dual : ndarray of shape (n, n_targets)
-        P y.
-    jitter : Jitter
-        What was added to the diagonal of G.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood.gaussian import Precision
-    >>> value, slope = Precision.of(np.eye(2), 0.0, np.zeros((2, 1))).log_likelihood_with_slope()
-    >>> round(value, 6), slope.full().tolist()
-    (-1.837877, [[-0.5, 0.0], [0.0, -0.5]])
-    """
-
+    # (n, n): P in the lower triangle, in C order; what is above the diagonal is not part of it. It
+    # is used up by the first derivative
     inverse: Array
-    log_determinant: float
-    targets: Array
-    dual: Array
-    jitter: Jitter
+    log_determinant: float  # that of G
+    targets: Array  # (n, n_targets): the targets y
+    dual: Array  # (n, n_targets): P y
+    jitter: Jitter  # what was added to the diagonal of G
 
     @classmethod
     def of(cls, gram: Array, noise: float | Array, targets: Array) -> Precision:
-        """Invert ``gram + diag(noise)`` in the memory of `gram`.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n, n)
-            Symmetric and positive semi-definite, in C order; its lower triangle is overwritten.
-        noise : float or ndarray of shape (n,)
-            Variances of the noise.
-        targets : ndarray of shape (n, n_targets)
-            The targets.
-
-        Returns
-        -------
-        Precision
-            The inverse and what goes with it; jitter counts as noise.
-        """
+        """Invert ``gram + diag(noise)`` in the memory of `gram`."""
         gram = np.ascontiguousarray(gram)
         dual = np.array(targets, dtype=gram.dtype, order="C")
 
@@ -189,31 +100,14 @@ class Precision:
         return int(self.targets.shape[1])
 
     def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
-        """The log density of the targets and its derivative in G.
-
-        Returns
-        -------
-        value : float
-            As `Gaussian.log_likelihood`.
-        slope : LowerTriangle
-            (a a' - P) / 2, summed over targets.
-        """
+        """The log density of the targets and its derivative in G."""
         value = _log_likelihood(self.targets, self.dual, self.log_determinant)
         syrk = get_blas_funcs("syrk", (self.inverse,))
         upper = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=self.inverse.T, overwrite_c=True)
         return value, LowerTriangle(upper.T)
 
     def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
-        """The leave-one-out density and its derivative in G.
-
-        Returns
-        -------
-        value : float
-            As `Gaussian.loo_density`.
-        slope : LowerTriangle
-            -P C P + (P b a' + a b' P) / 2 with b_i = a_i / P_ii and
-            C_ii = (1 + a_i^2 / P_ii) / (2 P_ii), summed over targets.
-        """
+        """The leave-one-out density and its derivative in G."""
         inverse = LowerTriangle(self.inverse).full()
         diagonal = inverse.diagonal().copy()[:, None]
         value = _loo_density(self.dual, diagonal)

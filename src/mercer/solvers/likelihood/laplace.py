@@ -48,47 +48,18 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The Gaussian that approximates the posterior of the latent functions.
+    """The Gaussian that approximates the posterior of the latent functions."""
 
-    Attributes
-    ----------
-    dual : ndarray of shape (n, C)
-        The coefficients a: f = K a is the mode, and a the slope of the log-likelihood there.
-    latent : ndarray of shape (n, C)
-        The mode f.
-    log_evidence : float
-        The approximate log marginal likelihood.
-    n_iter : int
-        Newton steps.
-    converged : bool
-        Whether the last step was negligible.
-    curvature : Curvature
-        What the log-likelihood makes of K at the mode.
-    """
-
+    # (n, C): the coefficients a: f = K a is the mode, and a the slope of the log-likelihood there
     dual: Array
-    latent: Array
-    log_evidence: float
-    n_iter: int
-    converged: bool
-    curvature: Curvature
+    latent: Array  # (n, C): the mode f
+    log_evidence: float  # the approximate log marginal likelihood
+    n_iter: int  # newton steps
+    converged: bool  # whether the last step was negligible
+    curvature: Curvature  # what the log-likelihood makes of K at the mode
 
     def sensitivity(self, gram: Array) -> Array:
-        """The matrix G with d log Z = sum_ij G_ij dK_ij.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (n, n)
-            The matrix K.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            The symmetric matrix (aa' + ua' + au' - T) / 2, summed over functions, with what is
-            below the diagonal added to what is above, as changes of K are symmetric. T is the
-            diagonal part of (K + W^-1)^-1, and u = (I + W K)^-1 s, with s = d log Z / d f, what a
-            moving mode adds.
-        """
+        """The matrix G with d log Z = sum_ij G_ij dK_ij."""
         trace, shift = self.curvature.trace_part()
         moved = shift - self.curvature.shrink(gram @ shift)
         # aa' + ua' + au' = v a' + a v' for v = a / 2 + u
@@ -98,20 +69,7 @@ class Posterior:
         return trace.T  # in the order of C
 
     def covariance(self, cross: Array, prior: Array) -> Array:
-        """Posterior covariance of the functions at new points.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (n, m)
-            Kernel of the training points with the new ones.
-        prior : ndarray of shape (m,)
-            Kernel of each new point with itself.
-
-        Returns
-        -------
-        ndarray of shape (m, C, C)
-            One matrix for each new point, with a diagonal that is not negative.
-        """
+        """Posterior covariance of the functions at new points."""
         return self.curvature.covariance(cross, prior)
 
 
@@ -123,42 +81,7 @@ def fit(
     start: Array | None = None,
     max_iter: int = 100,
 ) -> Posterior:
-    """Find the mode, its curvature and the log evidence.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The matrix K, symmetric and positive semi-definite.
-    targets : ndarray of shape (n, C)
-        Two classes: one column of 0 and 1, for the logistic link. More: one column for each class,
-        a single 1 in each row, for the softmax.
-    weights : ndarray of shape (n,), optional
-        Positive weights of the rows in the log-likelihood.
-    start : ndarray of shape (n, C), optional
-        Values of the functions to begin with, such as their mode under a similar K; by default 0.
-    max_iter : int
-        The largest number of Newton steps.
-
-    Returns
-    -------
-    Posterior
-        The approximation.
-
-    Raises
-    ------
-    ValidityError
-        If K is not positive semi-definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood import laplace
-    >>> found = laplace.fit(np.array([[4.0]]), np.array([[1.0]]))
-    >>> found.latent.round(4)  # f = 4 (1 - sigma(f))
-    array([[1.0426]])
-    >>> round(found.log_evidence, 4), found.converged
-    (-0.7236, True)
-    """
+    """Find the mode, its curvature and the log evidence."""
     problem = _Problem(gram, targets, np.ones(len(gram)) if weights is None else weights)
     begin = np.zeros(targets.shape) if start is None else start
     state, curvature, n_iter, converged = _mode(problem, begin, max_iter)

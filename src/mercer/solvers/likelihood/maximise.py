@@ -54,84 +54,39 @@ _SLACK = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A cheap likeness of an objective: the same sum over some of the data.
+    """A cheap likeness of an objective: the same sum over some of the data."""
 
-    Attributes
-    ----------
-    objective : callable
-        As that of `maximise`.
-    share : float
-        How much of the data it sees: its curvature is about this share of the whole one's.
-    starts : ndarray of shape (s, p)
-        Where to begin, beside the start of the search.
-    """
-
-    objective: Objective
+    objective: Objective  # as that of `maximise`
+    # how much of the data it sees: its curvature is about this share of the whole one's
     share: float
-    starts: Array
+    starts: Array  # (s, p): where to begin, beside the start of the search
 
 
 @dataclass(frozen=True, eq=False)
 class Glance:
-    """What a sketch says of the objective that it is like.
+    """What a sketch says of the objective that it is like."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-        Where the sketch is largest.
-    lengths : ndarray of shape (p,)
-        Standard errors of what all the data will say: the lengths of good steps.
-    """
-
-    theta: Array
-    lengths: Array
+    theta: Array  # (p,): where the sketch is largest
+    lengths: Array  # (p,): standard errors of what all the data will say: the lengths of good steps
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best point of a search.
+    """The best point of a search."""
 
-    Attributes
-    ----------
-    theta : ndarray of shape (p,)
-        Where the objective is largest.
-    value : float
-        The objective there.
-    gradient_norm : float
-        Largest entry of the gradient there, leaving out those that point out of the bounds.
-    n_iter : int
-        Iterations of all starts together.
-    n_evaluations : int
-        Evaluations of the objective, of all starts together.
-    converged : bool
-        Whether the start that led here ended at a maximum.
-    at_low, at_high : ndarray of bool of shape (p,)
-        Which entries of theta are at a bound.
-    """
-
-    theta: Array
-    value: float
+    theta: Array  # (p,): where the objective is largest
+    value: float  # the objective there
+    # largest entry of the gradient there, leaving out those that point out of the bounds
     gradient_norm: float
-    n_iter: int
-    n_evaluations: int
-    converged: bool
-    at_low: NDArray[np.bool_]
-    at_high: NDArray[np.bool_]
+    n_iter: int  # iterations of all starts together
+    n_evaluations: int  # evaluations of the objective, of all starts together
+    converged: bool  # whether the start that led here ended at a maximum
+    at_low: NDArray[np.bool_]  # (p,): which entries of theta are at a bound
+    at_high: NDArray[np.bool_]  # (p,): which entries of theta are at a bound
 
     @classmethod
     def held(cls, theta: Array) -> Optimum:
-        """What there is without a search.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (p,)
-            The hyper-parameters.
-
-        Returns
-        -------
-        Optimum
-            Converged, with no value.
-        """
+        """What there is without a search."""
         nowhere = np.zeros(len(theta), dtype=bool)
         return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
 
@@ -156,53 +111,6 @@ def maximise(
     With a sketch, the first search goes to the best maximum of the sketch from several starts, and
     continues from there, with steps of the length that the sketch's curvature suggests, if the
     objective is larger there than at the start.
-
-    Parameters
-    ----------
-    objective : callable
-        ``objective(theta)`` returns the value and the gradient. An evaluation that is not finite or
-        raises a `ValidityError`, `DataError` or `ParameterError` counts as minus infinity: the
-        search turns back.
-    start : array-like of shape (p,)
-        Where to begin; moved into the bounds if it is outside.
-    bounds : array-like of shape (p, 2)
-        Low and high bound of each entry; infinite where there is none.
-    starts : iterable of array-like of shape (p,)
-        Where to begin again.
-    sketch : Sketch, optional
-        A cheap likeness of the objective.
-    lengths : array-like of shape (p,), optional
-        The lengths of good steps in each entry, such as standard errors; 1 by default. A sketch
-        has its own.
-    enough : float or callable, optional
-        The search ends where a step gains less than this, or than ``enough(theta)``, which is no
-        less than the rounding of the objective; by default where rounding ends it.
-    max_iter : int
-        Iterations from each start.
-    report : callable, optional
-        Called after the first evaluation, and after each iteration, with the best so far; True
-        stops the search.
-
-    Returns
-    -------
-    Optimum
-        The best point seen.
-
-    Raises
-    ------
-    MercerError
-        What the objective raised at the first start, if it fails at every start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood import maximise
-    >>> bowl = lambda theta: (-float(theta @ theta), -2 * theta)
-    >>> found = maximise.maximise(bowl, [1.0, 2.0], [[-5, 5], [0.5, 5]])
-    >>> found.theta.round(6) + 0.0
-    array([0. , 0.5])
-    >>> found.converged, found.at_low.tolist()
-    (True, [False, True])
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     search = _Search(objective, limits, sketch, lengths, report, enough)
@@ -222,37 +130,7 @@ def glance(
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Glance | None:
-    """Look where a sketch is largest, and how steep its sides are.
-
-    Parameters
-    ----------
-    sketch : Sketch
-        A cheap likeness of an objective.
-    start : array-like of shape (p,)
-        Where to begin, beside the starts of the sketch.
-    bounds : array-like of shape (p, 2)
-        Low and high bound of each entry.
-    enough : float or callable, optional
-        As that of `maximise`.
-    max_iter : int
-        Iterations from each start.
-    report : callable, optional
-        Called after each iteration with the best so far; True stops.
-
-    Returns
-    -------
-    Glance or None
-        None where the sketch has no value.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood import maximise
-    >>> narrow = lambda theta: (-50 * float(theta @ theta), -100 * theta)
-    >>> tenth = maximise.Sketch(narrow, 0.01, np.empty((0, 1)))
-    >>> maximise.glance(tenth, [1.0], [[-5, 5]]).lengths.round(4)
-    array([0.01])
-    """
+    """Look where a sketch is largest, and how steep its sides are."""
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     try:
         found = maximise(

@@ -51,47 +51,14 @@ _LARGEST = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class LandmarkRoot:
-    """The triangle R with R'R = M + jitter I.
+    """The triangle R with R'R = M + jitter I."""
 
-    Attributes
-    ----------
-    upper : ndarray of shape (m, m)
-        R, in Fortran order.
-    fraction : float
-        The jitter as a fraction of the mean diagonal of M.
-    """
-
-    upper: Array
-    fraction: float
+    upper: Array  # (m, m): R, in Fortran order
+    fraction: float  # the jitter as a fraction of the mean diagonal of M
 
     @classmethod
     def of(cls, square: Array, eps: float) -> LandmarkRoot:
-        """Factorise.
-
-        Parameters
-        ----------
-        square : ndarray of shape (m, m)
-            M, symmetric and positive semi-definite.
-        eps : float
-            The rounding unit of its entries.
-
-        Returns
-        -------
-        LandmarkRoot
-            With as much jitter as rounding makes necessary.
-
-        Raises
-        ------
-        ValidityError
-            If M has negative eigenvalues beyond rounding.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from mercer.solvers.likelihood.variational_bound import LandmarkRoot
-        >>> LandmarkRoot.of(np.array([[4.0]]), 2e-16).upper.round(6).tolist()
-        [[2.0]]
-        """
+        """Factorise."""
         m = len(square)
         mean, fraction = float(square.diagonal().mean()), _ROUNDING * m * eps
         unit = np.eye(m) * (mean if mean > 0 else 1.0)
@@ -107,89 +74,32 @@ class LandmarkRoot:
         )
 
     def whitened(self, cross: Array) -> Array:
-        """The features F = C R^-1.
-
-        Parameters
-        ----------
-        cross : ndarray of shape (n, m)
-            Kernel values C of any points with the landmarks; overwritten if in C order.
-
-        Returns
-        -------
-        ndarray of shape (n, m)
-            In C order.
-        """
+        """The features F = C R^-1."""
         trsm = get_blas_funcs("trsm", (self.upper,))
         right = np.ascontiguousarray(cross).T
         return np.asarray(trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True).T)
 
     def solved(self, right: Array) -> Array:
-        """R^-1 b.
-
-        Parameters
-        ----------
-        right : ndarray of shape (m, r)
-            The columns b.
-
-        Returns
-        -------
-        ndarray of shape (m, r)
-            The solutions.
-        """
+        """R^-1 b."""
         found: Array = solve_triangular(self.upper, right, check_finite=False)
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class BoundSums:
-    """What rows add up to; the sums of parts of the rows are those of the whole.
+    """What rows add up to; the sums of parts of the rows are those of the whole."""
 
-    Attributes
-    ----------
-    rows : int
-        The number n of rows.
-    squares : ndarray of shape (r, r)
-        A = F' D^-1 F.
-    products : ndarray of shape (r, t)
-        c = F' D^-1 y.
-    energy : float
-        Sum of y^2 / d over rows and targets.
-    trace : float
-        Sum of k(x, x) / d.
-    left_out : float
-        Sum of (k(x, x) - Q_ii) / d.
-    log_noise : float
-        Sum of log d.
-    """
-
-    rows: int
-    squares: Array
-    products: Array
-    energy: float
-    trace: float
-    left_out: float
-    log_noise: float
+    rows: int  # the number n of rows
+    squares: Array  # (r, r): A = F' D^-1 F
+    products: Array  # (r, t): c = F' D^-1 y
+    energy: float  # sum of y^2 / d over rows and targets
+    trace: float  # sum of k(x, x) / d
+    left_out: float  # sum of (k(x, x) - Q_ii) / d
+    log_noise: float  # sum of log d
 
     @classmethod
     def of(cls, features: Array, diagonal: Array, noise: Array, targets: Array) -> BoundSums:
-        """The sums over some rows.
-
-        Parameters
-        ----------
-        features : ndarray of shape (n, r)
-            F.
-        diagonal : ndarray of shape (n,)
-            The values k(x, x).
-        noise : ndarray of shape (n,)
-            The variances d, positive.
-        targets : ndarray of shape (n, t)
-            The targets y.
-
-        Returns
-        -------
-        BoundSums
-            The sums.
-        """
+        """The sums over some rows."""
         root = np.sqrt(noise)[:, None]
         scaled, standard = features / root, targets / root
         squares = np.zeros((features.shape[1],) * 2)
@@ -224,45 +134,19 @@ class BoundSums:
 
 @dataclass(frozen=True, eq=False)
 class BoundSlopes:
-    """How the bound changes with what it is made of.
+    """How the bound changes with what it is made of."""
 
-    Attributes
-    ----------
-    inner : ndarray of shape (r, r)
-        W: the derivative in row i of C is (F W + y b')_i / d_i.
-    dual : ndarray of shape (r, t)
-        b, the coefficients of the mean over the landmarks.
-    square : ndarray of shape (r, r)
-        The derivative in M, symmetric.
-    noise : float
-        The derivative in the logarithm of a factor of all d_i.
-    """
-
-    inner: Array
-    dual: Array
-    square: Array
-    noise: float
+    inner: Array  # (r, r): W: the derivative in row i of C is (F W + y b')_i / d_i
+    dual: Array  # (r, t): b, the coefficients of the mean over the landmarks
+    square: Array  # (r, r): the derivative in M, symmetric
+    noise: float  # the derivative in the logarithm of a factor of all d_i
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """Targets seen through features: the bound, its slopes, and the posterior.
+    """Targets seen through features: the bound, its slopes, and the posterior."""
 
-    Attributes
-    ----------
-    sums : BoundSums
-        The sums over rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.likelihood.variational_bound import Bound, BoundSums
-    >>> sums = BoundSums.of(np.eye(2), np.ones(2), np.ones(2), np.zeros((2, 1)))
-    >>> round(Bound(sums).value(), 6)  # -log(4 pi): two rows, each with a feature of its own
-    -2.531024
-    """
-
-    sums: BoundSums
+    sums: BoundSums  # the sums over rows
 
     @property
     def n_targets(self) -> int:
@@ -307,43 +191,20 @@ class Bound:
         return self.solved(self.sums.products)
 
     def solved(self, right: Array) -> Array:
-        """B^-1 b.
-
-        Parameters
-        ----------
-        right : ndarray of shape (r, t)
-            The columns b.
-
-        Returns
-        -------
-        ndarray of shape (r, t)
-            The solutions.
-        """
+        """B^-1 b."""
         half = solve_triangular(self.root, right, trans="T", check_finite=False)
         found: Array = solve_triangular(self.root, half, check_finite=False)
         return found
 
     def value(self) -> float:
-        """The bound from below, summed over targets.
-
-        Returns
-        -------
-        float
-            At most the log marginal likelihood.
-        """
+        """The bound from below, summed over targets."""
         sums = self.sums
         explained = float(np.vdot(sums.products, self.weights))
         constant = self._log_determinant() + sums.rows * _LOG_2PI + sums.left_out
         return -0.5 * (self.n_targets * constant + sums.energy - explained)
 
     def upper_value(self) -> float:
-        """The bound from above.
-
-        Returns
-        -------
-        float
-            At least the log marginal likelihood.
-        """
+        """The bound from above."""
         sums, shift = self.sums, 1 + self.sums.left_out
         half = solve_triangular(
             self._shifted_root(shift), sums.products, trans="T", check_finite=False
@@ -357,19 +218,7 @@ class Bound:
         return self.sums.log_noise + 2 * float(np.sum(np.log(self.root.diagonal())))
 
     def slopes(self, root: LandmarkRoot) -> BoundSlopes:
-        """The derivatives of the bound in kernel values, in forms that do not cancel.
-
-        Parameters
-        ----------
-        root : LandmarkRoot
-            The triangle R of the landmarks whose whitened features were summed.
-
-        Returns
-        -------
-        BoundSlopes
-            With P = t B^-1 A - v v', v = B^-1 c: W = P R^-T, and the derivative in M is
-            -R^-1 (t A B^-1 A + v v') R^-T / 2.
-        """
+        """The derivatives of the bound in kernel values, in forms that do not cancel."""
         sums, t, v = self.sums, self.n_targets, self.weights
         half = solve_triangular(self.root, sums.squares, trans="T", check_finite=False)
         shrunk = solve_triangular(self.root, half, check_finite=False)  # B^-1 A
@@ -390,17 +239,6 @@ class Bound:
         )
 
     def carried(self, features: Array) -> Array:
-        """U^-T phi, the sum of whose squares is the variance that data leave in the features.
-
-        Parameters
-        ----------
-        features : ndarray of shape (m, r)
-            Features phi.
-
-        Returns
-        -------
-        ndarray of shape (r, m)
-            One column for each row.
-        """
+        """U^-T phi, the sum of whose squares is the variance that data leave in the features."""
         found: Array = solve_triangular(self.root, features.T, trans="T", check_finite=False)
         return found

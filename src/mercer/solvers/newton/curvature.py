@@ -40,15 +40,9 @@ class Curvature(Protocol):
 
 @dataclass(frozen=True)
 class Diagonal:
-    """The curvature of a loss of single values.
+    """The curvature of a loss of single values."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n,)
-        The second derivatives, 0 or more.
-    """
-
-    weights: Array
+    weights: Array  # (n,): the second derivatives, 0 or more
 
     def size(self, values: Array) -> Array:
         """W applied to the absolute values."""
@@ -83,21 +77,12 @@ class Diagonal:
 class Softmax:
     """The curvature of the multinomial log-likelihood, w_i (diag(p_i) - p_i p_i').
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n,)
-        Positive weights of the rows.
-    probabilities : ndarray of shape (n, k)
-        The p_i.
-
-    References
-    ----------
     .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
-       section 3.5.
+    section 3.5.
     """
 
-    weights: Array
-    probabilities: Array
+    weights: Array  # (n,): positive weights of the rows
+    probabilities: Array  # (n, k): the p_i
 
     def size(self, values: Array) -> Array:
         """A bound of W applied to the absolute values."""
@@ -158,32 +143,7 @@ def _factor(gram: Array, root: Array) -> Any:
 
 
 def factorised(matrix: Array) -> Any:
-    """The Cholesky factor of a matrix that is positive definite up to rounding.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        Symmetric. Where it has no factor, as little as it takes is added to its diagonal: a solver
-        that uses the factor measures elsewhere how good its solution is.
-
-    Returns
-    -------
-    tuple
-        What `scipy.linalg.cho_solve` takes.
-
-    Raises
-    ------
-    ValidityError
-        If a thousandth of the mean diagonal is not enough.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.linalg import cho_solve
-    >>> from mercer.solvers.newton.curvature import factorised
-    >>> cho_solve(factorised(np.ones((2, 2))), np.array([2.0, 2.0])).round(6)
-    array([1., 1.])
-    """
+    """The Cholesky factor of a matrix that is positive definite up to rounding."""
     mean = float(matrix.diagonal().mean()) if matrix.size else 0.0
     jitter = 0.0
     while jitter <= _MOST_JITTER:

@@ -40,36 +40,18 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class State:
-    """Where a solver stands after a step.
+    """Where a solver stands after a step."""
 
-    Attributes
-    ----------
-    scaled : ndarray of shape (n, k)
-        alpha times the coefficients over the points.
-    intercept : ndarray of shape (k,)
-        The constants.
-    loss : float
-        The weighted sum of losses.
-    error : float
-        How far from the minimum: the norm of the gradient, or the duality gap.
-    converged : bool
-        Whether that is as little as was asked for.
-    residual : float
-        The norm of the gradient relative to those of the terms that cancel in it.
-    bound : float
-        The objective is at most this much above its minimum over functions with the same constants.
-    doubt : str
-        Why the last step is not what it should be, as a clause; empty if it is.
-    """
-
-    scaled: Array
-    intercept: Array
-    loss: float
-    error: float
-    converged: bool
+    scaled: Array  # (n, k): alpha times the coefficients over the points
+    intercept: Array  # (k,): the constants
+    loss: float  # the weighted sum of losses
+    error: float  # how far from the minimum: the norm of the gradient, or the duality gap
+    converged: bool  # whether that is as little as was asked for
+    # the norm of the gradient relative to those of the terms that cancel in it
     residual: float = np.inf
+    # the objective is at most this much above its minimum over functions with the same constants
     bound: float = np.inf
-    doubt: str = ""
+    doubt: str = ""  # why the last step is not what it should be, as a clause; empty if it is
 
 
 class SmoothLoss(Protocol):
@@ -95,31 +77,7 @@ def minimise(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield the state after every Newton step, until the gradient is small.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n) or Scalable
-        Symmetric and positive semi-definite, float64 if it is an array.
-    loss : SmoothLoss
-        The loss.
-    alpha : float
-        Positive weight of half the squared norm.
-    start : tuple of ndarray of shapes (n, k) and (k,)
-        alpha times coefficients and intercepts to begin with; with an intercept, the columns of
-        the first sum to zero.
-    fit_intercept : bool
-        Whether the intercepts are fitted, or stay as they are.
-    tol : float
-        The gradient may be this part of its two terms, the loss's and the penalty's.
-    max_iter : int
-        The largest number of steps.
-
-    Yields
-    ------
-    State
-        At least one; the last is converged or there were `max_iter`, or rounding allows no more.
-    """
+    """Yield the state after every Newton step, until the gradient is small."""
     matrix = Dense(gram / alpha) if isinstance(gram, np.ndarray) else gram / alpha
     problem = _Problem(matrix, loss, fit_intercept)
     point = problem.at(*start)
@@ -251,29 +209,7 @@ def _small(error: float, terms: float, parts: float, lost: float, tol: float) ->
 
 
 def rounding(gram: Array | Matrix, scaled: Array, values: Array) -> Array:
-    """What rounding may change in the values of functions, from the sizes of what is added up.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n) or Matrix
-        The matrix G that takes `scaled` to values up to a constant; positive semi-definite.
-    scaled : ndarray of shape (n, k)
-        Coefficients.
-    values : ndarray of shape (n, k)
-        The values.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        A typical error, since abs(G_ij) is at most sqrt(G_ii G_jj).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.newton.dense import rounding
-    >>> bool(rounding(np.eye(2), np.ones((2, 1)), np.ones((2, 1))).max() < 1e-15)
-    True
-    """
+    """What rounding may change in the values of functions, from the sizes of what is added up."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ scaled**2))
     return np.asarray(_EPS * (np.abs(values) + terms))

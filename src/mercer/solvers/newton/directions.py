@@ -44,18 +44,10 @@ class Exactly:
 
 @dataclass(frozen=True)
 class ByIterations:
-    """Newton's direction by conjugate gradients, to a tolerance that falls with the gradient.
+    """Newton's direction by conjugate gradients, to a tolerance that falls with the gradient."""
 
-    Attributes
-    ----------
-    tol : float
-        The least relative residual that is asked for.
-    max_iter : int
-        The largest number of iterations for a step.
-    """
-
-    tol: float
-    max_iter: int
+    tol: float  # the least relative residual that is asked for
+    max_iter: int  # the largest number of iterations for a step
 
     @property
     def curved(self) -> bool:

@@ -24,30 +24,15 @@ _MATRICES = 4
 
 @dataclass(frozen=True, eq=False)
 class MachineTask:
-    """Minimise sum_i w_i loss(y_i, f(x_i)) + alpha |f - b|^2 / 2, for any alpha.
+    """Minimise sum_i w_i loss(y_i, f(x_i)) + alpha |f - b|^2 / 2, for any alpha."""
 
-    Attributes
-    ----------
-    owner : str
-        The name of the model, for messages.
-    kernel : Kernel
-        The kernel, resolved.
-    rows : Rows
-        Points, targets and weights; rows of weight 0 are left out.
-    losses : tuple of RowLoss
-        Smooth; each is minimised alone.
-    constants : ndarray of shape (n_outputs,)
-        Constants to begin with, for the outputs of all losses one after another.
-    fit_intercept : bool
-        Whether constants are fitted, or stay as they are.
-    """
-
-    owner: str
-    kernel: Kernel
-    rows: Rows
-    losses: tuple[RowLoss, ...]
+    owner: str  # the name of the model, for messages
+    kernel: Kernel  # the kernel, resolved
+    rows: Rows  # points, targets and weights; rows of weight 0 are left out
+    losses: tuple[RowLoss, ...]  # smooth; each is minimised alone
+    # (n_outputs,): constants to begin with, for the outputs of all losses one after another
     constants: Array
-    fit_intercept: bool
+    fit_intercept: bool  # whether constants are fitted, or stay as they are
 
     @property
     def at_a_time(self) -> int:
@@ -57,21 +42,7 @@ class MachineTask:
     def require_memory(
         self, width: int, what: str, direct: Direct, remedy: str, beside: int = 0
     ) -> None:
-        """Refuse second derivatives that do not fit in memory.
-
-        Parameters
-        ----------
-        width : int
-            The number of coordinates of a function.
-        what : str
-            What they are coordinates of.
-        direct : Direct
-            How Newton's equations are solved.
-        remedy : str
-            What to do about it.
-        beside : int
-            Numbers beside them.
-        """
+        """Refuse second derivatives that do not fit in memory."""
         together = self.at_a_time
         numbers = (together * (width + 1)) ** 2 if direct.curved else together * (width + 1) ** 2
         memory.require(
@@ -82,17 +53,7 @@ class MachineTask:
 
 
 class SpanMachine:
-    """A task on the functions of a span.
-
-    Parameters
-    ----------
-    task : MachineTask
-        The task.
-    span : Span
-        The functions.
-    direct : Direct
-        How Newton's equations are solved.
-    """
+    """A task on the functions of a span."""
 
     def __init__(self, task: MachineTask, span: Span, direct: Direct) -> None:
         self.task, self.span, self.direct = task, span, direct
@@ -102,24 +63,7 @@ class SpanMachine:
         return np.zeros((len(self.span), len(self.task.constants))), self.task.constants.copy()
 
     def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[SpanState]:
-        """Yield the states of all functions after every step of one of them.
-
-        Parameters
-        ----------
-        alpha : float
-            Positive; infinity for constants alone.
-        start : tuple of ndarray
-            Coordinates and constants to begin with.
-        tol : float
-            The gradient may be this part of its terms.
-        max_iter : int
-            The largest number of steps for each loss.
-
-        Yields
-        ------
-        SpanState
-            The last is converged unless the method stopped short.
-        """
+        """Yield the states of all functions after every step of one of them."""
         span = self.span if np.isfinite(alpha) else Constants()
         coordinates, intercept = start[0][: len(span)].copy(), start[1].copy()
         parts: list[SpanState | None] = [None] * len(self.task.losses)

@@ -50,15 +50,7 @@ _quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class FeatureMachine(SpanMachine):
-    """A task on explicit features.
-
-    Parameters
-    ----------
-    task : MachineTask
-        The task.
-    given : KernelFeatures
-        The features.
-    """
+    """A task on explicit features."""
 
     span: FeatureSpan
 
@@ -90,53 +82,18 @@ class FeatureMachine(SpanMachine):
         return self.span.reach + far
 
     def function(self, state: SpanState) -> FeatureFunction:
-        """The functions, without their constants.
-
-        Parameters
-        ----------
-        state : SpanState
-            Where the method stands.
-
-        Returns
-        -------
-        FeatureFunction
-            The features with their coefficients.
-        """
+        """The functions, without their constants."""
         coef = state.coordinates if self.basis is None else self.basis @ state.coordinates
         return FeatureFunction(self.given.features, coef)
 
     def intercept(self, state: SpanState) -> Array:
-        """The constants, of features that are measured from zero.
-
-        Parameters
-        ----------
-        state : SpanState
-            Where the method stands.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs,)
-            b - o'v.
-        """
+        """The constants, of features that are measured from zero."""
         if self.origin is None:
             return state.intercept
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
     def representers(self, state: SpanState, alpha: float) -> Representers:
-        """Rows that carry the functions: all that count, or some if they come in blocks.
-
-        Parameters
-        ----------
-        state : SpanState
-            Where the method stands.
-        alpha : float
-            The weight of half the squared norm.
-
-        Returns
-        -------
-        Representers
-            The rows and their coefficients.
-        """
+        """Rows that carry the functions: all that count, or some if they come in blocks."""
         if not isinstance(self.rows, InMemory):
             return representers.of_few(self.rows, self.function(state), self._squares)
         slopes = np.concatenate(list(self._slopes(state)))
@@ -166,20 +123,7 @@ class FeatureMachine(SpanMachine):
 
 
 def in_one_matrix(functions: int, width: int) -> bool:
-    """Whether Newton's equations of functions fitted together are one matrix of all of them.
-
-    Parameters
-    ----------
-    functions : int
-        How many functions.
-    width : int
-        How many features.
-
-    Returns
-    -------
-    bool
-        If not they are solved by iterations, with a matrix for each function.
-    """
+    """Whether Newton's equations of functions fitted together are one matrix of all of them."""
     return functions == 1 or functions * width <= UNKNOWNS
 
 

@@ -33,19 +33,7 @@ _SAMPLE = 10_000
 
 
 class LandmarkMachine(SpanMachine):
-    """A task on given landmarks.
-
-    Parameters
-    ----------
-    task : MachineTask
-        The task.
-    points : Points
-        The landmarks.
-    direct : Direct
-        How Newton's equations are solved.
-    indices : ndarray of int, optional
-        Which rows the landmarks are, if they are some.
-    """
+    """A task on given landmarks."""
 
     span: LandmarkSpan
 
@@ -80,24 +68,7 @@ class LandmarkMachine(SpanMachine):
     def choose(
         cls, task: MachineTask, solver: Any, candidates: Rows, direct: Direct
     ) -> LandmarkMachine:
-        """Take the landmarks that a solver asks for.
-
-        Parameters
-        ----------
-        task : MachineTask
-            The task.
-        solver : Nystrom or Falkon
-            With `landmarks`, `n_landmarks` and `random_state`.
-        candidates : Rows
-            The rows to choose from.
-        direct : Direct
-            How Newton's equations are solved.
-
-        Returns
-        -------
-        LandmarkMachine
-            Ready to be solved for every alpha.
-        """
+        """Take the landmarks that a solver asks for."""
         found = selection.select_rows(
             task.kernel,
             candidates,
@@ -109,18 +80,7 @@ class LandmarkMachine(SpanMachine):
         return cls(task, found.points, direct, found.indices)
 
     def coefficients(self, state: SpanState) -> Array:
-        """The c of all landmarks, zero for those that add nothing.
-
-        Parameters
-        ----------
-        state : SpanState
-            Where the method stands.
-
-        Returns
-        -------
-        ndarray of shape (n_landmarks, n_outputs)
-            The coefficients.
-        """
+        """The c of all landmarks, zero for those that add nothing."""
         found = np.zeros((len(self.points), state.coordinates.shape[1]))
         found[self.kept] = self.span.coefficients(state.coordinates)
         return found

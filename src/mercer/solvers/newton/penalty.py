@@ -28,36 +28,7 @@ _TOLERANCE = 1e-10
 
 
 def effective_alpha(measure: Measure, alpha: float, penalty: Penalty) -> float:
-    """The weight of half the squared norm that has the same minimiser as a penalty.
-
-    Parameters
-    ----------
-    measure : callable
-        Takes such a weight, infinity for the best constant function, and returns the loss and the
-        norm of the minimiser; an infinite loss where it was not found.
-    alpha : float
-        Weight of the penalty.
-    penalty : Penalty
-        The penalty.
-
-    Returns
-    -------
-    float
-        The weight; infinity if the best function is a constant.
-
-    Examples
-    --------
-    Half of (1 - f)^2 with the penalty abs(f) / 4 has its minimum at f = 3/4; so has f^2 / 2 at the
-    weight 1/3, since f = 1 / (1 + beta).
-
-    >>> import mercer as mc
-    >>> from mercer.solvers.newton.penalty import effective_alpha
-    >>> def measure(beta):
-    ...     f = 1 / (1 + beta)
-    ...     return (1 - f) ** 2 / 2, f
-    >>> round(effective_alpha(measure, 0.25, mc.penalties.Norm()), 6)
-    0.333333
-    """
+    """The weight of half the squared norm that has the same minimiser as a penalty."""
     if penalty.is_convex:
         return _root(measure, alpha, penalty)
     return _best(measure, alpha, penalty)

@@ -49,48 +49,18 @@ _LEVERS = "max_iter or rank of the solver, or alpha"
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """A symmetric positive semi-definite matrix that is multiplied with, and not stored.
+    """A symmetric positive semi-definite matrix that is multiplied with, and not stored."""
 
-    Attributes
-    ----------
-    multiply : callable
-        ``multiply(V)`` returns K @ V for V of shape (n, r).
-    values : ndarray of shape (n,)
-        The diagonal of K.
-    eps : float
-        The rounding of the products.
-    means : ndarray of shape (n,), optional
-        The means of the columns of K, if it is to be centred.
-    factor : ndarray of shape (n, rank), optional
-        F with F F' close to the matrix, its scale left out, for the preconditioner.
-    left_out : float, optional
-        The share of the trace of K that the factor leaves out.
-    tol : float
-        The least relative error of a step that is asked for.
-    max_iter : int
-        The most products for a step.
-    scale : float
-        What the matrix is multiplied with.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.newton.products import Products
-    >>> K = np.array([[2.0, 1.0], [1.0, 3.0]])
-    >>> matrix = Products(lambda V: K @ V, K.diagonal(), 2e-16) / 2
-    >>> (matrix @ np.ones((2, 1))).ravel().tolist(), matrix.diagonal().tolist()
-    ([1.5, 2.0], [1.0, 1.5])
-    """
-
-    multiply: Callable[[Array], Array]
-    values: Array
-    eps: float
-    means: Array | None = None
+    multiply: Callable[[Array], Array]  # ``multiply(V)`` returns K @ V for V of shape (n, r)
+    values: Array  # (n,): the diagonal of K
+    eps: float  # the rounding of the products
+    means: Array | None = None  # (n,): the means of the columns of K, if it is to be centred
+    # (n, rank): F with F F' close to the matrix, its scale left out, for the preconditioner
     factor: Array | None = None
-    left_out: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 1000
-    scale: float = 1.0
+    left_out: float | None = None  # the share of the trace of K that the factor leaves out
+    tol: float = 1e-6  # the least relative error of a step that is asked for
+    max_iter: int = 1000  # the most products for a step
+    scale: float = 1.0  # what the matrix is multiplied with
 
     def __len__(self) -> int:
         return len(self.values)
@@ -122,18 +92,7 @@ class Products:
         return conjugate_gradient.ROUNDING * self.eps
 
     def solve(self, equations: Equations) -> Step:
-        """A step to a share of its length that falls with the gradient.
-
-        Parameters
-        ----------
-        equations : Equations
-            Newton's equations.
-
-        Returns
-        -------
-        Step
-            A direction of descent, also where the iterations end short of that share.
-        """
+        """A step to a share of its length that falls with the gradient."""
         system = _System(self, equations)
         inverse = None if self.factor is None or self.scale == 0 else _Inverse(system, self.factor)
         share = max(self.tol, min(_FORCING, equations.left))

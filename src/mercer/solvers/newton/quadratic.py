@@ -14,28 +14,7 @@ Array = NDArray[np.floating[Any]]
 
 
 class Quadratic:
-    """The second derivative of an objective in coordinates and constants.
-
-    Parameters
-    ----------
-    squares : ndarray of shape (p, m + 1, m + 1)
-        Sums over rows of products of features and a one, for each direction among outputs.
-    directions : ndarray of shape (p, k)
-        These directions.
-    alpha : float
-        What is added to the diagonal, but for the constants.
-    fit_intercept : bool
-        Whether there are constants.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.newton.quadratic import Quadratic
-    >>> squares = np.array([[[2.0, 1.0], [1.0, 3.0]]])
-    >>> system = Quadratic(squares, np.ones((1, 1)), 1.0, fit_intercept=True)
-    >>> system.solve(np.array([[4.0]]), np.array([4.0]))  # of [[3, 1], [1, 3]]
-    (array([[1.]]), array([1.]))
-    """
+    """The second derivative of an objective in coordinates and constants."""
 
     def __init__(
         self, squares: Array, directions: Array, alpha: float, fit_intercept: bool
@@ -61,22 +40,7 @@ class Quadratic:
         self.corner = corner - self.border.T @ self.solved
 
     def solve(self, coordinates: Array, intercept: Array) -> tuple[Array, Array]:
-        """The direction whose image is given.
-
-        Parameters
-        ----------
-        coordinates : ndarray of shape (m, k)
-            The image, in coordinates.
-        intercept : ndarray of shape (k,)
-            The image, in constants; not looked at if there are none.
-
-        Returns
-        -------
-        coordinates : ndarray of shape (m, k)
-            The direction, in coordinates.
-        intercept : ndarray of shape (k,)
-            The direction, in constants; zeros if there are none.
-        """
+        """The direction whose image is given."""
         m, k = coordinates.shape
         first = self._inverse(coordinates.T.reshape(-1))
         shift: Array = np.zeros(k)

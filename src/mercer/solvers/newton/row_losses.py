@@ -57,26 +57,9 @@ class RowLoss(Protocol):
 
 @dataclass(frozen=True)
 class SingleLoss:
-    """A loss of one value and one column of targets.
+    """A loss of one value and one column of targets."""
 
-    Attributes
-    ----------
-    loss : Loss
-        Smooth.
-    column : int
-        The column.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.newton.row_losses import SingleLoss
-    >>> row = SingleLoss(mc.losses.Squared())
-    >>> row.value(np.array([[1.0]]), np.array([[3.0]])), row.directions
-    (array([2.]), array([[1.]]))
-    """
-
-    loss: Loss
+    loss: Loss  # smooth
     column: int = 0
 
     @property
@@ -112,24 +95,10 @@ class SingleLoss:
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The multinomial likelihood of codes of classes, which are the one column of targets.
+    """The multinomial likelihood of codes of classes, which are the one column of targets."""
 
-    Attributes
-    ----------
-    n_outputs : int
-        The number of classes.
-    tied : bool
-        Whether the second derivative is whole, or its diagonal.
-
-    Examples
-    --------
-    >>> from mercer.solvers.newton.row_losses import JointLoss
-    >>> JointLoss(3).directions.tolist()
-    [[1.0, -1.0, 0.0], [1.0, 0.0, -1.0], [0.0, 1.0, -1.0]]
-    """
-
-    n_outputs: int
-    tied: bool = True
+    n_outputs: int  # the number of classes
+    tied: bool = True  # whether the second derivative is whole, or its diagonal
 
     @property
     def directions(self) -> Array:

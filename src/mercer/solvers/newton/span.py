@@ -48,62 +48,30 @@ _ROWS_FOR_EACH, _FEWEST, _WORTH_A_SAMPLE = 8, 4000, 8
 
 @dataclass(frozen=True, eq=False)
 class SpanState:
-    """Where the method stands after a step.
+    """Where the method stands after a step."""
 
-    Attributes
-    ----------
-    coordinates : ndarray of shape (m, k)
-        The v.
-    intercept : ndarray of shape (k,)
-        The constants b.
-    loss : float
-        The weighted sum of losses.
-    error : float
-        The norm of the gradient in v and b.
-    residual : float
-        The same relative to the terms that cancel in it.
-    bound : float
-        The objective is at most this much above its minimum over functions with the same constants.
-    converged : bool
-        Whether the gradient is as small as was asked for.
-    doubt : str
-        Why the last step is not what it should be, as a clause; empty if nothing is known.
-    """
-
-    coordinates: Array
-    intercept: Array
-    loss: float
-    error: float
-    residual: float
+    coordinates: Array  # (m, k): the v
+    intercept: Array  # (k,): the constants b
+    loss: float  # the weighted sum of losses
+    error: float  # the norm of the gradient in v and b
+    residual: float  # the same relative to the terms that cancel in it
+    # the objective is at most this much above its minimum over functions with the same constants
     bound: float
-    converged: bool
+    converged: bool  # whether the gradient is as small as was asked for
+    # why the last step is not what it should be, as a clause; empty if nothing is known
     doubt: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Coordinates and constants, and what the rows say of them.
+    """Coordinates and constants, and what the rows say of them."""
 
-    Attributes
-    ----------
-    coordinates, intercept : ndarray
-        The v and b.
-    probed : Probed
-        Sums over the rows.
-    gradient : ndarray of shape (m, k)
-        Of the objective, in v.
-    objective : float
-        Its value.
-    rounding : float
-        What rounding can do to a difference of values.
-    """
-
-    coordinates: Array
-    intercept: Array
-    probed: Probed
-    gradient: Array
-    objective: float
-    rounding: float
+    coordinates: Array  # the v and b
+    intercept: Array  # the v and b
+    probed: Probed  # sums over the rows
+    gradient: Array  # (m, k): of the objective, in v
+    objective: float  # its value
+    rounding: float  # what rounding can do to a difference of values
 
 
 class Direct(Protocol):
@@ -121,30 +89,14 @@ class Direct(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A smooth loss of the functions of a span.
-
-    Attributes
-    ----------
-    rows : Rows
-        The rows.
-    span : Span
-        The functions.
-    loss : RowLoss
-        The loss of a row.
-    alpha : float
-        Positive weight of half the squared norm.
-    fit_intercept : bool
-        Whether constants are fitted, or stay as they are.
-    stride : int
-        1 for all rows, more for a sample of them.
-    """
+    """A smooth loss of the functions of a span."""
 
     rows: Rows
-    span: Span
-    loss: RowLoss
-    alpha: float
-    fit_intercept: bool
-    stride: int = 1
+    span: Span  # the functions
+    loss: RowLoss  # the loss of a row
+    alpha: float  # positive weight of half the squared norm
+    fit_intercept: bool  # whether constants are fitted, or stay as they are
+    stride: int = 1  # 1 for all rows, more for a sample of them
 
     def at(self, coordinates: Array, intercept: Array, *, curved: bool) -> Point:
         """A point, by a pass over the rows."""
@@ -263,26 +215,7 @@ class Problem:
 def minimise(
     problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
 ) -> Iterator[SpanState]:
-    """Yield the state after every step, until the gradient is small.
-
-    Parameters
-    ----------
-    problem : Problem
-        What to minimise.
-    direct : Direct
-        Where to go from a point.
-    start : tuple of ndarray of shapes (m, k) and (k,)
-        Coordinates and constants to begin with.
-    tol : float
-        The gradient may be this part of its two terms, the loss's and the penalty's.
-    max_iter : int
-        The largest number of steps.
-
-    Yields
-    ------
-    SpanState
-        At least one; the last is converged or there were `max_iter`, or rounding allows no more.
-    """
+    """Yield the state after every step, until the gradient is small."""
     point, idle, more = problem.at(*start, curved=direct.curved), 0, True
     for _ in range(max_iter):
         turn = direct(problem, point)
@@ -301,18 +234,7 @@ def minimise(
 def descend(
     problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
 ) -> Iterator[SpanState]:
-    """The same after first steps at larger alphas, on few of the rows where there are many.
-
-    Parameters
-    ----------
-    problem, direct, start, tol, max_iter
-        As in `minimise`; `max_iter` counts all steps.
-
-    Yields
-    ------
-    SpanState
-        Those on the way are not converged.
-    """
+    """The same after first steps at larger alphas, on few of the rows where there are many."""
     steps, best = 0, start
     sample = _sample(problem)
     ends = [start]

@@ -33,18 +33,10 @@ class _Added:
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Where functions are, or a direction in which they change.
+    """Where functions are, or a direction in which they change."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (m, k)
-        What rows are multiplied with.
-    intercept : ndarray of shape (k,)
-        The constants.
-    """
-
-    coef: Array
-    intercept: Array
+    coef: Array  # (m, k): what rows are multiplied with
+    intercept: Array  # (k,): the constants
 
     def at(self, rows: Any) -> Array:
         """Values, or changes of them."""
@@ -53,60 +45,39 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Probed(_Added):
-    """What rows say of functions on a line.
+    """What rows say of functions on a line."""
 
-    Attributes
-    ----------
-    losses, slopes : ndarray of shape (n_lengths,)
-        Weighted losses after steps of these lengths, and their derivatives in the length.
-    pull : ndarray of shape (m, k)
-        The derivative of the loss in what rows are multiplied with, after the first of the steps.
-    push, terms : ndarray of shape (k,)
-        The derivative in the constants, and the sum of the absolute values of its terms.
-    sizes : ndarray of shape (3,)
-        Sums of squares of derivatives, of second derivatives, and of these times values.
-    squares : ndarray of shape (p, m + 1, m + 1)
-        The second derivative of the loss, as in `Squares`; empty if it is not wanted.
-    """
-
+    # (n_lengths,): weighted losses after steps of these lengths, and their derivatives in the
+    # length
     losses: Array
+    # (n_lengths,): weighted losses after steps of these lengths, and their derivatives in the
+    # length
     slopes: Array
+    # (m, k): the derivative of the loss in what rows are multiplied with, after the first of the
+    # steps
     pull: Array
+    # (k,): the derivative in the constants, and the sum of the absolute values of its terms
     push: Array
+    # (k,): the derivative in the constants, and the sum of the absolute values of its terms
     terms: Array
+    # (3,): sums of squares of derivatives, of second derivatives, and of these times values
     sizes: Array
+    # (p, m + 1, m + 1): the second derivative of the loss, as in `Squares`; empty if it is not
+    # wanted
     squares: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Losses at places on a line from one place in a direction, and derivatives at the first.
+    """Losses at places on a line from one place in a direction, and derivatives at the first."""
 
-    Attributes
-    ----------
-    span : Span
-        The functions.
-    loss : RowLoss
-        The loss.
-    place : Place
-        Where the line begins.
-    turn : Place
-        Its direction.
-    lengths : tuple of float
-        How far to go.
-    stride : int
-        1 for all rows, more for a sample of them.
-    curved : bool
-        Whether second derivatives are wanted; the span has to be whitened.
-    """
-
-    span: Span
+    span: Span  # the functions
     loss: RowLoss
-    place: Place
-    turn: Place
-    lengths: tuple[float, ...] = (0.0,)
-    stride: int = 1
-    curved: bool = False
+    place: Place  # where the line begins
+    turn: Place  # its direction
+    lengths: tuple[float, ...] = (0.0,)  # how far to go
+    stride: int = 1  # 1 for all rows, more for a sample of them
+    curved: bool = False  # whether second derivatives are wanted; the span has to be whitened
 
     def __call__(self, part: Part) -> Probed:
         """The sums over a part."""
@@ -136,21 +107,14 @@ class Probe:
 
 @dataclass(frozen=True, eq=False)
 class Squares:
-    """Second derivatives, in the coordinates of the span and a constant, for each direction.
+    """Second derivatives, in the coordinates of the span and a constant, for each direction."""
 
-    Attributes
-    ----------
-    span, loss, place, stride
-        As in `Probe`.
-    flat : bool
-        Whether to take every row's weight for its second derivative: where a loss is linear at all
-        rows, any curvature gives a direction of descent.
-    """
-
-    span: Span
-    loss: RowLoss
-    place: Place
-    stride: int = 1
+    span: Span  # as in `Probe`
+    loss: RowLoss  # as in `Probe`
+    place: Place  # as in `Probe`
+    stride: int = 1  # as in `Probe`
+    # whether to take every row's weight for its second derivative: where a loss is linear at all
+    # rows, any curvature gives a direction of descent
     flat: bool = False
 
     def __call__(self, part: Part) -> Array:
@@ -168,35 +132,21 @@ class Squares:
 
 @dataclass(frozen=True, eq=False)
 class Bent(_Added):
-    """The second derivative times a direction.
+    """The second derivative times a direction."""
 
-    Attributes
-    ----------
-    pull : ndarray of shape (m, k)
-        In what rows are multiplied with.
-    push : ndarray of shape (k,)
-        In the constants.
-    """
-
-    pull: Array
-    push: Array
+    pull: Array  # (m, k): in what rows are multiplied with
+    push: Array  # (k,): in the constants
 
 
 @dataclass(frozen=True, eq=False)
 class BentAlong:
-    """The second derivative of the loss times one direction, which no matrix is needed for.
+    """The second derivative of the loss times one direction, which no matrix is needed for."""
 
-    Attributes
-    ----------
-    span, loss, place, turn, stride
-        As in `Probe`.
-    """
-
-    span: Span
-    loss: RowLoss
-    place: Place
-    turn: Place
-    stride: int = 1
+    span: Span  # as in `Probe`
+    loss: RowLoss  # as in `Probe`
+    place: Place  # as in `Probe`
+    turn: Place  # as in `Probe`
+    stride: int = 1  # as in `Probe`
 
     def __call__(self, part: Part) -> Bent:
         """The sums over a part."""
@@ -211,18 +161,10 @@ class BentAlong:
 
 @dataclass(frozen=True, eq=False)
 class Compare:
-    """Losses at several places.
+    """Losses at several places."""
 
-    Attributes
-    ----------
-    span, loss
-        As in `Probe`.
-    places : tuple of Place
-        The places.
-    """
-
-    span: Span
-    loss: RowLoss
+    span: Span  # as in `Probe`
+    loss: RowLoss  # as in `Probe`
     places: tuple[Place, ...]
 
     def __call__(self, part: Part) -> Array:
@@ -235,16 +177,10 @@ class Compare:
 
 @dataclass(frozen=True, eq=False)
 class Mass:
-    """Sums of weights, and of weighted k(x, x).
+    """Sums of weights, and of weighted k(x, x)."""
 
-    Attributes
-    ----------
-    span, stride
-        As in `Probe`.
-    """
-
-    span: Span
-    stride: int = 1
+    span: Span  # as in `Probe`
+    stride: int = 1  # as in `Probe`
 
     def __call__(self, part: Part) -> Array:
         """The sums over a part, two numbers."""
@@ -257,16 +193,10 @@ class Mass:
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """The weighted part of k(x, x) that the functions of the span explain.
+    """The weighted part of k(x, x) that the functions of the span explain."""
 
-    Attributes
-    ----------
-    span, stride
-        As in `Probe`.
-    """
-
-    span: Span
-    stride: int = 1
+    span: Span  # as in `Probe`
+    stride: int = 1  # as in `Probe`
 
     def __call__(self, part: Part) -> float:
         """The sum over a part."""

@@ -123,23 +123,12 @@ class LandmarkSpan(Span):
     With R'R = k(Z, Z) the coordinates are v = R c, and the features of a row, whose product with v
     is f(x) - b, are k(x, Z) R^-1. They cost m^2 operations for a row. Where that is too much, rows
     are taken as they are, k(x, Z) c, at the price of digits: c is long where R is nearly singular.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel, resolved.
-    points : Points
-        The m landmarks, none of which the others make superfluous.
-    upper : ndarray of shape (m, m)
-        The triangle R, in float64.
-    whitened : bool
-        Whether rows are given as features, or as they are.
     """
 
-    kernel: Kernel
-    points: Points
-    upper: Array
-    whitened: bool = True
+    kernel: Kernel  # the kernel, resolved
+    points: Points  # the m landmarks, none of which the others make superfluous
+    upper: Array  # (m, m): the triangle R, in float64
+    whitened: bool = True  # whether rows are given as features, or as they are
 
     def __len__(self) -> int:
         return len(self.upper)
@@ -194,15 +183,9 @@ class LandmarkSpan(Span):
 
 @dataclass(frozen=True, eq=False)
 class HeldSpan(LandmarkSpan):
-    """Functions over landmarks whose features are held for all rows: each pass reads them again.
+    """Functions over landmarks whose features are held for all rows: each pass reads them again."""
 
-    Attributes
-    ----------
-    held : ndarray of shape (n, m)
-        The features of the one part that there is.
-    """
-
-    held: Array = field(kw_only=True)
+    held: Array = field(kw_only=True)  # (n, m): the features of the one part that there is
 
     @classmethod
     def of(cls, span: LandmarkSpan, part: Part) -> HeldSpan:
@@ -223,26 +206,13 @@ class FeatureSpan(Span):
 
     An origin o moves the constant alone, which is not penalised. Taken from features that are far
     from zero it leaves them more digits.
-
-    Attributes
-    ----------
-    features : callable
-        ``features(points)`` returns phi, dense or sparse; it may be overwritten.
-    width : int
-        The number p of features.
-    origin : ndarray of shape (p,), optional
-        The o of dense features; zero if it is not given.
-    reach : float
-        The largest length of phi(x) - o.
-    sparse : bool
-        Whether they are sparse.
     """
 
-    features: Features
-    width: int
-    origin: Array | None = None
-    reach: float = 0.0
-    sparse: bool = False
+    features: Features  # ``features(points)`` returns phi, dense or sparse; it may be overwritten
+    width: int  # the number p of features
+    origin: Array | None = None  # (p,): the o of dense features; zero if it is not given
+    reach: float = 0.0  # the largest length of phi(x) - o
+    sparse: bool = False  # whether they are sparse
 
     def __len__(self) -> int:
         return self.width
@@ -263,25 +233,7 @@ class FeatureSpan(Span):
 
 
 def squared_lengths(rows: Any) -> Array:
-    """The sums of squares of rows.
-
-    Parameters
-    ----------
-    rows : ndarray or sparse array of shape (n, m)
-        The rows.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The sums.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.newton.spans import squared_lengths
-    >>> squared_lengths(np.array([[3.0, 4.0], [0.0, 2.0]]))
-    array([25.,  4.])
-    """
+    """The sums of squares of rows."""
     with np.errstate(over="ignore"):  # infinity is refused by those who ask
         if sp.issparse(rows):
             return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
@@ -289,22 +241,7 @@ def squared_lengths(rows: Any) -> Array:
 
 
 def counted(part: Part, stride: int, step: int) -> Iterator[Some]:
-    """One in `stride` of the rows of positive weight, so many at a time.
-
-    Parameters
-    ----------
-    part : Part
-        The rows.
-    stride : int
-        1 for all of them.
-    step : int
-        How many at a time.
-
-    Yields
-    ------
-    slice or ndarray of int
-        Their places in the part.
-    """
+    """One in `stride` of the rows of positive weight, so many at a time."""
     everything = part.weights is None or part.weights.all()
     if everything and stride == 1:
         for start in range(0, len(part), step):

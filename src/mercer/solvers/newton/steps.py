@@ -15,44 +15,24 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """Newton's: dT + W (G dT + 1 db') = -R; with intercepts, the columns of T + dT sum to zero.
+    """Newton's: dT + W (G dT + 1 db') = -R; with intercepts, the columns of T + dT sum to zero."""
 
-    Attributes
-    ----------
-    curvature : Curvature
-        W.
-    gradient : ndarray of shape (n, k)
-        R.
-    sums : ndarray of shape (k,), optional
-        The sums of the columns of T; None if there are no intercepts, and db is zero.
-    left : float
-        How large the gradient is beside its terms: equations far from the minimum need no digits.
-    """
-
-    curvature: Curvature
-    gradient: Array
+    curvature: Curvature  # W
+    gradient: Array  # (n, k): R
+    # (k,): the sums of the columns of T; None if there are no intercepts, and db is zero
     sums: Array | None
+    # how large the gradient is beside its terms: equations far from the minimum need no digits
     left: float
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A solution of these equations.
+    """A solution of these equations."""
 
-    Attributes
-    ----------
-    scaled, intercept : ndarray of shapes (n, k) and (k,)
-        The changes dT and db.
-    spread : ndarray of shape (n, k)
-        G dT.
-    doubt : str
-        Why it is not as precise as was asked for, as a clause; empty if it is.
-    """
-
-    scaled: Array
-    intercept: Array
-    spread: Array
-    doubt: str = ""
+    scaled: Array  # the changes dT and db
+    intercept: Array  # the changes dT and db
+    spread: Array  # (n, k): G dT
+    doubt: str = ""  # why it is not as precise as was asked for, as a clause; empty if it is
 
 
 class Matrix(Protocol):
@@ -82,15 +62,9 @@ class Scalable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A matrix in memory, with steps from factors.
+    """A matrix in memory, with steps from factors."""
 
-    Attributes
-    ----------
-    gram : ndarray of shape (n, n)
-        The matrix.
-    """
-
-    gram: Array
+    gram: Array  # (n, n): the matrix
     least_tolerance = 0.0
 
     def __matmul__(self, columns: Array) -> Array:

@@ -52,21 +52,11 @@ _SAMPLE_VALUES = 2**24
 
 @dataclass(frozen=True, eq=False)
 class WhitenedRows:
-    """Kernel values with landmarks, in double precision and coordinates where M is the identity.
-
-    Attributes
-    ----------
-    kernel : Kernel
-        The kernel.
-    points : Points
-        The landmarks that are kept.
-    whitening : Whitening
-        Their triangle.
-    """
+    """Kernel values with landmarks, in double precision and coordinates where M is the identity."""
 
     kernel: Kernel
-    points: Points
-    whitening: Whitening
+    points: Points  # the landmarks that are kept
+    whitening: Whitening  # their triangle
 
     def __call__(self, points: Points) -> Array:
         """Rows of values."""
@@ -80,52 +70,21 @@ class Sample:
 
     Landmarks that add nothing, such as duplicates, carry no coefficient: no iteration could tell
     how much each of them does. As rows they count.
-
-    Attributes
-    ----------
-    task : RidgeTask
-        The problem.
-    landmarks : Points
-        All of them.
-    kept : ndarray of shape (k,)
-        Those that carry coefficients.
-    points : Points
-        The same as points.
-    penalty : ndarray of shape (k, k)
-        The matrix M of these.
-    root : ndarray of shape (k, k)
-        R, upper triangular, with R'R = M.
-    covariance : ndarray of shape (k, k)
-        About R^-T C'WC R^-1, from a sample of rows; about the means with an intercept.
-    trace_error : float
-        The share of the trace of K of that sample that the landmarks leave out.
     """
 
-    task: RidgeTask
-    landmarks: Points
-    kept: NDArray[np.intp]
-    points: Points
-    penalty: Array
-    root: Array
+    task: RidgeTask  # the problem
+    landmarks: Points  # all of them
+    kept: NDArray[np.intp]  # (k,): those that carry coefficients
+    points: Points  # the same as points
+    penalty: Array  # (k, k): the matrix M of these
+    root: Array  # (k, k): R, upper triangular, with R'R = M
+    # (k, k): about R^-T C'WC R^-1, from a sample of rows; about the means with an intercept
     covariance: Array
-    trace_error: float
+    trace_error: float  # the share of the trace of K of that sample that the landmarks leave out
 
     @classmethod
     def of(cls, task: RidgeTask, points: Points) -> Sample:
-        """Look at landmarks.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-        points : Points
-            The landmarks.
-
-        Returns
-        -------
-        Sample
-            Before any pass over the rows.
-        """
+        """Look at landmarks."""
         penalty, m = task.penalty(points), len(points)
         require_range(task, penalty)
         rounding = m * float(np.finfo(task.type_with(points)).eps)
@@ -144,23 +103,7 @@ class Sample:
         return found[:, 0], found[:, 1:]
 
     def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
-        """C'WC c, about the means with an intercept.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (k,)
-            C'w.
-        coefficients : ndarray of shape (k, t)
-            The columns c.
-        fused : bool
-            Whether each pair is evaluated only once, even though there is an intercept: a mean that
-            is not that of the very values C c leaves the rounding of both.
-
-        Returns
-        -------
-        ndarray of shape (k, t)
-            The products.
-        """
+        """C'WC c, about the means with an intercept."""
         task = self.task
         if fused or not task.fit_intercept:
             return task.normal(self.points, sums, coefficients)
@@ -185,21 +128,7 @@ class Sample:
 
 
 class FalkonSystem:
-    """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    points : Points
-        The landmarks.
-    tol : float
-        The relative residual to come to.
-    max_iter : int
-        How many iterations there may be.
-    stopped : Stopped, optional
-        What answers hold for iterations to come, but for where they are.
-    """
+    """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
 
     precondition = None
     levers = _LEVERS
@@ -264,22 +193,6 @@ def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> P
 
     In coordinates where M is the identity alpha is a shift of the matrix, and in the eigenvectors
     of what the landmarks make of C'WC the preconditioner is diagonal for every alpha.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem, with the alphas.
-    points : Points
-        The landmarks.
-    tol : float
-        Relative residual at which to stop.
-    max_iter : int
-        Passes over the data at most.
-
-    Returns
-    -------
-    PathAnswer
-        Coefficients over the landmarks, without errors and degrees of freedom.
     """
     sample, alphas = Sample.of(task, points), task.alphas
     values, vectors = eigh(sample.covariance)

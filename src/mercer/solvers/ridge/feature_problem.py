@@ -29,41 +29,16 @@ _MATRICES = 5
 
 @dataclass(frozen=True, eq=False)
 class InnerProducts:
-    """Values phi(x)' phi(z) of rows with points: what is explained of a model on features.
-
-    Attributes
-    ----------
-    features : callable
-        The features.
-    points : Points
-        The points z.
-    """
+    """Values phi(x)' phi(z) of rows with points: what is explained of a model on features."""
 
     features: Features
-    points: Points
+    points: Points  # the points z
 
     @classmethod
     def within_memory(
         cls, features: Features, points: Points, width: int, owner: str
     ) -> InnerProducts:
-        """The same, unless the features of all points do not fit in memory.
-
-        Parameters
-        ----------
-        features : callable
-            The features.
-        points : Points
-            The points z.
-        width : int
-            How many features there are.
-        owner : str
-            The name of the model, for messages.
-
-        Returns
-        -------
-        InnerProducts
-            The values.
-        """
+        """The same, unless the features of all points do not fit in memory."""
         n = len(points)
         memory.require(
             16 * n * width,
@@ -86,29 +61,6 @@ class FeatureProblem:
     """Kernel ridge on features, asked what `RidgeProblem` is asked.
 
     It takes n m^2 operations for n rows of m features, and no matrix of pairs of rows.
-
-    Parameters
-    ----------
-    part : Part
-        The rows, with their targets and weights.
-    features : callable
-        The features.
-    width : int
-        Their number m.
-    fit_intercept : bool
-        Whether there is a constant that is not penalised.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import mercer as mc
-    >>> from mercer.solvers.ridge.feature_problem import FeatureProblem
-    >>> from mercer.rows.rows import Part
-    >>> x = np.arange(4.0)[:, None]
-    >>> part = Part(mc.Points(x), x**2)
-    >>> problem = FeatureProblem(part, lambda points: points.data.copy(), 1, fit_intercept=True)
-    >>> problem.leave_one_out(5.0).effective_dof  # s = 5: 1 + 1/2
-    1.5
     """
 
     def __init__(self, part: Part, features: Features, width: int, *, fit_intercept: bool) -> None:
@@ -129,31 +81,13 @@ class FeatureProblem:
             yield phi.astype(np.float64, copy=False), scaled, weights
 
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
-        """Residuals of all leave-one-out fits at one alpha.
-
-        Parameters
-        ----------
-        alpha : float
-            Weight of the squared norm, 0 or more.
-
-        Returns
-        -------
-        LeaveOneOut
-            Residuals of all rows, and the effective degrees of freedom.
-        """
+        """Residuals of all leave-one-out fits at one alpha."""
         left = [self._ridge.left_out(block, [alpha])[0] for block in self._blocks()]
         residuals = np.ldexp(np.concatenate(left), self._exponent)
         return LeaveOneOut(residuals, self._ridge.effective_dof(alpha))
 
     def eigenvalues(self) -> Array:
-        """The eigenvalues of the (centred, weighted) matrix of pairs.
-
-        Returns
-        -------
-        ndarray
-            Non-negative and descending, as many as a matrix of pairs has; those beyond the number
-            of features are zero.
-        """
+        """The eigenvalues of the (centred, weighted) matrix of pairs."""
         values = self._ridge.values
         rounding = len(values) * np.finfo(np.float64).eps * float(values.max(initial=0.0))
         found = np.zeros(self._ridge.moments.rows - int(self.fit_intercept))
@@ -162,20 +96,7 @@ class FeatureProblem:
         return found
 
     def errors(self, alphas: Array, criterion: str) -> Array:
-        """What "loo" or "gcv" minimises, at each alpha.
-
-        Parameters
-        ----------
-        alphas : ndarray of shape (n_alphas,)
-            Weights of the squared norm, 0 or more.
-        criterion : {"loo", "gcv"}
-            Leave-one-out or generalised cross-validation.
-
-        Returns
-        -------
-        ndarray of shape (n_alphas,)
-            Weighted mean squared errors, averaged over targets; infinite where undefined.
-        """
+        """What "loo" or "gcv" minimises, at each alpha."""
         ridge = self._ridge
         found = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
         with np.errstate(over="ignore", under="ignore"):
@@ -186,20 +107,7 @@ class FeatureProblem:
 def feature_problem(
     owner: str, part: Part, features: Features, width: int, *, fit_intercept: bool
 ) -> FeatureProblem | RidgeProblem:
-    """The problem by the smaller of its matrices: of pairs of features, or of pairs of rows.
-
-    Parameters
-    ----------
-    owner : str
-        On whose behalf.
-    part, features, width, fit_intercept
-        As `FeatureProblem` takes them.
-
-    Returns
-    -------
-    FeatureProblem or RidgeProblem
-        What answers.
-    """
+    """The problem by the smaller of its matrices: of pairs of features, or of pairs of rows."""
     size = min(len(part), width)
     memory.require(
         8 * (_MATRICES * size**2 + (width * size if size < width else 0)),

@@ -71,40 +71,7 @@ def solve(
     weights: Array | None = None,
     fit_intercept: bool = True,
 ) -> Solution:
-    """Solve kernel ridge by Cholesky; `gram` is overwritten.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        Symmetric and positive semi-definite, float32 or float64. Its memory is used for the factor.
-    targets : ndarray of shape (n, n_targets)
-        What to fit.
-    alpha : float
-        Positive weight of the squared norm.
-    weights : ndarray of shape (n,), optional
-        Positive weights of the rows.
-    fit_intercept : bool
-        Whether to fit a constant that is not penalised.
-
-    Returns
-    -------
-    Solution
-        Coefficients, intercept and the jitter that was needed.
-
-    Raises
-    ------
-    ValidityError
-        If no jitter up to 1e-4 of the mean diagonal makes the matrix positive definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge import gram
-    >>> x = np.arange(4.0)
-    >>> found = gram.solve(np.outer(x, x), 3 * x[:, None] + 1, alpha=1e-9)
-    >>> (x @ found.dual).round(6), found.intercept.round(6)
-    (array([3.]), array([1.]))
-    """
+    """Solve kernel ridge by Cholesky; `gram` is overwritten."""
     system = _System(gram, alpha, weights)
     scaled, intercept, _ = system.solve(targets, fit_intercept)
     return Solution(system.root[:, None] * scaled, intercept, system.factor.jitter)
@@ -120,30 +87,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Residuals of all leave-one-out fits at one alpha; `gram` is overwritten.
 
-    Parameters
-    ----------
-    gram, targets, alpha, weights, fit_intercept
-        As in `solve`.
-
-    Returns
-    -------
-    LeaveOneOut
-        The residuals and the effective degrees of freedom.
-
-    Notes
-    -----
     A row is left out together with its weight. The cost is that of the inverse, n^3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge import gram
-    >>> y = np.array([[1.0], [2.0], [6.0]])
-    >>> found = gram.leave_one_out(np.zeros((3, 3)), y, alpha=1.0)  # f is a constant: the mean
-    >>> found.residuals.ravel()
-    array([-3. , -1.5,  4.5])
-    >>> round(found.effective_dof, 12)
-    1.0
     """
     system = _System(gram, alpha, weights)
     scaled, _, border = system.solve(targets, fit_intercept)

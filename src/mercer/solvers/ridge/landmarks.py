@@ -40,22 +40,7 @@ _ENOUGH = {_SINGLE: np.inf, _DOUBLE: 1e-9}
 
 
 def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
-    """The landmarks that add something, up to rounding: not duplicates.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    points : Points
-        The landmarks.
-    penalty : ndarray of shape (m, m)
-        The matrix M.
-
-    Returns
-    -------
-    Whitening
-        Which they are, and their triangle.
-    """
+    """The landmarks that add something, up to rounding: not duplicates."""
     return whiten(penalty, tol=_share_of_noise(task.type_with(points)))
 
 
@@ -66,41 +51,16 @@ def _share_of_noise(dtype: np.dtype[Any]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkEquations:
-    """A task on given landmarks.
+    """A task on given landmarks."""
 
-    Attributes
-    ----------
-    task : RidgeTask
-        The problem.
-    columns : Columns
-        Kernel values with the landmarks.
-    penalty : ndarray of shape (m, m)
-        The matrix M.
-    basis : ndarray of shape (m, k)
-        T with T' M T = I.
-    """
-
-    task: RidgeTask
-    columns: Columns
-    penalty: Array
-    basis: Array
+    task: RidgeTask  # the problem
+    columns: Columns  # kernel values with the landmarks
+    penalty: Array  # (m, m): the matrix M
+    basis: Array  # (m, k): T with T' M T = I
 
     @classmethod
     def of(cls, task: RidgeTask, points: Points) -> LandmarkEquations:
-        """Whiten the landmarks.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-        points : Points
-            The landmarks.
-
-        Returns
-        -------
-        LandmarkEquations
-            Before any pass over the rows.
-        """
+        """Whiten the landmarks."""
         penalty = task.penalty(points)
         require_range(task, penalty)
         basis = independent(task, points, penalty).columns(len(points))
@@ -127,22 +87,7 @@ class LandmarkEquations:
         return self.task.squares_drown(self.points, self.penalty, self.basis)
 
     def doubt(self, problem: FeatureEquations, trace: float, residual: float = 0.0) -> str:
-        """What to warn of: equations not solved, or landmarks that only seem to be dependent.
-
-        Parameters
-        ----------
-        problem : FeatureEquations
-            The equations, from sums over rows.
-        trace : float
-            That of K.
-        residual : float
-            What is left of their right-hand side, relative to it.
-
-        Returns
-        -------
-        str
-            A clause; empty if all is well.
-        """
+        """What to warn of: equations not solved, or landmarks that only seem to be dependent."""
         hidden = _share_of_noise(self.task.type_with(self.points)) * trace
         seen = rounding.of_landmarks(hidden, problem.carried) if problem.fit_intercept else ""
         return seen or rounding.of_equations(residual)
@@ -165,26 +110,7 @@ class LandmarkEquations:
     def refined(
         self, problem: FeatureEquations, alphas: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Solutions, improved against the kernel itself: each pass serves all alphas.
-
-        Parameters
-        ----------
-        problem : FeatureEquations
-            The equations, from sums over rows.
-        alphas : ndarray of shape (a,)
-            Where to solve them.
-
-        Returns
-        -------
-        coefficients : ndarray of shape (a, m, t)
-            The best that were found.
-        residuals : ndarray of shape (a,)
-            What they leave of the right-hand side, relative to it.
-        lost : ndarray of bool of shape (a,)
-            Whether digits are lost that whitening rows first would keep. That is said by the last
-            step, in the norm of functions, since a residual hides the directions in which
-            landmarks are nearly dependent.
-        """
+        """Solutions, improved against the kernel itself: each pass serves all alphas."""
         sums, dtype = problem.moments, self.task.type_with(self.points)
         shape = (len(alphas), *sums.products.shape)
         found, best = np.zeros(shape), np.zeros(shape)

@@ -36,24 +36,13 @@ _STEPS = 12
 
 @dataclass(frozen=True, eq=False)
 class FeatureSolution:
-    """Coefficients of features.
+    """Coefficients of features."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (m, t)
-        The coefficients c.
-    intercept : ndarray of shape (t,)
-        The intercept b, zero if there is none.
-    residual : float
-        How far the equations are from being solved, relative to their right-hand side.
-    n_iter : int
-        Steps of refinement.
-    """
-
-    coef: Array
-    intercept: Array
+    coef: Array  # (m, t): the coefficients c
+    intercept: Array  # (t,): the intercept b, zero if there is none
+    # how far the equations are from being solved, relative to their right-hand side
     residual: float
-    n_iter: int
+    n_iter: int  # steps of refinement
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,38 +77,7 @@ class _Equations:
 def feature_ridge(
     features: Array, targets: Array, alpha: float, *, fit_intercept: bool = True
 ) -> FeatureSolution:
-    """Solve ridge regression on dense features in float64.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, m)
-        The features, one row for each point.
-    targets : ndarray of shape (n, t)
-        The targets.
-    alpha : float
-        The weight of the penalty, positive.
-    fit_intercept : bool, default=True
-        Whether there is a constant that is not penalised.
-
-    Returns
-    -------
-    FeatureSolution
-        The coefficients, to the accuracy of float64.
-
-    Raises
-    ------
-    OverflowError
-        If squares of features are beyond the range of float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge.mixed_precision import feature_ridge
-    >>> x = np.arange(4.0)[:, None]
-    >>> found = feature_ridge(x, 3 * x + 1, 1e-12)
-    >>> found.coef.round(6).item(), found.intercept.round(6).item()
-    (3.0, 1.0)
-    """
+    """Solve ridge regression on dense features in float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = _solved(features, targets, alpha, fit_intercept)
     if not np.isfinite(found.coef).all():

@@ -24,62 +24,17 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class OneAlpha(FeatureEquations):
-    """Ridge regression on features at one alpha.
+    """Ridge regression on features at one alpha."""
 
-    Attributes
-    ----------
-    moments : Moments
-        The sums, centred if there is an intercept.
-    fit_intercept : bool
-        Whether there is a constant that is not penalised.
-    whitening : ndarray of shape (m, k)
-        T.
-    root : ndarray of shape (k, k)
-        U, upper triangular.
-    trace : float
-        That of T' H T.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.rows.moments import Moments
-    >>> from mercer.solvers.ridge.one_alpha import OneAlpha
-    >>> x = np.arange(4.0)[:, None]
-    >>> sums = Moments.of([(x.copy(), 3 * x + 1, None)], 1, np.zeros(1))
-    >>> problem = OneAlpha.of(sums, np.eye(1), 5.0, 2e-16, fit_intercept=True)
-    >>> c = problem.apply(problem.moments.products, 5.0)
-    >>> c.item(), problem.effective_dof(5.0)  # s = 5: half of the slope, 1 + 1/2 degrees
-    (1.5, 1.5)
-    """
-
-    whitening: Array
-    root: Array
-    trace: float
+    whitening: Array  # (m, k): T
+    root: Array  # (k, k): U, upper triangular
+    trace: float  # that of T' H T
 
     @classmethod
     def of(
         cls, moments: Moments, whitening: Array, alpha: float, eps: float, *, fit_intercept: bool
     ) -> OneAlpha | FeatureRidge:
-        """Factorise.
-
-        Parameters
-        ----------
-        moments : Moments
-            The sums.
-        whitening : ndarray of shape (m, k)
-            T with T' M T = I, where c' M c is the penalty.
-        alpha : float
-            Non-negative.
-        eps : float
-            The rounding unit of the features.
-        fit_intercept : bool
-            Whether there is a constant that is not penalised.
-
-        Returns
-        -------
-        OneAlpha or FeatureRidge
-            The latter where alpha may be below rounding, so that some directions do not count.
-        """
+        """Factorise."""
         used = moments.used(fit_intercept=fit_intercept)
         if not alpha > _rounding(moments, whitening, eps):
             return FeatureRidge.of(moments, whitening, fit_intercept=fit_intercept)

@@ -28,50 +28,27 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class PathAnswer:
-    """Coefficients at each alpha.
+    """Coefficients at each alpha."""
 
-    Attributes
-    ----------
-    points : Points
-        What carries the coefficients.
-    dual : ndarray of shape (a, m, t)
-        The coefficients.
-    intercept : ndarray of shape (a, t)
-        The constants.
-    loo, gcv, dof : ndarray of shape (a,)
-        Leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
-        where they would take much longer than the coefficients.
-    function : FeatureFunction, optional
-        The same functions by explicit features, one column for each alpha and target.
-    doubt : str
-        A clause for a warning; empty if all is well.
-    """
-
-    points: Points
-    dual: Array
-    intercept: Array
+    points: Points  # what carries the coefficients
+    dual: Array  # (a, m, t): the coefficients
+    intercept: Array  # (a, t): the constants
+    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
+    # where they would take much longer than the coefficients
     loo: Array
+    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
+    # where they would take much longer than the coefficients
     gcv: Array
+    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
+    # where they would take much longer than the coefficients
     dof: Array
+    # the same functions by explicit features, one column for each alpha and target
     function: FeatureFunction | None = None
-    doubt: str = ""
+    doubt: str = ""  # A clause for a warning; empty if all is well
 
 
 def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:
-    """The path of the best functions over landmarks.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem, with the alphas.
-    points : Points
-        The landmarks.
-
-    Returns
-    -------
-    PathAnswer
-        Coefficients over the landmarks.
-    """
+    """The path of the best functions over landmarks."""
     equations = LandmarkEquations.of(task, points)
     answer = None if equations.squares_drown else _squared_path(equations)
     return answer or _whitened_path(equations)
@@ -105,22 +82,7 @@ def _whitened_path(equations: LandmarkEquations) -> PathAnswer:
 
 
 def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:
-    """The path on explicit features, and the coefficients of the rows that go with it.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem, with the alphas, which are positive.
-    features : callable
-        ``features(points)`` returns phi.
-    width : int
-        The number of features.
-
-    Returns
-    -------
-    PathAnswer
-        Coefficients of all rows, and of the features.
-    """
+    """The path on explicit features, and the coefficients of the rows that go with it."""
     sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
     coef = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])

@@ -22,15 +22,7 @@ class RangeError(DataError):
 
 
 def require_range(task: RidgeTask, *sums: Array) -> None:
-    """Refuse sums that are not finite.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem, for the message.
-    *sums : ndarray
-        What was made of kernel values.
-    """
+    """Refuse sums that are not finite."""
     if all(np.isfinite(part).all() for part in sums):
         return
     wider = "pass X in float64, or " if task.dtype == np.float32 else ""
@@ -41,20 +33,7 @@ def require_range(task: RidgeTask, *sums: Array) -> None:
 
 
 def in_range(task: RidgeTask, solve: Callable[[RidgeTask], Answer]) -> Answer:
-    """Solve a task, in double precision if single precision has not the range.
-
-    Parameters
-    ----------
-    task : RidgeTask
-        The problem.
-    solve : callable
-        From a task to an answer; raises `RangeError` through `require_range`.
-
-    Returns
-    -------
-    object
-        The answer.
-    """
+    """Solve a task, in double precision if single precision has not the range."""
     with np.errstate(over="ignore", invalid="ignore"):  # that is found, and said, by the solver
         try:
             return solve(task)

@@ -33,46 +33,19 @@ _DOUBT = (
 
 
 def of_all(part: Part, values: Array, alpha: Any) -> Array:
-    """The coefficients of all rows, from the condition for a minimum.
-
-    Parameters
-    ----------
-    part : Part
-        The rows.
-    values : ndarray of shape (..., n, t)
-        The values f(x_i), with the intercept.
-    alpha : float or ndarray
-        The weight of the squared norm.
-
-    Returns
-    -------
-    ndarray of shape (..., n, t)
-        a_i = w_i (y_i - f(x_i)) / alpha.
-    """
+    """The coefficients of all rows, from the condition for a minimum."""
     found: Array = part.mass[:, None] * (part.targets - values) / alpha
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Representers:
-    """Rows that carry a function of features.
+    """Rows that carry a function of features."""
 
-    Attributes
-    ----------
-    points : Points
-        The rows.
-    dual : ndarray of shape (m, t)
-        Their coefficients.
-    rows : ndarray of shape (m,), optional
-        Which rows they are, where they are not all.
-    doubt : str
-        A clause for a warning; empty if they are the function up to rounding.
-    """
-
-    points: Points
-    dual: Array
-    rows: NDArray[np.intp] | None = None
-    doubt: str = ""
+    points: Points  # the rows
+    dual: Array  # (m, t): their coefficients
+    rows: NDArray[np.intp] | None = None  # (m,): which rows they are, where they are not all
+    doubt: str = ""  # A clause for a warning; empty if they are the function up to rounding
 
 
 def of_few(rows: Rows, function: FeatureFunction, squares: Array) -> Representers:
@@ -81,20 +54,6 @@ def of_few(rows: Rows, function: FeatureFunction, squares: Array) -> Representer
     A sample of twice as many rows as there are features mostly spans what all rows do. Where it
     does not, as with a feature that is zero but for a few rows, a pass finds rows that lie outside
     its span.
-
-    Parameters
-    ----------
-    rows : Rows
-        The rows, with their weights.
-    function : FeatureFunction
-        Features, and their coefficients v.
-    squares : ndarray of shape (p, p)
-        The weighted sum of phi phi' over all rows.
-
-    Returns
-    -------
-    Representers
-        No more than twice as many rows as features, with the solution of least norm.
     """
     lengths = np.sqrt(squares.diagonal() / rows.totals.weight)
     features = _Scaled(function.features, np.where(lengths > 0, lengths, 1.0))

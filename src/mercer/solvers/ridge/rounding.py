@@ -27,34 +27,6 @@ def of_predictions(
     """Whether sums of coefficients times kernel values cancel.
 
     Such a sum is off by about the rounding unit times the largest value times |a|.
-
-    Parameters
-    ----------
-    largest : float
-        The largest kernel value.
-    dual : ndarray of shape (n, t)
-        The coefficients a, in the type of the kernel.
-    targets : ndarray of shape (n, t)
-        The targets of the rows that count.
-    weights : ndarray of shape (n,), optional
-        Their weights.
-    fit_intercept : bool
-        Whether there is a constant, so that targets count from their mean.
-
-    Returns
-    -------
-    str
-        A clause.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge.rounding import of_predictions
-    >>> y = np.array([[0.0], [1.0]])
-    >>> of_predictions(1.0, y - 0.5, y, None, fit_intercept=True)
-    ''
-    >>> of_predictions(1e15, y - 0.5, y, None, fit_intercept=True)[:49]
-    'kernel values of up to 1e+15 are rounded so that '
     """
     wide = targets.astype(np.float64)
     middle = np.average(wide, axis=0, weights=weights) if fit_intercept else 0.0
@@ -73,28 +45,7 @@ def of_predictions(
 
 
 def of_landmarks(hidden: float, carried: float) -> str:
-    """Whether landmarks may be taken for dependent that an intercept would tell apart.
-
-    Parameters
-    ----------
-    hidden : float
-        What a landmark may add to the trace of K and still pass for rounding.
-    carried : float
-        What an intercept leaves of the trace.
-
-    Returns
-    -------
-    str
-        A clause.
-
-    Examples
-    --------
-    >>> from mercer.solvers.ridge.rounding import of_landmarks
-    >>> of_landmarks(1e-12, 1.0), of_landmarks(1e-12, 0.0)  # rows that are all alike hide nothing
-    ('', '')
-    >>> of_landmarks(0.5, 1.0)[:38]
-    'rounding of kernel values hides what m'
-    """
+    """Whether landmarks may be taken for dependent that an intercept would tell apart."""
     if carried == 0 or not hidden > _FELT * carried:
         return ""
     return (
@@ -105,24 +56,7 @@ def of_landmarks(hidden: float, carried: float) -> str:
 
 
 def of_equations(residual: float) -> str:
-    """Whether equations are far from solved.
-
-    Parameters
-    ----------
-    residual : float
-        What is left of their right-hand side, relative to it.
-
-    Returns
-    -------
-    str
-        A clause.
-
-    Examples
-    --------
-    >>> from mercer.solvers.ridge.rounding import of_equations
-    >>> of_equations(1e-9), of_equations(2.0)[:44]
-    ('', 'the equations are solved up to a relative re')
-    """
+    """Whether equations are far from solved."""
     if residual <= _LEFT:
         return ""
     return (

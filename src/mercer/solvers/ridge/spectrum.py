@@ -261,25 +261,7 @@ class Spectrum:
 
 
 def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: bool = True) -> Array:
-    """The eigenvalues of `Spectrum` alone, for half the cost; `gram` is overwritten.
-
-    Parameters
-    ----------
-    gram, weights, fit_intercept
-        As in `Spectrum.decompose`.
-
-    Returns
-    -------
-    ndarray
-        Non-negative and descending.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge import spectrum
-    >>> spectrum.eigenvalues(np.eye(3)).round(12)
-    array([1., 1.])
-    """
+    """The eigenvalues of `Spectrum` alone, for half the cost; `gram` is overwritten."""
     root, centred = weigh(gram, weights), 0.0
     if fit_intercept:
         centred = float(root @ (gram @ root) / (root @ root))
@@ -288,55 +270,13 @@ def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: boo
 
 
 def shrinkage(values: Array, alpha: float) -> Array:
-    """How much of the target along each eigenvector is kept, s / (s + alpha).
-
-    Parameters
-    ----------
-    values : ndarray
-        Eigenvalues s.
-    alpha : float
-        Weight of the squared norm.
-
-    Returns
-    -------
-    ndarray
-        Numbers between 0 and 1; 0 for s = 0, also where alpha is 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge import spectrum
-    >>> spectrum.shrinkage(np.array([3.0, 1.0, 0.0]), 1.0)
-    array([0.75, 0.5 , 0.  ])
-    """
+    """How much of the target along each eigenvector is kept, s / (s + alpha)."""
     total = values + values.dtype.type(alpha)
     return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
 
 
 def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Array:
-    """[1 +] sum of s / (s + alpha), for each alpha.
-
-    Parameters
-    ----------
-    values : ndarray
-        Eigenvalues s.
-    alphas : ndarray of shape (n_alphas,)
-        Weights of the squared norm.
-    fit_intercept : bool
-        Whether a constant is fitted, which is one degree of freedom.
-
-    Returns
-    -------
-    ndarray of shape (n_alphas,)
-        Degrees of freedom.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge import spectrum
-    >>> spectrum.degrees_of_freedom(np.array([3.0, 1.0]), np.array([0.0, 1.0]), True)
-    array([3.  , 2.25])
-    """
+    """[1 +] sum of s / (s + alpha), for each alpha."""
     counts = [shrinkage(values, alpha).sum(dtype=np.float64) for alpha in np.asarray(alphas)]
     return int(fit_intercept) + np.array(counts)
 

@@ -26,40 +26,13 @@ Exponents = NDArray[np.intc]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """A power of two for each target.
+    """A power of two for each target."""
 
-    Attributes
-    ----------
-    exponents : ndarray of shape (t,)
-        Those of the powers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.solvers.ridge.target_units import Units
-    >>> units = Units.of(np.array([3e200, 1.0]))
-    >>> units.divided(np.array([[3e200, 0.5]])).round(3).tolist()
-    [[0.98, 0.25]]
-    """
-
-    exponents: Exponents
+    exponents: Exponents  # (t,): those of the powers
 
     @classmethod
     def of(cls, largest: Array, *, shared: bool = False) -> Units:
-        """The powers of two next above the largest targets.
-
-        Parameters
-        ----------
-        largest : ndarray of shape (t,)
-            The largest absolute value of each target.
-        shared : bool
-            Whether all targets have the same unit, since their errors are compared.
-
-        Returns
-        -------
-        Units
-            In which no target exceeds 1.
-        """
+        """The powers of two next above the largest targets."""
         known = np.where(np.isfinite(largest), largest, 0.0)
         return cls(np.frexp(np.full_like(known, known.max(initial=0.0)) if shared else known)[1])
 
@@ -79,35 +52,13 @@ class Units:
         return found
 
     def task(self, task: RidgeTask) -> RidgeTask:
-        """The task with its targets in these units; whoever watches sees them as they are.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The task.
-
-        Returns
-        -------
-        RidgeTask
-            The same of other targets.
-        """
+        """The task with its targets in these units; whoever watches sees them as they are."""
         report = task.report
         restored = None if report is None else lambda found: report(lambda: self.answer(found()))
         return replace(task, rows=self._rows(task.rows), report=restored)
 
     def answer(self, found: RidgeAnswer) -> RidgeAnswer:
-        """An answer for targets as they are.
-
-        Parameters
-        ----------
-        found : RidgeAnswer
-            For targets in these units.
-
-        Returns
-        -------
-        RidgeAnswer
-            The same but for its scale.
-        """
+        """An answer for targets as they are."""
         return replace(
             found,
             dual=self.multiplied(found.dual),
@@ -117,18 +68,7 @@ class Units:
         )
 
     def path(self, found: PathAnswer) -> PathAnswer:
-        """A path for targets as they are.
-
-        Parameters
-        ----------
-        found : PathAnswer
-            For targets in these units, which are shared.
-
-        Returns
-        -------
-        PathAnswer
-            The same but for its scale.
-        """
+        """A path for targets as they are."""
         return replace(
             found,
             dual=self.multiplied(found.dual),
