@@ -13,14 +13,14 @@ from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 import mercer as mc
 from mercer.exceptions import DataError, NoFeatureMapError, NumericalWarning, ParameterError
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.solvers.kernel_features import _KernelError
 
 S = mc.solvers
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
-PART = Part(mc.Points(X), Y[:, None])
+PART = RowBlock(mc.Points(X), Y[:, None])
 
 
 def model(kernel: Any, map_kernel: Any, **settings: Any) -> mc.KernelRidge:

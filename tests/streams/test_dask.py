@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_info
 import mercer as mc
 from mercer.exceptions import DataError, DataTypeError, NumericalWarning
 from mercer.parallel import one_thread
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.streams import dask as streams
 from mercer.streams.dask import DaskBlocks
 from mercer.streams.stream_rows import StreamRows
@@ -486,10 +486,10 @@ def test_sums_do_not_depend_on_chance() -> None:
         Numbers("test"),
     )
 
-    def sines(part: Part) -> Any:
+    def sines(part: RowBlock) -> Any:
         return np.sin(1e3 * part.points.data).sum()
 
-    found = {float(rows.total(sines)) for _ in range(5)}
+    found = {float(rows.map_sum(sines)) for _ in range(5)}
     assert len(found) == 1
 
 

@@ -218,7 +218,9 @@ class KernelEstimator(BaseEstimator):
         given = Given(X, y, sample_weight)
         rows, given = rows_of(type(self).__name__, kernel, given, targets, whole=whole)
         if rows is not None:
-            validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+            validate_data(
+                self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
+            )
         return rows, given
 
     #: What an estimator that takes no blocks says to them, and what to do.

@@ -65,7 +65,7 @@ def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable
             source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
             if source is None:
                 return float(method(self, X, y, sample_weight))
-            found = source.total(parts(self), method.__name__)
+            found = source.map_sum(parts(self), method.__name__)
             if found is None:
                 raise DataError(f"{owner}: {source.emptiness}")
             return float(found.value)

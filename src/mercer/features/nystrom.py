@@ -20,7 +20,7 @@ from mercer.landmarks.selection import require_no_noise, select_rows
 from mercer.linalg.cholesky import Advice
 from mercer.linalg.whitening import Whitening, whiten
 from mercer.parallel import blas_threads
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 from mercer.streams.targets import NoTargets
@@ -148,16 +148,16 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
         points = self._validate_points(kernel, X, reset=True)
         nothing = np.empty((len(points), 0))
-        return InMemory(Part(points, nothing, self._validate_weights(sample_weight, nothing)))
+        return InMemory(RowBlock(points, nothing, self._validate_weights(sample_weight, nothing)))
 
     @property
     def _known_row(self) -> Points | None:
         return self.landmarks_[:1] if hasattr(self, "landmarks_") else None
 
-    def _fit_rows(self, rows: Rows) -> Self:
+    def _fit_rows(self, rows: RowSource) -> Self:
         """Choose landmarks among rows wherever they are."""
         self._require_whole("n_landmarks", 1, 100)
-        validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+        validate_data(self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
         rng = random_numbers(self.random_state, type(self).__name__)
         chosen = select_rows(
@@ -193,20 +193,20 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         self.factor_ = found.upper
         return found.kept
 
-    def _trace_error(self, rows: Rows, rng: Any) -> float:
+    def _trace_error(self, rows: RowSource, rng: Any) -> float:
         """The part of the trace that is not explained, from some rows if there are many."""
         if len(rows) <= _SAMPLE:
-            return rows.made_of(np.arange(len(rows)), self._unexplained)
-        if not rows.totals.weighted:
-            return rows.made_of(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
-        drawn = rows.total(WeightedDraw(_SAMPLE, seed_from(rng))).rows
-        return rows.made_of(drawn, self._unexplained_alike)
+            return rows.apply_to(np.arange(len(rows)), self._unexplained)
+        if not rows.statistics.weighted:
+            return rows.apply_to(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
+        drawn = rows.map_sum(WeightedDraw(_SAMPLE, seed_from(rng))).rows
+        return rows.apply_to(drawn, self._unexplained_alike)
 
-    def _unexplained_alike(self, part: Part) -> float:
+    def _unexplained_alike(self, part: RowBlock) -> float:
         """The part of the trace that is not explained of rows that were drawn by weight."""
         return self._unexplained(replace(part, weights=None))
 
-    def _unexplained(self, part: Part) -> float:
+    def _unexplained(self, part: RowBlock) -> float:
         """The part of the trace that is not explained of some rows."""
         diagonal = np.asarray(self.kernel_.diag(part.points), dtype=np.float64)
         explained = np.square(self._features(part.points), dtype=np.float64).sum(axis=1)

@@ -22,7 +22,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.parallel import blas_threads
-from mercer.rows.rows import Part, Rows
+from mercer.rows.rows import RowBlock, RowSource
 from mercer.streams.targets import NoTargets
 
 __all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
@@ -43,7 +43,7 @@ class _Centres:
 
     views: Sequence[View]
 
-    def __call__(self, part: Part) -> list[Array]:
+    def __call__(self, part: RowBlock) -> list[Array]:
         return [part.points.centre(view) for view in self.views]
 
 
@@ -136,22 +136,24 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             self._draw_all(kernel.resolve(points), points)
         return self
 
-    def _fit_rows(self, rows: Rows) -> Self:
+    def _fit_rows(self, rows: RowSource) -> Self:
         """Draw the features for rows wherever they are."""
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
-            validate_data(self, rows.head.data, "no_validation", reset=True, skip_check_array=True)
+            validate_data(
+                self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True
+            )
             resolved = rows.resolve(kernel)
             self._draw_all(resolved, self._centred(resolved, rows))
         return self
 
-    def _centred(self, kernel: Kernel, rows: Rows) -> Points:
+    def _centred(self, kernel: Kernel, rows: RowSource) -> Points:
         """The first row, which has the columns of all, with the centres of many."""
         views = [factor.view for term in self._terms(kernel) for factor in term.factors]
         some = np.arange(0, len(rows), -(-len(rows) // _CENTRE_ROWS))
-        centres = rows.made_of(some, _Centres(views))
-        return rows.head.about(dict(zip(views, centres, strict=True)))
+        centres = rows.apply_to(some, _Centres(views))
+        return rows.first_row.about(dict(zip(views, centres, strict=True)))
 
     _head: Points | None = None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Rows, generator_of
+from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 
 _BLOCK = 64
 _NOISE = 32
@@ -29,7 +29,7 @@ def far_seeds(
     weights: Array | None = None,
     rng: Any = None,
     entries: Entries | None = None,
-) -> Rows:
+) -> Indices:
     """Draw seeds by k-means++ with the distances of a kernel.
 
     Parameters

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.linalg.cholesky import factorise
-from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Rows, generator_of
+from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 from mercer.parallel import blas_threads
 
 _FEW = 128
@@ -120,7 +120,7 @@ def _enough(scores: Array) -> int:
 
 
 def _estimates(
-    get: Entries, diagonal: Array, rows: Rows, sample: Rows, weights: Array, alpha: float
+    get: Entries, diagonal: Array, rows: Indices, sample: Indices, weights: Array, alpha: float
 ) -> NDArray[np.float64]:
     """Scores of some rows from a weighted sample, a panel of rows at a time."""
     root = np.sqrt(weights)

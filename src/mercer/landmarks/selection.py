@@ -25,7 +25,7 @@ from mercer.kernels.special import White
 from mercer.landmarks.kmeans_plus_plus import far_seeds
 from mercer.landmarks.leverage import leverage_scores
 from mercer.linalg.pivoted_cholesky import pivoted_cholesky
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import WeightedDraw
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 
@@ -133,7 +133,7 @@ def select(
     """
     data = kernel.validate(points)
     weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
-    rows = InMemory(Part(data, np.empty((len(data), 0)), weights))
+    rows = InMemory(RowBlock(data, np.empty((len(data), 0)), weights))
     return select_rows(
         kernel,
         rows,
@@ -148,7 +148,7 @@ def select(
 
 def select_rows(
     kernel: Kernel,
-    rows: Rows,
+    rows: RowSource,
     how: Any = "rpcholesky",
     n_landmarks: int = 100,
     random_state: Any = None,
@@ -169,26 +169,26 @@ def select_rows(
     _require_ridge(alpha, owner)
     resolved = rows.resolve(kernel)
     if resolved.input_tags()["pairwise"]:
-        resolved(rows.head)  # refuses a matrix that is not square
-    given = _given(resolved, rows.head, len(rows), how, owner)
+        resolved(rows.first_row)  # refuses a matrix that is not square
+    given = _given(resolved, rows.first_row, len(rows), how, owner)
     if isinstance(given, Points):
         return Landmarks(given, None)
     if given is not None:
-        return Landmarks(rows.take(given), given)
+        return Landmarks(rows.points_at(given), given)
     if how not in _METHODS:
         _unknown(how, owner, also)
-    size = _size(n_landmarks, rows.totals.rows, owner)
+    size = _size(n_landmarks, rows.statistics.rows, owner)
     if size is None:
         everything = _counted(rows)
-        return Landmarks(rows.take(everything), everything)
+        return Landmarks(rows.points_at(everything), everything)
     rng = random_numbers(random_state, owner)
     if how == "uniform":
         chosen = _uniform(rows, size, rng)
-        return Landmarks(rows.take(chosen), chosen)
+        return Landmarks(rows.points_at(chosen), chosen)
     if isinstance(rows, InMemory):
         return _Choice(how, resolved, size, alpha, rng)(rows.part).landmarks
     numbers = _candidates(rows, size, rng)
-    made = rows.made_of(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
+    made = rows.apply_to(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
     # Where the numbers were drawn may be elsewhere: the next ones go on from there.
     rng.set_state(made.state)
     found = made.landmarks
@@ -214,18 +214,18 @@ def _require_ridge(alpha: Any, owner: str) -> None:
         )
 
 
-def _counted(rows: Rows) -> RowNumbers:
+def _counted(rows: RowSource) -> RowNumbers:
     """All rows of positive weight."""
-    if not rows.totals.weighted:
+    if not rows.statistics.weighted:
         return np.arange(len(rows))
-    return np.sort(rows.total(WeightedDraw(rows.totals.rows, 0)).rows)
+    return np.sort(rows.map_sum(WeightedDraw(rows.statistics.rows, 0)).rows)
 
 
-def _candidates(rows: Rows, size: int, rng: Any) -> RowNumbers:
+def _candidates(rows: RowSource, size: int, rng: Any) -> RowNumbers:
     """The rows to choose among: all of them, or a sample whose rows and kernel values are few."""
     n = len(rows)
     # As many numbers for each row as there are landmarks, a tenth more at a time, and vectors.
-    most = max(2 * size, rows.held_in(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
+    most = max(2 * size, rows.rows_within(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
     return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
 
 
@@ -247,7 +247,7 @@ class _Choice:
     alpha: float | None
     rng: np.random.RandomState
 
-    def __call__(self, part: Part) -> _Chosen:
+    def __call__(self, part: RowBlock) -> _Chosen:
         method, points = _METHODS[self.how], part.points
         indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
         if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
@@ -337,10 +337,10 @@ class KernelColumns:
 # How to choose ------------------------------------------------------------------------------------
 
 
-def _uniform(rows: Rows, size: int, rng: Any) -> RowNumbers:
-    if rows.totals.even:
+def _uniform(rows: RowSource, size: int, rng: Any) -> RowNumbers:
+    if rows.statistics.equal_weights:
         return uniform_rows(len(rows), size, rng)
-    return rows.total(WeightedDraw(size, seed_from(rng))).rows
+    return rows.map_sum(WeightedDraw(size, seed_from(rng))).rows
 
 
 def _kmeans(

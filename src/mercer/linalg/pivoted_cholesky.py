@@ -32,15 +32,15 @@ from mercer.linalg.whitening import whiten
 from mercer.parallel import blas_threads
 
 Array = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
-Columns = Callable[[Rows], Array]
-Entries = Callable[[Rows, Rows], Array]
+Indices = NDArray[np.intp]
+Columns = Callable[[Indices], Array]
+Entries = Callable[[Indices, Indices], Array]
 
 # Residuals below this many units in the last place of the diagonal are rounding.
 _NOISE = 128
 # A block of greedy pivots takes those whose residual is at least this part of the largest.
 _THRESHOLD = 0.5
-# Rows that are worked on at a time.
+# Indices that are worked on at a time.
 _PANEL = 2048
 
 
@@ -59,7 +59,7 @@ class LowRank:
     """
 
     factor: Array
-    pivots: Rows
+    pivots: Indices
     history: NDArray[np.float64]
 
     @property
@@ -92,7 +92,7 @@ def pivoted_cholesky(
         Maps indices of shape (b,) to these columns of K, of shape (n, b). What it returns may be
         overwritten. Its floating type is that of the factor.
     diagonal : ndarray of shape (n,)
-        The diagonal of K. Rows where it is 0 are never pivots.
+        The diagonal of K. Indices where it is 0 are never pivots.
     rank : int
         The most pivots to take.
     method : {"random", "greedy"}
@@ -149,7 +149,7 @@ def pivoted_cholesky(
 
 
 def nystrom(
-    columns: Columns, diagonal: Array, pivots: Rows, *, tol: float | None = None
+    columns: Columns, diagonal: Array, pivots: Indices, *, tol: float | None = None
 ) -> LowRank:
     """The factor for given pivots, less those that add nothing: duplicates among others.
 
@@ -222,11 +222,11 @@ class _Elimination:
         left = float(self.open.sum())
         return self.rank < self.capacity and left > max(tol, 2 * _NOISE * self.eps) * self.total
 
-    def drawn(self, size: int, rng: Any) -> Rows:
+    def drawn(self, size: int, rng: Any) -> Indices:
         """Rows in proportion to their residuals, one may come twice."""
         return np.asarray(rng.choice(self.n, size=size, p=self.open / self.open.sum()))
 
-    def largest(self, size: int) -> Rows:
+    def largest(self, size: int) -> Indices:
         """The rows with the largest residuals."""
         if size == 1:
             return np.array([np.argmax(self.open)])
@@ -234,7 +234,7 @@ class _Elimination:
         return np.argpartition(-self.open, size - 1)[:size]
 
     def take(
-        self, proposed: Rows, choose: Callable[[Array, Array], tuple[list[int], Array]]
+        self, proposed: Indices, choose: Callable[[Array, Array], tuple[list[int], Array]]
     ) -> None:
         """Let a rule choose among proposed pivots, and add the columns of those chosen."""
         square, noise = self._residual_block(proposed), self.noise[proposed]
@@ -246,14 +246,14 @@ class _Elimination:
         if chosen:
             self._add(proposed[chosen], lower)
 
-    def _residual_block(self, rows: Rows) -> Array:
+    def _residual_block(self, rows: Indices) -> Array:
         """The residual among some rows."""
         square = np.asarray(self.entries(rows, rows), dtype=np.float64).copy()
         known = self.factor[rows, : self.rank].astype(np.float64, copy=False)
         square -= known @ known.T
         return square
 
-    def _add(self, pivots: Rows, lower: Array) -> None:
+    def _add(self, pivots: Indices, lower: Array) -> None:
         """Add the columns of K at the pivots, less what is known of them, and divided by L'."""
         start, end = self.rank, self.rank + len(pivots)
         block = np.require(self.columns(pivots), self.dtype, ["C", "W"])
@@ -275,7 +275,7 @@ class _Elimination:
         self.traces.extend(self.trace - np.cumsum(explained))
         self._reduce(rows, pivots)
 
-    def _reduce(self, explained: Array, pivots: Rows) -> None:
+    def _reduce(self, explained: Array, pivots: Indices) -> None:
         """Lower the residual diagonal; what is left of it at pivots is rounding."""
         self.residual -= explained
         self.residual[pivots] = 0.0

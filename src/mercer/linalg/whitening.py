@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 Array = NDArray[np.floating[Any]]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 # Residuals below this many units in the last place of the diagonal are rounding.
 _NOISE = 32
@@ -20,7 +20,7 @@ _NOISE = 32
 class Whitening:
     """The triangle R with R'R = K_PP for the landmarks P that are kept."""
 
-    kept: Rows  # (r,): which landmarks are kept, the largest residual first
+    kept: Indices  # (r,): which landmarks are kept, the largest residual first
     upper: Array  # (r, r): R, in Fortran order
 
     @property

@@ -34,7 +34,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RowBlock:
     """Some rows, in memory."""
 
     points: Points  # the points, validated
@@ -50,14 +50,14 @@ class Part:
         """The weights, ones if there are none."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
-    def pick(self, indices: NDArray[np.intp]) -> Part:
+    def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
         """Some of these rows, by number among them, with rows of their own."""
         weights = None if self.weights is None else self.weights[indices]
-        return Part(self.points[indices].detached(), self.targets[indices], weights)
+        return RowBlock(self.points[indices].detached(), self.targets[indices], weights)
 
 
 @dataclass(frozen=True, eq=False)
-class Totals:
+class RowStatistics:
     """What every model needs to know of its rows."""
 
     rows: int  # rows of positive weight
@@ -65,17 +65,17 @@ class Totals:
     targets: Array  # (t,): the weighted sums of the targets
     largest: Array  # (t,): the largest absolute values of the targets of rows of positive weight
     weighted: bool  # whether there are weights at all
-    lightest: float  # the least and the largest weight of a row
-    heaviest: float  # the least and the largest weight of a row
-    faintest: float  # the least positive one
+    min_weight: float  # the least and the largest weight of a row
+    max_weight: float  # the least and the largest weight of a row
+    min_positive_weight: float  # the least positive one
 
     @property
-    def even(self) -> bool:
+    def equal_weights(self) -> bool:
         """Whether all rows count alike."""
-        return self.lightest == self.heaviest
+        return self.min_weight == self.max_weight
 
     @classmethod
-    def of(cls, targets: Array, weights: Array | None) -> Totals:
+    def of(cls, targets: Array, weights: Array | None) -> RowStatistics:
         """The totals of some rows."""
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
@@ -88,10 +88,10 @@ class Totals:
         counted, positive = (targets, mass) if rows == n else (targets[mass > 0], mass[mass > 0])
         largest = np.abs(counted).max(axis=0, initial=0.0).astype(np.float64)
         ends = float(mass.min(initial=np.inf)), float(mass.max(initial=-np.inf))
-        faintest = float(positive.min(initial=np.inf))
-        return cls(rows, weight, sums, largest, weights is not None, *ends, faintest)
+        min_positive_weight = float(positive.min(initial=np.inf))
+        return cls(rows, weight, sums, largest, weights is not None, *ends, min_positive_weight)
 
-    def divided_by(self, unit: float) -> Totals:
+    def divided_by(self, unit: float) -> RowStatistics:
         """The totals of the same rows with weights in a unit."""
         if not self.weighted:
             return self
@@ -99,24 +99,24 @@ class Totals:
             self,
             weight=self.weight / unit,
             targets=self.targets / unit,
-            lightest=self.lightest / unit,
-            heaviest=self.heaviest / unit,
-            faintest=self.faintest / unit,
+            min_weight=self.min_weight / unit,
+            max_weight=self.max_weight / unit,
+            min_positive_weight=self.min_positive_weight / unit,
         )
 
-    def __add__(self, other: Self) -> Totals:
+    def __add__(self, other: Self) -> RowStatistics:
         """The totals of both."""
         with np.errstate(over="ignore", invalid="ignore"):
             targets = self.targets + other.targets
-        return Totals(
+        return RowStatistics(
             self.rows + other.rows,
             self.weight + other.weight,
             targets,
             np.maximum(self.largest, other.largest),
             self.weighted,
-            min(self.lightest, other.lightest),
-            max(self.heaviest, other.heaviest),
-            min(self.faintest, other.faintest),
+            min(self.min_weight, other.min_weight),
+            max(self.max_weight, other.max_weight),
+            min(self.min_positive_weight, other.min_positive_weight),
         )
 
 
@@ -131,7 +131,7 @@ class Sums:
         return Sums(tuple(a + b for a, b in zip(self.terms, other.terms, strict=True)))
 
 
-class Rows(ABC):
+class RowSource(ABC):
     """Rows of points, targets and weights, wherever they are."""
 
     @abstractmethod
@@ -139,65 +139,65 @@ class Rows(ABC):
 
     @property
     @abstractmethod
-    def totals(self) -> Totals:
+    def statistics(self) -> RowStatistics:
         """Sums of weights and targets."""
 
     @property
     @abstractmethod
-    def head(self) -> Points:
+    def first_row(self) -> Points:
         """The first row."""
 
     @abstractmethod
-    def total(self, summand: Callable[[Part], Total]) -> Total:
+    def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """The sum over all parts of what a summand makes of each, always in the same order."""
 
     @abstractmethod
-    def pick(self, indices: NDArray[np.intp]) -> Part:
+    def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
         """Some rows."""
 
     @abstractmethod
     def resolve(self, kernel: Kernel) -> Kernel:
         """The kernel with the length-scales that the data suggest."""
 
-    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+    def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
         """What a function makes of some rows, there where they are brought together."""
-        return function(self.pick(indices))
+        return function(self.rows_at(indices))
 
-    def held_in(self, budget: int, beside: int) -> int:
+    def rows_within(self, budget: int, beside: int) -> int:
         """How many rows may be brought together in some bytes: all, where all are in memory."""
         return len(self)
 
-    def take(self, indices: NDArray[np.intp]) -> Points:
+    def points_at(self, indices: NDArray[np.intp]) -> Points:
         """The points of some rows."""
-        return self.pick(indices).points
+        return self.rows_at(indices).points
 
 
 @dataclass(frozen=True, eq=False)
-class InMemory(Rows):
+class InMemory(RowSource):
     """All rows as one part."""
 
-    part: Part  # the rows
+    part: RowBlock  # the rows
 
     def __len__(self) -> int:
         return len(self.part)
 
     @cached_property
-    def totals(self) -> Totals:
+    def statistics(self) -> RowStatistics:
         """Sums of weights and targets."""
-        return Totals.of(self.part.targets, self.part.weights)
+        return RowStatistics.of(self.part.targets, self.part.weights)
 
     @property
-    def head(self) -> Points:
+    def first_row(self) -> Points:
         """The first row."""
         return self.part.points[:1]
 
-    def total(self, summand: Callable[[Part], Total]) -> Total:
+    def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """What a summand makes of the rows."""
         return summand(self.part)
 
-    def pick(self, indices: NDArray[np.intp]) -> Part:
+    def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
         """Some rows."""
-        return self.part.pick(indices)
+        return self.part.rows_at(indices)
 
     def resolve(self, kernel: Kernel) -> Kernel:
         """The kernel with the length-scales that the data suggest."""

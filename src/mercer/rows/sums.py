@@ -1,6 +1,6 @@
 """Sums over rows that solvers ask for: objects, so that they can be sent to where the rows are.
 
-Each takes a `Part` and returns something that can be added to what another part gives. Within a
+Each takes a `RowBlock` and returns something that can be added to what another part gives. Within a
 part, kernel values and features are made in blocks of rows of bounded size.
 """
 
@@ -18,7 +18,7 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.rows.moments import Block, Moments
-from mercer.rows.rows import Part, Sums
+from mercer.rows.rows import RowBlock, Sums
 from mercer.sampling import Draw
 
 Array = NDArray[np.floating[Any]]
@@ -71,7 +71,7 @@ def gram_among(kernel: Kernel, points: Points) -> Gram:
     return kernel.gram(points, points) if given else kernel.gram(points)
 
 
-def blocks_of(part: Part, features: Features, width: int) -> Iterator[Block]:
+def blocks_of(part: RowBlock, features: Features, width: int) -> Iterator[Block]:
     """Features, targets and weights of a part, in blocks of rows."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
     for start in range(0, len(part), step):
@@ -90,7 +90,7 @@ class FeatureMoments:
     origin: Array  # (t,): what targets are measured from
     kernel: Kernel | None = None  # whose trace to add up
 
-    def __call__(self, part: Part) -> Sums:
+    def __call__(self, part: RowBlock) -> Sums:
         """`Moments`, and the sum of w_i k(x_i, x_i)."""
         blocks = blocks_of(part, self.features, self.width)
         trace = 0.0 if self.kernel is None else float(part.mass @ self.kernel.diag(part.points))
@@ -105,7 +105,7 @@ class NormalProduct:
     points: Points
     coefficients: Array  # (m, t): the columns c
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """The product, of shape (m, t)."""
         gram = self.kernel.gram(part.points, self.points)
         if part.weights is None:
@@ -123,7 +123,7 @@ class CentredProduct:
     coefficients: Array  # (m, t): the columns c
     middle: Array  # (t,): about the means of C c over all rows
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """An array of shape (m + 1, t)."""
         gram = self.kernel.gram(part.points, self.points)
         values = np.asarray(gram @ self.coefficients, dtype=np.float64)
@@ -140,7 +140,7 @@ class CrossProducts:
     points: Points
     origin: Array  # (t,): what targets are measured from
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """An array of shape (m, 1 + t)."""
         mass = part.mass[:, None]
         right = np.column_stack([mass, mass * (part.targets - self.origin)])
@@ -154,7 +154,7 @@ class Trace:
 
     kernel: Kernel
 
-    def __call__(self, part: Part) -> float:
+    def __call__(self, part: RowBlock) -> float:
         """The sum."""
         return float(part.mass @ self.kernel.diag(part.points))
 
@@ -166,7 +166,7 @@ class WeightedDraw:
     size: int  # how many
     seed: int
 
-    def __call__(self, part: Part) -> Draw:
+    def __call__(self, part: RowBlock) -> Draw:
         """The draw among the rows of a part."""
         return Draw.of(part.mass, self.size, self.seed, part.start)
 
@@ -178,7 +178,7 @@ class CountedDraw:
     size: int  # how many
     seed: int
 
-    def __call__(self, part: Part) -> Draw:
+    def __call__(self, part: RowBlock) -> Draw:
         """The draw among the rows of a part."""
         counted = (part.mass > 0).astype(np.float64)
         return Draw.of(counted, self.size, self.seed, part.start)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
-from mercer.rows.rows import InMemory, Part
+from mercer.rows.rows import InMemory, RowBlock
 from mercer.rows.sums import FeatureMoments
 from mercer.solvers import kernel_features
 from mercer.solvers.kernel_features import FeatureTask, KernelFeatures
@@ -157,8 +157,8 @@ class RandomFeatures(RidgeSolver):
         _require_positive(task)
         given = self.features(task)
         in_memory = kernel_features.may_hold(8.0 * task.n * given.width)
-        sparse = sp.issparse(given.features(task.rows.head))
-        plain = not (task.rows.totals.weighted or task.compares or sparse)
+        sparse = sp.issparse(given.features(task.rows.first_row))
+        plain = not (task.rows.statistics.weighted or task.compares or sparse)
         if isinstance(task.rows, InMemory) and in_memory and plain:
             return _solve_in_memory(task, task.rows.part, given)
         return _solve(task, given)
@@ -166,7 +166,7 @@ class RandomFeatures(RidgeSolver):
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         transform = kernel_features.fitted_map(self._map(), task)
-        return feature_path(task, transform, transform(task.rows.head).shape[1])
+        return feature_path(task, transform, transform(task.rows.first_row).shape[1])
 
     def for_other_kernels(self, task: FeatureTask) -> RandomFeatures:
         """The same with a map that gets its kernel later, and draws the same numbers each time.
@@ -194,7 +194,7 @@ class RandomFeatures(RidgeSolver):
 
 def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
     """Ridge on features, and the coefficients of points that go with it."""
-    sums = task.rows.total(FeatureMoments(given.features, given.width, task.middle)).terms[0]
+    sums = task.rows.map_sum(FeatureMoments(given.features, given.width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
     alpha, errors = task.choose(problem, given.features)
     coefficients, intercept = problem.solve(alpha)
@@ -217,7 +217,7 @@ def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
     )
 
 
-def _solve_in_memory(task: RidgeTask, part: Part, given: KernelFeatures) -> RidgeAnswer:
+def _solve_in_memory(task: RidgeTask, part: RowBlock, given: KernelFeatures) -> RidgeAnswer:
     """The same at one alpha with all features at hand, where half the precision does the work."""
     alpha = float(task.alphas[0])
     phi = np.asarray(given.features(part.points))
@@ -234,7 +234,7 @@ def _solve_in_memory(task: RidgeTask, part: Part, given: KernelFeatures) -> Ridg
     )
 
 
-def _rows(part: Part, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
+def _rows(part: RowBlock, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
     """The coefficients of the rows, in blocks."""
     step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
     values = [function(part.points[start : start + step]) for start in range(0, len(part), step)]

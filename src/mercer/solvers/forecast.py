@@ -181,7 +181,7 @@ class Forecast:
 
 def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
     """Weigh the solvers for a task."""
-    m = min(task.rows.totals.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
+    m = min(task.rows.statistics.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
     candidates = [
         _cost(task, solver, searches)
         for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))

@@ -20,7 +20,7 @@ from mercer.exceptions import (
 )
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import Features
 from mercer.sampling import random_numbers, seed_from, uniform_rows
 
@@ -54,7 +54,7 @@ class FeatureTask(Protocol):
         ...
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> RowSource:
         """The rows."""
         ...
 
@@ -79,10 +79,10 @@ def of_kernel(task: FeatureTask) -> KernelFeatures:
 def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
     """The features of a map, with their error."""
     transform = fitted_map(map_, task)
-    width = int(transform(task.rows.head).shape[1])
+    width = int(transform(task.rows.first_row).shape[1])
     n = len(task.rows)
     some = np.sort(uniform_rows(n, min(n, _SAMPLE), np.random.RandomState(0)))
-    error, by_chance = task.rows.made_of(some, _KernelError(task.kernel, transform))
+    error, by_chance = task.rows.apply_to(some, _KernelError(task.kernel, transform))
     quality = {"feature_map_": transform.fitted, "kernel_error_": error}
     foreign = not isinstance(_kernel_of(transform.fitted), Kernel) and width >= _SPREAD_FROM
     return KernelFeatures(
@@ -110,10 +110,10 @@ def may_hold(size: float) -> bool:
     return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
-def own_features(kernel: Kernel, rows: Rows) -> tuple[int | None, str]:
+def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
     """How many features a kernel has of its own, and why they cannot be taken."""
     try:
-        features = kernel.feature_map(rows.head)
+        features = kernel.feature_map(rows.first_row)
         sparse, held = sp.issparse(features), isinstance(rows, InMemory)
         if sparse and isinstance(rows, InMemory):
             features = kernel.feature_map(rows.part.points)
@@ -155,7 +155,7 @@ class OwnFeatures:
     @classmethod
     def of(cls, task: FeatureTask) -> OwnFeatures:
         """Those of the rows of a task."""
-        kernel, head = task.kernel, task.rows.head
+        kernel, head = task.kernel, task.rows.first_row
         if not sp.issparse(kernel.feature_map(head)):
             return cls(kernel, kernel.feature_names(head))
         if isinstance(task.rows, InMemory):
@@ -219,7 +219,7 @@ def _are_same(kernel: Kernel, task: FeatureTask) -> bool:
         return True
     n = len(task.rows)
     few = np.arange(0, n, -(-n // _COMPARED))
-    return task.rows.made_of(few, _Agreement(kernel, task.kernel))
+    return task.rows.apply_to(few, _Agreement(kernel, task.kernel))
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class _Agreement:
     kernel: Kernel
     other: Kernel
 
-    def __call__(self, part: Part) -> bool:
+    def __call__(self, part: RowBlock) -> bool:
         wanted = self.other(part.points)
         tol = 16 * float(np.finfo(wanted.dtype).eps)
         close = np.allclose(
@@ -282,7 +282,7 @@ class _KernelError:
     kernel: Kernel
     features: Features
 
-    def __call__(self, part: Part) -> tuple[float, float]:
+    def __call__(self, part: RowBlock) -> tuple[float, float]:
         """The error, and what chance leaves of it, both relative; NaN where features overflow."""
         with np.errstate(over="ignore", invalid="ignore"):  # which solvers refuse
             return self._compared(part.points)

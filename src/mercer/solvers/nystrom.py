@@ -25,7 +25,7 @@ from mercer.kernels.base import Kernel
 from mercer.landmarks import selection
 from mercer.landmarks.selection import Landmarks
 from mercer.rows.moments import Moments
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, Trace, blocks_of
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.conjugate_gradient import Stopped, check_limits, iterate
@@ -207,7 +207,7 @@ class _LeftOut:
     features: Features
     width: int
 
-    def __call__(self, part: Part) -> float:
+    def __call__(self, part: RowBlock) -> float:
         blocks = blocks_of(part, self.features, self.width)
         explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
         trace = Trace(self.kernel)(part)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.rows.rows import InMemory, Made, Part, Rows
+from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, NormalProduct, among
 from mercer.solvers.ridge.features import FeatureRidge, LeaveOneOutErrors
 
@@ -31,7 +31,7 @@ class RidgeTask:
         The name of the model, for messages.
     kernel : Kernel
         The kernel, resolved.
-    rows : Rows
+    rows : RowSource
         Points, targets and weights.
     fit_intercept : bool
         Whether there is a constant b.
@@ -54,7 +54,7 @@ class RidgeTask:
 
     owner: str
     kernel: Kernel
-    rows: Rows
+    rows: RowSource
     fit_intercept: bool
     alphas: Array
     criterion: str = "loo"
@@ -72,18 +72,18 @@ class RidgeTask:
     @property
     def n_targets(self) -> int:
         """The number of targets."""
-        return len(self.rows.totals.targets)
+        return len(self.rows.statistics.targets)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type in which the kernel is computed."""
-        found: np.dtype[Any] = self.kernel.gram(self.rows.head).dtype
+        found: np.dtype[Any] = self.kernel.gram(self.rows.first_row).dtype
         return found
 
     @property
     def middle(self) -> Array:
         """The weighted mean of the targets, zero without an intercept."""
-        totals = self.rows.totals
+        totals = self.rows.statistics
         if not self.fit_intercept:
             return np.zeros_like(totals.targets)
         found: Array = totals.targets / totals.weight
@@ -94,7 +94,7 @@ class RidgeTask:
         """Whether all rows are in memory."""
         return isinstance(self.rows, InMemory)
 
-    def part(self, solver: str) -> Part:
+    def part(self, solver: str) -> RowBlock:
         """All rows, for a solver that needs them in memory."""
         if isinstance(self.rows, InMemory):
             return self.rows.part
@@ -103,22 +103,22 @@ class RidgeTask:
             "take solvers.Nystrom(), which does with sums over them, or pass arrays."
         )
 
-    def of_sample(self, size: int, function: Callable[[Part], Made]) -> Made:
+    def of_sample(self, size: int, function: Callable[[RowBlock], Made]) -> Made:
         """What a function makes of some rows, there where they are.
 
         They are evenly spaced, or drawn among those that count if not all do.
         """
-        count = self.rows.totals.rows
+        count = self.rows.statistics.rows
         size = min(size, count)
         if count == self.n:
             rows = np.linspace(0, self.n - 1, size).astype(np.intp)
         else:
-            rows = np.sort(self.rows.total(CountedDraw(size, 0)).rows)
-        return self.rows.made_of(rows, function)
+            rows = np.sort(self.rows.map_sum(CountedDraw(size, 0)).rows)
+        return self.rows.apply_to(rows, function)
 
     def type_with(self, points: Points) -> np.dtype[Any]:
         """The type of kernel values of rows with points."""
-        found: np.dtype[Any] = self.kernel.gram(self.rows.head, points).dtype
+        found: np.dtype[Any] = self.kernel.gram(self.rows.first_row, points).dtype
         return found
 
     def penalty(self, points: Points) -> Array:
@@ -137,16 +137,16 @@ class RidgeTask:
         if dtype == np.float32 and len(self.alphas) == 1:
             return False
         diagonal = penalty.diagonal()
-        largest = self.rows.totals.weight * float(diagonal.mean()) * diagonal
+        largest = self.rows.statistics.weight * float(diagonal.mean()) * diagonal
         sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
         noise = float(np.finfo(dtype).eps) * float(sizes @ sizes)
         return bool(self.alphas.min() <= noise)
 
     def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
         """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
-        found = self.rows.total(NormalProduct(self.kernel, points, coefficients))
+        found = self.rows.map_sum(NormalProduct(self.kernel, points, coefficients))
         if self.fit_intercept:
-            found = found - np.outer(sums, sums @ coefficients) / self.rows.totals.weight
+            found = found - np.outer(sums, sums @ coefficients) / self.rows.statistics.weight
         return found
 
     def choose(self, problem: FeatureRidge, features: Features) -> tuple[float, Array | None]:
@@ -156,7 +156,7 @@ class RidgeTask:
         if self.criterion == "gcv":
             errors = problem.gcv(self.alphas)
         else:
-            sums = self.rows.total(LeaveOneOutErrors(features, problem, self.alphas))
+            sums = self.rows.map_sum(LeaveOneOutErrors(features, problem, self.alphas))
             errors = problem.loo_errors(sums)
         if not np.isfinite(errors).any():
             raise DataError(

@@ -46,7 +46,7 @@ class Source(Protocol):
         """The largest chunk: no more than this is held at a time."""
         ...
 
-    def total(
+    def map_sum(
         self,
         function: Callable[[Block], Any],
         name: str,
@@ -133,7 +133,7 @@ class Blocks:
     def __iter__(self) -> Iterator[tuple[Any, Any, Any]]:
         return joined(self._split(item) for item in _items(self._source))
 
-    def total(
+    def map_sum(
         self,
         function: Callable[[Block], Any],
         name: str,

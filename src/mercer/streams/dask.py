@@ -74,7 +74,7 @@ class DaskBlocks:
         chunks = tuple(zip(*columns, strict=True))
         return cls(owner, chunks, rows.lengths, _example(X), getattr(X, "index", None))
 
-    def total(
+    def map_sum(
         self,
         function: Callable[[Block], Any],
         name: str,

@@ -22,7 +22,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
-from mercer.rows.rows import Made, Part, Rows, Sums, Total, Totals
+from mercer.rows.rows import Made, RowBlock, RowSource, RowStatistics, Sums, Total
 from mercer.sampling import Draw
 from mercer.streams.blocks import Source
 from mercer.streams.survey import Reader, Reading, Survey, Surveyor
@@ -38,18 +38,18 @@ _COPIES = 3
 class Picked:
     """Rows that were picked, in ascending order; those of parts add up."""
 
-    parts: tuple[Part, ...]  # the rows
+    parts: tuple[RowBlock, ...]  # the rows
 
     def __add__(self, other: Self) -> Picked:
         """The rows of both."""
         return Picked(self.parts + other.parts)
 
-    def joined(self) -> Part:
+    def joined(self) -> RowBlock:
         """All of them as one part."""
         targets = np.concatenate([part.targets for part in self.parts])
         masses = [part.weights for part in self.parts if part.weights is not None]
         points = Points.concatenate([part.points for part in self.parts])
-        return Part(points, targets, np.concatenate(masses) if masses else None)
+        return RowBlock(points, targets, np.concatenate(masses) if masses else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,12 @@ class Pick:
 
     rows: NDArray[np.intp]  # ascending, each once
 
-    def __call__(self, part: Part) -> Picked:
+    def __call__(self, part: RowBlock) -> Picked:
         """The rows that are in a part."""
         first, last = np.searchsorted(self.rows, [part.start, part.start + len(part)])
         if first == last:
             return Picked(())
-        return Picked((part.pick(self.rows[first:last] - part.start),))
+        return Picked((part.rows_at(self.rows[first:last] - part.start),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class SpreadOf:
 
     kernel: Kernel
 
-    def __call__(self, part: Part) -> Sums:
+    def __call__(self, part: RowBlock) -> Sums:
         """One spread for each view."""
         views = self.kernel.unresolved_views()
         return Sums(tuple(Spread.of(part.points.matrix(view), part.weights) for view in views))
@@ -82,7 +82,7 @@ class SpreadOf:
 class LengthSample:
     """The rows from which a median distance is found, drawn by weight."""
 
-    def __call__(self, part: Part) -> Draw:
+    def __call__(self, part: RowBlock) -> Draw:
         """The draw among the rows of a part."""
         return heuristics.weighted_sample(part.mass, part.start)
 
@@ -94,7 +94,7 @@ class MedianDistances:
     kernel: Kernel
     spreads: tuple[Spread, ...]  # one for each of its unresolved views
 
-    def __call__(self, part: Part) -> list[float]:
+    def __call__(self, part: RowBlock) -> list[float]:
         """The distances among some rows, in the order in which they are asked for."""
         spreads = dict(zip(self.kernel.unresolved_views(), self.spreads, strict=True))
         found: list[float] = []
@@ -113,9 +113,9 @@ class MedianDistances:
 class SumsOf:
     """Sums of weights and targets once more, where weights have another unit."""
 
-    def __call__(self, part: Part) -> Totals:
+    def __call__(self, part: RowBlock) -> RowStatistics:
         """The totals of a part."""
-        return Totals.of(part.targets, part.weights)
+        return RowStatistics.of(part.targets, part.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ class Ending:
 
     count: int  # how many rows there have to be
     order: NDArray[np.intp] | None  # the order in which they are wanted, if it is not their own
-    function: Callable[[Part], Any]  # takes them as one part
+    function: Callable[[RowBlock], Any]  # takes them as one part
 
     def __call__(self, sums: Sums) -> tuple[Any] | None:
         """What the function makes of them, as the one item of a tuple; None if some are missing."""
@@ -132,19 +132,19 @@ class Ending:
         if sum(map(len, picked.parts)) != self.count:
             return None
         part = picked.joined()
-        return (self.function(part if self.order is None else part.pick(self.order)),)
+        return (self.function(part if self.order is None else part.rows_at(self.order)),)
 
 
-def _same(part: Part) -> Part:
+def _same(part: RowBlock) -> RowBlock:
     return part
 
 
-class StreamRows(Rows):
+class StreamRows(RowSource):
     """Rows in blocks, for solvers."""
 
     def __init__(self, source: Source, kernel: Kernel, owner: str, targets: Targets) -> None:
         self.source, self.kernel, self.owner = source, kernel, owner
-        found = source.total(Surveyor(kernel, owner, targets), "survey")
+        found = source.map_sum(Surveyor(kernel, owner, targets), "survey")
         if found is None:
             raise DataError(f"{owner}: {source.emptiness}")
         self.survey: Survey = found
@@ -158,19 +158,19 @@ class StreamRows(Rows):
         return self.survey.rows
 
     @property
-    def totals(self) -> Totals:
+    def statistics(self) -> RowStatistics:
         """Sums of weights and targets."""
         return self.survey.totals
 
     @property
-    def head(self) -> Points:
+    def first_row(self) -> Points:
         """The first row."""
         return self.survey.head
 
-    def total(self, summand: Callable[[Part], Total]) -> Total:
+    def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
         """The sum over all blocks of what a summand makes of each, in their order."""
         reading = Reading(self._reader, summand)
-        sums = self.source.total(reading, _name_of(summand))
+        sums = self.source.map_sum(reading, _name_of(summand))
         rows: int = 0 if sums is None else sums.terms[0]
         if rows != len(self):
             raise self._changed(f"found {rows} rows where the first found {len(self)}")
@@ -179,15 +179,15 @@ class StreamRows(Rows):
         total: Total = sums.terms[1]
         return total
 
-    def pick(self, indices: NDArray[np.intp]) -> Part:
+    def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
         """Some rows, from the blocks that hold them."""
         return self._picked(self._reader, indices, _same)
 
-    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
+    def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
         """What a function makes of some rows, on a worker if that is where they are."""
         return self._picked(self._reader, indices, function)
 
-    def held_in(self, budget: int, beside: int) -> int:
+    def rows_within(self, budget: int, beside: int) -> int:
         """How many rows may be brought together in some bytes, with the copies that are made."""
         each = _COPIES * self.survey.size / len(self) + beside
         return min(len(self), int(budget / each))
@@ -196,9 +196,9 @@ class StreamRows(Rows):
         """The same rows, with weights that are divided by a unit."""
         found = copy(self)
         found._reader = replace(self._reader, unit=unit)
-        totals = self.totals.divided_by(unit)
+        totals = self.statistics.divided_by(unit)
         if not np.isfinite([totals.weight, *totals.targets]).all():
-            totals = found.total(SumsOf())  # which were too large for a number
+            totals = found.map_sum(SumsOf())  # which were too large for a number
         found.survey = replace(self.survey, totals=totals)
         return found
 
@@ -224,7 +224,7 @@ class StreamRows(Rows):
             return kernel
         spreads = dict(zip(self.kernel.unresolved_views(), self.survey.spreads, strict=True))
         if not set(views) <= set(spreads):
-            spreads |= dict(zip(views, self.total(SpreadOf(kernel)).terms, strict=True))
+            spreads |= dict(zip(views, self.map_sum(SpreadOf(kernel)).terms, strict=True))
         medians = self._medians(kernel, {view: spreads[view] for view in views})
         return kernel.resolved_by(
             lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
@@ -232,21 +232,21 @@ class StreamRows(Rows):
 
     def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:
         """The median distances that a kernel asks for; the rows are read when the first is."""
-        if self.totals.weighted:
-            rows = np.sort(self.total(LengthSample()).rows)
+        if self.statistics.weighted:
+            rows = np.sort(self.map_sum(LengthSample()).rows)
         else:
             rows = heuristics.sample_rows(len(self), None)
-        yield from self.made_of(rows, MedianDistances(kernel, tuple(spreads.values())))
+        yield from self.apply_to(rows, MedianDistances(kernel, tuple(spreads.values())))
 
     def _picked(
-        self, reader: Reader, indices: NDArray[np.intp], function: Callable[[Part], Made]
+        self, reader: Reader, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]
     ) -> Made:
         rows, places = np.unique(indices, return_inverse=True)
         order = None if np.array_equal(places, np.arange(len(rows))) else places
         reading, end = Reading(reader, Pick(rows)), Ending(len(rows), order, function)
-        found = self.source.total(reading, _name_of(reading.summand), rows, end)
+        found = self.source.map_sum(reading, _name_of(reading.summand), rows, end)
         if found is None:
-            self.total(len)  # which says how many rows there are, if that is what changed
+            self.map_sum(len)  # which says how many rows there are, if that is what changed
             raise self._changed("did not find rows that the first found")
         made: Made = found[0]
         return made

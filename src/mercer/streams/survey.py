@@ -19,7 +19,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Spread
 from mercer.kernels.points import Points
-from mercer.rows.rows import Part, Sums, Totals
+from mercer.rows.rows import RowBlock, RowStatistics, Sums
 from mercer.streams.blocks import Block, as_frame
 from mercer.streams.schema import Schema
 from mercer.streams.targets import NoTargets, Targets, checked_weights, given_values
@@ -73,7 +73,7 @@ class Survey:
     size: int  # the bytes of their points, targets and weights, about
     schema: Schema  # what the blocks have in common
     targets: Targets  # how targets are to be read
-    totals: Totals  # sums of weights and targets
+    totals: RowStatistics  # sums of weights and targets
     spreads: tuple[Spread, ...]  # of the columns whose length-scales are to be found
     head: Points  # the first row
     fingerprint: Fingerprint  # by which other values in later passes are noticed
@@ -123,7 +123,7 @@ class Surveyor:
             _bytes_of(data) + self._bytes_beside(block, n) + (0 if weights is None else 8 * n),
             schema,
             targets,
-            Totals.of(values, weights),
+            RowStatistics.of(values, weights),
             tuple(Spread.of(points.matrix(view), weights) for view in views),
             # Picked, and so a copy: the source may write its next block into the same array.
             points[[0]].detached(),
@@ -148,7 +148,7 @@ class Reader:
     targets: Targets  # how targets are read
     unit: float = 1.0  # what weights are divided by
 
-    def __call__(self, block: Block) -> Part | None:
+    def __call__(self, block: Block) -> RowBlock | None:
         """The rows of a block; None if it has none."""
         with located(self.owner, block):
             data = _container(block, self.owner)
@@ -160,7 +160,7 @@ class Reader:
             points = self.kernel.validate(guarded(self.schema.conform(data)))
             weights = checked_weights(block.weights, n, self.owner)
             weights = weights if weights is None or self.unit == 1 else weights / self.unit
-            return Part(points, self.targets.read(block.targets, n), weights, block.start)
+            return RowBlock(points, self.targets.read(block.targets, n), weights, block.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class Reading:
     """A sum over parts, as a sum over blocks: with the number of rows and their fingerprint."""
 
     reader: Reader  # makes parts of blocks
-    summand: Callable[[Part], Any]  # makes what is added of parts
+    summand: Callable[[RowBlock], Any]  # makes what is added of parts
 
     def __call__(self, block: Block) -> Sums | None:
         """The number of rows, what the summand makes of them, and their fingerprint."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import mercer as mc
 from mercer.kernels.points import Points
 from mercer.linalg.whitening import whiten
-from mercer.rows.rows import InMemory, Part, Totals
+from mercer.rows.rows import InMemory, RowBlock, RowStatistics
 from mercer.solvers.newton.directions import ByIterations, Exactly
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.on_landmarks import LandmarkMachine
@@ -64,19 +64,19 @@ def name(value: Any) -> str:
 class Parts:
     """Rows in parts of unequal sizes, each of which gets a summand of its own, sent by pickle."""
 
-    whole: Part
+    whole: RowBlock
 
     def __len__(self) -> int:
         return len(self.whole)
 
     @property
-    def totals(self) -> Totals:
-        return Totals.of(self.whole.targets, self.whole.weights)
+    def statistics(self) -> RowStatistics:
+        return RowStatistics.of(self.whole.targets, self.whole.weights)
 
-    def total(self, summand: Callable[[Part], Any]) -> Any:
+    def map_sum(self, summand: Callable[[RowBlock], Any]) -> Any:
         total: Any = None
         for rows in (slice(0, 1), slice(1, 400), slice(400, N)):
-            part = Part(
+            part = RowBlock(
                 mc.Points(self.whole.points.data[rows]),
                 self.whole.targets[rows],
                 self.whole.mass[rows],
@@ -85,7 +85,7 @@ class Parts:
             total = found if total is None else total + found
         return total
 
-    def take(self, indices: NDArray[np.intp]) -> Points:
+    def points_at(self, indices: NDArray[np.intp]) -> Points:
         return self.whole.points[indices]
 
 
@@ -107,8 +107,8 @@ class Monomials:
         return sp.csr_array(phi) if self.sparse else phi
 
 
-def part(loss: RowLoss) -> Part:
-    return Part(mc.Points(X), targets(loss), W)
+def part(loss: RowLoss) -> RowBlock:
+    return RowBlock(mc.Points(X), targets(loss), W)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -220,7 +220,7 @@ def test_samples_of_rows() -> None:
     some = np.array([np.flatnonzero(weight == W)[0] for weight in weights])  # all are different
     assert_array_equal(some // 7, np.arange(-(-len(X) // 7)))
     assert len(set(some % 7)) > 1
-    few = Part(mc.Points(X[some]), rows.targets[some], W[some])
+    few = RowBlock(mc.Points(X[some]), rows.targets[some], W[some])
     place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
     for stride in (
         lambda s: Squares(here, loss, place, s),
@@ -268,7 +268,7 @@ def test_a_machine_on_rows_that_are_elsewhere() -> None:
     """What a model does in memory, from rows that only give totals and single points."""
     loss, whole = LOSSES[0], part(LOSSES[0])
     task = MachineTask("Test", KERNEL, Parts(whole), (loss,), np.zeros(1), True)
-    machine = LandmarkMachine(task, task.rows.take(np.arange(M)).detached(), Exactly())
+    machine = LandmarkMachine(task, task.rows.points_at(np.arange(M)).detached(), Exactly())
     *_, state = machine.states(0.1, machine.start(), 1e-9, 100)
     model = mc.KernelLogisticRegression(
         KERNEL, 0.1, solver=mc.solvers.Nystrom(landmarks=np.arange(M)), tol=1e-9

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.rows.rows import InMemory, Part
+from mercer.rows.rows import InMemory, RowBlock
 from mercer.rows.sums import among
 from mercer.solvers.kernel_features import KernelFeatures
 from mercer.solvers.likelihood.variational_bound import BoundSlopes, BoundSums, LandmarkRoot
@@ -170,7 +170,7 @@ def doubled(kernel: Kernel, points: Points) -> Points:
 
 def ridge_task(data: GaussianEvidence, owner: str) -> RidgeTask:
     """The ridge task that has the same mean: noise s^2 f_i is alpha = s^2, weight 1 / f_i."""
-    rows = InMemory(Part(data.points, data.targets, _precisions(data)))
+    rows = InMemory(RowBlock(data.points, data.targets, _precisions(data)))
     alpha = np.array([data.noise.variance])
     return RidgeTask(owner, data.kernel, rows, False, alpha, ridge="noise")
 

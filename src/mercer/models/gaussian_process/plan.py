@@ -31,7 +31,7 @@ from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
 from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.rows.rows import InMemory, Part
+from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
@@ -348,7 +348,7 @@ def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle:
 
 def _width(data: GaussianEvidence) -> int | None:
     """The number of features of the kernel, if there are finitely many."""
-    return own_features(data.kernel, InMemory(Part(data.points, data.targets)))[0]
+    return own_features(data.kernel, InMemory(RowBlock(data.points, data.targets)))[0]
 
 
 def _affordable_choice(n: int) -> str:

@@ -31,7 +31,7 @@ from mercer.models.machine.fitting import (
 )
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers import (
     ConjugateGradient,
     Falkon,
@@ -186,8 +186,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _over_blocks(self, rows: StreamRows) -> SpanProblem:
         """The problem over landmarks or features of rows that come in blocks."""
-        owner, totals = type(self).__name__, rows.totals
-        unit = self._weight_unit(totals.faintest, totals.heaviest)
+        owner, totals = type(self).__name__, rows.statistics
+        unit = self._weight_unit(totals.min_positive_weight, totals.max_weight)
         measured = rows.measured_in(unit)
         losses, constants, scale = self._row_losses(measured)
         outputs = len(constants)
@@ -206,8 +206,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
         if needs_all_rows(self.solver):
             raise DataError(
-                f"{type(self).__name__}: {shown(self.solver)} needs all {rows.totals.rows} rows in "
-                "memory, and they come in blocks; take solvers.Nystrom(), or pass arrays."
+                f"{type(self).__name__}: {shown(self.solver)} needs all {len(rows)} rows "
+                "in memory, and they come in blocks; take solvers.Nystrom(), or pass arrays."
             )
         if not isinstance(self.solver, str):
             return self._smooth_solver(self.solver)
@@ -272,7 +272,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         task = MachineTask(
             type(self).__name__,
             self.kernel_,
-            InMemory(Part(points, data.task.row_targets, data.weights)),
+            InMemory(RowBlock(points, data.task.row_targets, data.weights)),
             data.task.row_losses,
             data.task.constants,
             bool(self.fit_intercept),
@@ -292,7 +292,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return FeatureMachine(task, self.solver_.features(task))
 
     def _of_landmarks(
-        self, task: MachineTask, candidates: Rows, unit: float, scale: float
+        self, task: MachineTask, candidates: RowSource, unit: float, scale: float
     ) -> LandmarkProblem:
         """The problem over landmarks that are chosen among rows."""
         machine = LandmarkMachine.choose(task, self.solver_, candidates, self.solver_.direct)
@@ -371,12 +371,12 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         rows, task = InMemory(points_alone(data.counted)), data.task
         return self._forecast(rows, task.n_outputs, joint=isinstance(task, Joint))
 
-    def _forecast(self, rows: Rows, outputs: int, *, joint: bool) -> Forecast:
+    def _forecast(self, rows: RowSource, outputs: int, *, joint: bool) -> Forecast:
         """What each solver would cost for some rows and so many functions."""
         smooth = self.loss_.smooth
         return machine_auto.forecast(
             self.kernel_,
-            rows.totals.rows,
+            rows.statistics.rows,
             outputs,
             smooth=smooth,
             joint=joint,

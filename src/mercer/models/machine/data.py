@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels.points import Points
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.solvers.kinks import quantiles, smoothing
 from mercer.solvers.kinks.smoothing import Terms
 from mercer.solvers.newton import dense
@@ -74,9 +74,9 @@ class Data:
         return self.points if everything else self.points[self.rows]
 
 
-def points_alone(points: Points, weights: Array | None = None) -> Part:
+def points_alone(points: Points, weights: Array | None = None) -> RowBlock:
     """Rows of which nobody asks for targets."""
-    return Part(points, np.empty((len(points), 0)), weights)
+    return RowBlock(points, np.empty((len(points), 0)), weights)
 
 
 class Joint(Task):

@@ -163,7 +163,7 @@ class SpanProblem(ABC):
     @property
     def n_rows(self) -> int:
         """The number of rows that count."""
-        return self.machine.task.rows.totals.rows
+        return self.machine.task.rows.statistics.rows
 
     def start(self) -> Start:
         """Zeros, and constants near the best ones."""

@@ -267,7 +267,7 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         owner, loss, seen = type(self).__name__, self.loss_, rows.survey.targets
         assert isinstance(loss, RegressionLoss)
         assert isinstance(seen, OneNumber)
-        mean = rows.totals.targets / rows.totals.weight
+        mean = rows.statistics.targets / rows.statistics.weight
         # A loss that refuses some targets refuses the least or the largest.
         extremes = np.array([seen.least, seen.largest])
         self._require_range(extremes)

@@ -17,7 +17,7 @@ from mercer.linalg.cholesky import RIDGE
 from mercer.models.length_scales import Search, candidates, checked_alphas, default_alphas
 from mercer.models.ridge.diagnostics import RidgeDiagnostics
 from mercer.models.ridge.path import folded
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.solvers import RidgeProblem, Solution, Spectral
 from mercer.solvers.ridge import rounding
 from mercer.solvers.ridge.feature_problem import FeatureProblem, feature_problem
@@ -88,7 +88,7 @@ class DenseRidge(RidgeDiagnostics):
             fit_intercept=self._settings[0],
         )
 
-    def _all_rows(self) -> Part:
+    def _all_rows(self) -> RowBlock:
         """The rows that were fitted, if all of them were kept."""
         if self._targets is None or len(self.points_) != self._n_rows:
             nothing = " and no targets" if self._targets is None else ""
@@ -99,7 +99,7 @@ class DenseRidge(RidgeDiagnostics):
                 f"{type(self).__name__}: {self.solver_!r} kept {len(self.points_)} of the "
                 f"{self._n_rows} rows{nothing}, and this diagnostic needs all of them; {remedy}."
             )
-        return Part(self.points_, self._targets, self._weights)
+        return RowBlock(self.points_, self._targets, self._weights)
 
     def _positive(self, kernel: Kernel, gram: Array) -> tuple[Array, validity.Repair | None]:
         """Check or repair the matrix of a kernel that is not known to be valid."""

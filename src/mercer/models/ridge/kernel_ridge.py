@@ -18,7 +18,7 @@ from mercer.models.length_scales import checked_alphas, default_alphas
 from mercer.models.results import RidgePath
 from mercer.models.ridge.dense import DenseRidge
 from mercer.models.ridge.path import ridge_path
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import Trace
 from mercer.solvers import (
     Cholesky,
@@ -249,7 +249,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
     def _is_dense(self) -> bool:
         return isinstance(self.solver_, Cholesky | Spectral)
 
-    def _chosen_solver(self, rows: Rows) -> Any:
+    def _chosen_solver(self, rows: RowSource) -> Any:
         given = isinstance(self.solver, str)
         chosen = self._forecast(rows).chosen if given else self.solver
         if isinstance(chosen, Cholesky | Spectral):
@@ -261,7 +261,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
             )
         return chosen
 
-    def _require_held(self, rows: Rows, solver: Any) -> None:
+    def _require_held(self, rows: RowSource, solver: Any) -> None:
         """Refuse rows that come in blocks, where their matrix is needed."""
         self._task(self.kernel_, rows).part(type(solver).__name__)
 
@@ -281,16 +281,16 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
         stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
-        rows: Rows
+        rows: RowSource
         if stream is None:
             points = self._validate_points(kernel, given.X, reset=True)
-            rows = InMemory(Part(points, np.zeros((len(points), 1))))
+            rows = InMemory(RowBlock(points, np.zeros((len(points), 1))))
         else:
             rows = stream
         self.kernel_ = rows.resolve(kernel)
         return self._forecast(rows)
 
-    def _forecast(self, rows: Rows) -> forecast.Forecast:
+    def _forecast(self, rows: RowSource) -> forecast.Forecast:
         """What each solver would cost; the data have been prepared."""
         given = None if isinstance(self.solver, str) else self.solver
         kernels = self._candidates(rows.resolve) if self._searches else (self.kernel_,)
@@ -299,7 +299,11 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         return forecast.forecast(task, searches=self._searches, given=given)
 
     def _task(
-        self, kernel: Kernel, rows: Rows, alphas: Array | None = None, report: Report | None = None
+        self,
+        kernel: Kernel,
+        rows: RowSource,
+        alphas: Array | None = None,
+        report: Report | None = None,
     ) -> RidgeTask:
         """The problem as solvers see it."""
         return RidgeTask(
@@ -317,16 +321,16 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
             state=getattr(self, "_state", None) if self.warm_start else None,
         )
 
-    def _solver_alphas(self, kernel: Kernel, rows: Rows) -> Array:
+    def _solver_alphas(self, kernel: Kernel, rows: RowSource) -> Array:
         """The alphas to compare, without the matrix."""
         if not isinstance(self.alpha, str):
             return np.array([float(self.alpha)])
         if self.alphas is not None:
             return checked_alphas(self.alphas)
-        count = rows.totals.rows
-        dtype = kernel.gram(rows.head).dtype
+        count = rows.statistics.rows
+        dtype = kernel.gram(rows.first_row).dtype
         with np.errstate(over="ignore"):
-            scale = rows.total(Trace(kernel)) / count
+            scale = rows.map_sum(Trace(kernel)) / count
         if not np.isfinite(scale):
             raise DataError(
                 f"{type(self).__name__}: values k(x, x) of {kernel!r} exceed the range of {dtype}, "
@@ -334,7 +338,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
             )
         return default_alphas(scale, count, dtype)
 
-    def _fit_by_solver(self, rows: Rows, report: Report) -> None:
+    def _fit_by_solver(self, rows: RowSource, report: Report) -> None:
         """Let the solver find coefficients for every candidate kernel, and keep the best."""
         kernels = self._candidates(rows.resolve)
         alphas = self._solver_alphas(kernels[0], rows)  # the same for all: their errors are a table
@@ -351,12 +355,12 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
 
     def _solved(self, task: RidgeTask) -> RidgeAnswer:
         """The solver's answer, from targets in units of their own."""
-        units = Units.of(task.rows.totals.largest)
+        units = Units.of(task.rows.statistics.largest)
         return units.answer(self.solver_.ridge(units.task(task)))
 
     def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
         """The best of the candidates, its answer, and the errors of all."""
-        units = Units.of(tasks[0].rows.totals.largest, shared=True)
+        units = Units.of(tasks[0].rows.statistics.largest, shared=True)
         inner = [units.task(task) for task in tasks]
         if hasattr(self.solver_, "compare"):  # without solving for each
             errors = self.solver_.compare(inner)
@@ -394,14 +398,14 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
 
     # The problem ----------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> Rows:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
         """Validate the data; resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         self._settings = (self.fit_intercept, self.psd)
         stream, given = self._stream(
             kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
         )
-        rows: Rows = stream or self._in_memory(kernel, *given)
+        rows: RowSource = stream or self._in_memory(kernel, *given)
         if stream is not None:
             self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
             self._targets = self._weights = None
@@ -416,7 +420,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         # Diagnostics are computed later: they must see what was fitted, not what became of it.
         self._targets = targets.copy()
         self._weights = None if weights is None else weights.copy()
-        return InMemory(Part(self.points_, self._targets, self._weights))
+        return InMemory(RowBlock(self.points_, self._targets, self._weights))
 
     # Parameters -----------------------------------------------------------------------------------
 

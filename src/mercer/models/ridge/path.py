@@ -12,7 +12,7 @@ from mercer import validity
 from mercer.estimator.base import shown
 from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.models.results import RidgePath
-from mercer.rows.rows import Rows
+from mercer.rows.rows import RowSource
 from mercer.solvers import Cholesky, Solution, Spectral, forecast
 from mercer.solvers.ridge.target_units import Units
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 
 
-def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
+def ridge_path(model: KernelRidge, rows: RowSource, alphas: Array) -> RidgePath:
     """Fit at every alpha."""
     task = replace(model._task(model.kernel_, rows), alphas=alphas, compares=False)
     chosen = model._chosen_solver(rows)
@@ -35,7 +35,7 @@ def ridge_path(model: KernelRidge, rows: Rows, alphas: Array) -> RidgePath:
             f"{type(model).__name__}: {shown(chosen)} solves for one alpha at a time; pass "
             "solver=mercer.solvers.Nystrom(...), which serves all of them in a pass."
         )
-    units = Units.of(rows.totals.largest, shared=True)
+    units = Units.of(rows.statistics.largest, shared=True)
     found = units.path(chosen.path(units.task(task)))
     model._require_finite(found.dual, found.intercept, task.dtype)
     if found.doubt:

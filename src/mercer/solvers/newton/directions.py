@@ -93,7 +93,8 @@ class _System:
         stride, share = max(problem.stride, min(m // _COORDINATES_FOR_A_ROW, most)), 1.0
         if stride > problem.stride:
             few, all_of_them = (
-                problem.rows.total(Mass(problem.span, step))[0] for step in (stride, problem.stride)
+                problem.rows.map_sum(Mass(problem.span, step))[0]
+                for step in (stride, problem.stride)
             )
             share = few / all_of_them
         squares = problem.squares(self.point, loss, stride) / share

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer import memory
 from mercer.kernels.base import Kernel
-from mercer.rows.rows import Rows
+from mercer.rows.rows import RowSource
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span import Direct, Problem, SpanState, Start, descend, minimise
 from mercer.solvers.newton.spans import Constants, Span
@@ -28,7 +28,7 @@ class MachineTask:
 
     owner: str  # the name of the model, for messages
     kernel: Kernel  # the kernel, resolved
-    rows: Rows  # points, targets and weights; rows of weight 0 are left out
+    rows: RowSource  # points, targets and weights; rows of weight 0 are left out
     losses: tuple[RowLoss, ...]  # smooth; each is minimised alone
     # (n_outputs,): constants to begin with, for the outputs of all losses one after another
     constants: Array

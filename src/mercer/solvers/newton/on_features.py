@@ -25,7 +25,7 @@ from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.losses import Squared
 from mercer.rows.moments import OUT_OF_RANGE
-from mercer.rows.rows import InMemory, Part, Rows
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.kernel_features import KernelFeatures, may_hold
 from mercer.solvers.newton.directions import ByIterations, Exactly
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
@@ -69,7 +69,7 @@ class FeatureMachine(SpanMachine):
             beside=2 * n * given.width if few else 0,
         )
         seen = _in_their_span(task, given) if few else _one_by_one(task, given)
-        reach = seen.rows.total(_Longest(seen.span)).length
+        reach = seen.rows.map_sum(_Longest(seen.span)).length
         if not np.isfinite(reach):
             raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
         self.origin, self.basis = seen.origin, seen.basis
@@ -118,7 +118,7 @@ class FeatureMachine(SpanMachine):
         width, span = len(self.span), replace(self.span, origin=None)
         place = Place(np.zeros((width, 1)), np.zeros(1))
         summand = Squares(span, SingleLoss(Squared()), place, flat=True)
-        found: Array = self.task.rows.total(summand)[0, :width, :width]
+        found: Array = self.task.rows.map_sum(summand)[0, :width, :width]
         return found
 
 
@@ -131,7 +131,7 @@ def in_one_matrix(functions: int, width: int) -> bool:
 class _Seen:
     """Rows, their span, what features are measured from, and a basis of those that occur."""
 
-    rows: Rows
+    rows: RowSource
     span: FeatureSpan
     origin: Array | None = None
     basis: Array | None = None
@@ -157,7 +157,7 @@ def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
 def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
     """Rows as their features: all of them where they can be held, else made in every pass."""
     rows, features = task.rows, given.features
-    first = features(rows.head)
+    first = features(rows.first_row)
     span = FeatureSpan(features, given.width, sparse=sp.issparse(first))
     holds = may_hold(float(len(rows) * given.width * first.dtype.itemsize))
     if isinstance(rows, InMemory) and (span.sparse or holds):
@@ -168,7 +168,7 @@ def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
         rows = InMemory(replace(rows.part, points=Points(phi)))
         span = replace(span, features=_Held())
     if task.fit_intercept and not span.sparse:
-        sums = rows.total(_Sums(span))
+        sums = rows.map_sum(_Sums(span))
         span = replace(span, origin=sums[1:] / sums[0])
     return _Seen(rows, span, span.origin)
 
@@ -188,7 +188,7 @@ class _Sums:
     span: FeatureSpan
 
     @_quiet
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         found = np.zeros(1 + len(self.span))
         for rows, _, mass in self.span.rows(part):
             found += np.append(mass.sum(), mass @ rows)
@@ -212,7 +212,7 @@ class _Longest:
     span: FeatureSpan
 
     @_quiet
-    def __call__(self, part: Part) -> _Length:
+    def __call__(self, part: RowBlock) -> _Length:
         found = 0.0
         for rows, _, _ in self.span.rows(part):
             found = float(np.maximum(found, np.sqrt(squared_lengths(rows).max(initial=0.0))))

@@ -16,7 +16,7 @@ from mercer.exceptions import DataError
 from mercer.kernels.points import Points
 from mercer.landmarks import selection
 from mercer.linalg.whitening import whiten
-from mercer.rows.rows import InMemory, Rows
+from mercer.rows.rows import InMemory, RowSource
 from mercer.rows.sums import among
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
@@ -66,7 +66,7 @@ class LandmarkMachine(SpanMachine):
 
     @classmethod
     def choose(
-        cls, task: MachineTask, solver: Any, candidates: Rows, direct: Direct
+        cls, task: MachineTask, solver: Any, candidates: RowSource, direct: Direct
     ) -> LandmarkMachine:
         """Take the landmarks that a solver asks for."""
         found = selection.select_rows(
@@ -88,14 +88,14 @@ class LandmarkMachine(SpanMachine):
     @cached_property
     def trace_error(self) -> float:
         """The share of the weighted trace of K that the landmarks leave out, from a sample."""
-        stride = max(1, self.task.rows.totals.rows // _SAMPLE)
-        whole = self.task.rows.total(Mass(self.span, stride))[1]
+        stride = max(1, self.task.rows.statistics.rows // _SAMPLE)
+        whole = self.task.rows.map_sum(Mass(self.span, stride))[1]
         if not whole > 0:
             return 0.0
-        return max(0.0, 1 - self.task.rows.total(Explained(self.span, stride)) / float(whole))
+        return max(0.0, 1 - self.task.rows.map_sum(Explained(self.span, stride)) / float(whole))
 
 
-def _held(span: LandmarkSpan, rows: Rows) -> LandmarkSpan:
+def _held(span: LandmarkSpan, rows: RowSource) -> LandmarkSpan:
     """The span with the features of all rows, where there are some to hold and room for them."""
     if not (span.whitened and len(span) and isinstance(rows, InMemory)):
         return span

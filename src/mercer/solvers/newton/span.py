@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.rows.rows import Rows
+from mercer.rows.rows import RowSource
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.span_sums import BentAlong, Compare, Mass, Place, Probe, Probed, Squares
 from mercer.solvers.newton.spans import Span
@@ -91,7 +91,7 @@ class Direct(Protocol):
 class Problem:
     """A smooth loss of the functions of a span."""
 
-    rows: Rows
+    rows: RowSource
     span: Span  # the functions
     loss: RowLoss  # the loss of a row
     alpha: float  # positive weight of half the squared norm
@@ -116,16 +116,16 @@ class Problem:
         place = self.place(point.coordinates, point.intercept)
         summand = Squares(self.span, loss or self.loss, place, stride or self.stride)
         if not found.size or loss is not None:
-            found = self.rows.total(summand)
+            found = self.rows.map_sum(summand)
         if not found[:, -1, -1].any():
-            found = self.rows.total(replace(summand, flat=True))
+            found = self.rows.map_sum(replace(summand, flat=True))
         return found
 
     def bent(self, point: Point, coordinates: Array, intercept: Array) -> tuple[Array, Array]:
         """The second derivative of the objective times a direction."""
         place = self.place(point.coordinates, point.intercept)
         turn = self.place(coordinates, intercept)
-        found = self.rows.total(BentAlong(self.span, self.loss, place, turn, self.stride))
+        found = self.rows.map_sum(BentAlong(self.span, self.loss, place, turn, self.stride))
         return self.span.inward(found.pull) + self.alpha * coordinates, found.push
 
     def moved(self, point: Point, turn: Start, *, curved: bool) -> Point:
@@ -202,7 +202,7 @@ class Problem:
 
     def _probe(self, place: Place, turn: Place, lengths: tuple[float, ...], curved: bool) -> Probed:
         summand = Probe(self.span, self.loss, place, turn, lengths, self.stride, curved)
-        return self.rows.total(summand)
+        return self.rows.map_sum(summand)
 
     def _point(self, coordinates: Array, intercept: Array, probed: Probed) -> Point:
         gradient = self.span.inward(probed.pull) + self.alpha * coordinates
@@ -254,16 +254,16 @@ def descend(
 def _sample(problem: Problem) -> Problem:
     """The problem on every s-th row that counts, with an alpha as large beside their loss."""
     fewest = max(_FEWEST, _ROWS_FOR_EACH * len(problem.span))
-    stride = problem.rows.totals.rows // fewest
+    stride = problem.rows.statistics.rows // fewest
     if stride < _WORTH_A_SAMPLE:
         return problem
-    few, all_of_them = (problem.rows.total(Mass(problem.span, step))[0] for step in (stride, 1))
+    few, all_of_them = (problem.rows.map_sum(Mass(problem.span, step))[0] for step in (stride, 1))
     return replace(problem, stride=stride, alpha=problem.alpha * few / all_of_them)
 
 
 def _easier(problem: Problem) -> Iterator[Problem]:
     """The same with alphas that fall."""
-    total = _FIRST * problem.rows.total(Mass(problem.span, problem.stride))[1]
+    total = _FIRST * problem.rows.map_sum(Mass(problem.span, problem.stride))[1]
     if problem.alpha < total:
         falls = int(np.log(total / problem.alpha) / np.log(_FALL))
         for fall in range(falls, 0, -1):
@@ -273,6 +273,6 @@ def _easier(problem: Problem) -> Iterator[Problem]:
 def _best(problem: Problem, starts: list[Start]) -> Start:
     """The one with the least objective, by one pass for all of them."""
     places = tuple(problem.place(*start) for start in starts)
-    values = problem.rows.total(Compare(problem.span, problem.loss, places))
+    values = problem.rows.map_sum(Compare(problem.span, problem.loss, places))
     values = values + [problem.alpha / 2 * np.sum(start[0] ** 2) for start in starts]
     return starts[int(np.argmin(values))]

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.newton.spans import Span, counted, squared_lengths
 
@@ -79,7 +79,7 @@ class Probe:
     stride: int = 1  # 1 for all rows, more for a sample of them
     curved: bool = False  # whether second derivatives are wanted; the span has to be whitened
 
-    def __call__(self, part: Part) -> Probed:
+    def __call__(self, part: RowBlock) -> Probed:
         """The sums over a part."""
         m, k, count = len(self.span), self.loss.n_outputs, len(self.lengths)
         losses, slopes, sizes = np.zeros(count), np.zeros(count), np.zeros(3)
@@ -117,7 +117,7 @@ class Squares:
     # rows, any curvature gives a direction of descent
     flat: bool = False
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """The sums over a part, of shape (p, m + 1, m + 1)."""
         total = _no_squares(self.loss, len(self.span))
         place = Place(self.span.coordinates(self.place.coef), self.place.intercept)
@@ -148,7 +148,7 @@ class BentAlong:
     turn: Place  # as in `Probe`
     stride: int = 1  # as in `Probe`
 
-    def __call__(self, part: Part) -> Bent:
+    def __call__(self, part: RowBlock) -> Bent:
         """The sums over a part."""
         m, k = len(self.span), self.loss.n_outputs
         total = Bent(np.zeros((m, k)), np.zeros(k))
@@ -167,7 +167,7 @@ class Compare:
     loss: RowLoss  # as in `Probe`
     places: tuple[Place, ...]
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """The sums over a part, one for each place."""
         total = np.zeros(len(self.places))
         for rows, targets, mass in self.span.rows(part):
@@ -182,7 +182,7 @@ class Mass:
     span: Span  # as in `Probe`
     stride: int = 1  # as in `Probe`
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """The sums over a part, two numbers."""
         found = np.zeros(2)
         for some in counted(part, self.stride, self.span.step()):
@@ -198,7 +198,7 @@ class Explained:
     span: Span  # as in `Probe`
     stride: int = 1  # as in `Probe`
 
-    def __call__(self, part: Part) -> float:
+    def __call__(self, part: RowBlock) -> float:
         """The sum over a part."""
         found = 0.0
         for rows, _, weights in self.span.rows(part, self.stride, whitened=True):

@@ -20,7 +20,7 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.whitening import Whitening
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features
 
 Array = NDArray[np.floating[Any]]
@@ -81,7 +81,7 @@ class Span(ABC):
         return max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
 
     def rows(
-        self, part: Part, stride: int = 1, *, whitened: bool | None = None, width: int = 0
+        self, part: RowBlock, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Any, Array, Array]]:
         """One in `stride` of the rows that count, in coordinates or as they are; targets, weights.
 
@@ -95,7 +95,7 @@ class Span(ABC):
                 found = self._rows_at(part, some, whitened=wanted)
             yield found, part.targets[some], mass
 
-    def _rows_at(self, part: Part, some: Some, *, whitened: bool) -> Any:
+    def _rows_at(self, part: RowBlock, some: Some, *, whitened: bool) -> Any:
         """The rows at some places of a part, which are not to be written to."""
         return self._rows_of(part.points[some], whitened=whitened)
 
@@ -188,7 +188,7 @@ class HeldSpan(LandmarkSpan):
     held: Array = field(kw_only=True)  # (n, m): the features of the one part that there is
 
     @classmethod
-    def of(cls, span: LandmarkSpan, part: Part) -> HeldSpan:
+    def of(cls, span: LandmarkSpan, part: RowBlock) -> HeldSpan:
         """The same functions, with the features of the rows of a part."""
         held, step = np.empty((len(part), len(span))), span.step()
         for start in range(0, len(part), step):
@@ -196,7 +196,7 @@ class HeldSpan(LandmarkSpan):
             held[some] = span._rows_of(part.points[some], whitened=True)
         return cls(span.kernel, span.points, span.upper, held=held)
 
-    def _rows_at(self, part: Part, some: Some, *, whitened: bool) -> Array:
+    def _rows_at(self, part: RowBlock, some: Some, *, whitened: bool) -> Array:
         return self.held[some]
 
 
@@ -240,7 +240,7 @@ def squared_lengths(rows: Any) -> Array:
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def counted(part: Part, stride: int, step: int) -> Iterator[Some]:
+def counted(part: RowBlock, stride: int, step: int) -> Iterator[Some]:
     """One in `stride` of the rows of positive weight, so many at a time."""
     everything = part.weights is None or part.weights.all()
     if everything and stride == 1:

@@ -98,7 +98,9 @@ class Sample:
 
     def crossed(self) -> tuple[Array, Array]:
         """C'w, and C'W times the targets, by a pass over the rows."""
-        found = self.task.rows.total(CrossProducts(self.task.kernel, self.points, self.task.middle))
+        found = self.task.rows.map_sum(
+            CrossProducts(self.task.kernel, self.points, self.task.middle)
+        )
         require_range(self.task, found)
         return found[:, 0], found[:, 1:]
 
@@ -107,10 +109,10 @@ class Sample:
         task = self.task
         if fused or not task.fit_intercept:
             return task.normal(self.points, sums, coefficients)
-        weight = task.rows.totals.weight
+        weight = task.rows.statistics.weight
         middle = sums @ coefficients / weight
         product = CentredProduct(task.kernel, self.points, coefficients, middle)
-        found = task.rows.total(product)
+        found = task.rows.map_sum(product)
         return found[:-1] - np.outer(sums, found[-1] / weight)
 
     def spread(self, coefficients: Array) -> Array:
@@ -123,7 +125,7 @@ class Sample:
         """The constant that goes with coefficients, C'w being `sums`."""
         if not self.task.fit_intercept:
             return self.task.middle
-        found: Array = self.task.middle - sums @ coefficients / self.task.rows.totals.weight
+        found: Array = self.task.middle - sums @ coefficients / self.task.rows.statistics.weight
         return found
 
 
@@ -155,7 +157,7 @@ class FalkonSystem:
         pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
         # A mean is known up to rounding of the values; an intercept takes back what is wrong of it.
-        mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.totals.weight))
+        mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.statistics.weight))
         self.floor = mean if task.fit_intercept else 0.0
         # How long coefficients may be for rounding of their function's mean to be no matter.
         self.longest = _SAFE * least_tolerance(task, tol) / (eps * pull) if pull else np.inf
@@ -250,6 +252,6 @@ def _covariance(task: RidgeTask, features: WhitenedRows) -> tuple[Array, float]:
     sums, trace = task.of_sample(size, summand).terms
     require_range(task, sums.squares)
     squares = sums.used(fit_intercept=task.fit_intercept).squares
-    found: Array = squares * (task.rows.totals.weight / sums.weight)
+    found: Array = squares * (task.rows.statistics.weight / sums.weight)
     carried = float(np.trace(sums.plain().squares))
     return found, max(0.0, 1 - carried / trace) if trace > 0 else 0.0

@@ -15,7 +15,7 @@ from mercer import memory
 from mercer.kernels.points import Points
 from mercer.parallel import blas_threads
 from mercer.rows.moments import Block, Moments
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
 from mercer.solvers.ridge.features import FeatureRidge
 from mercer.solvers.ridge.gram import LeaveOneOut
@@ -63,7 +63,9 @@ class FeatureProblem:
     It takes n m^2 operations for n rows of m features, and no matrix of pairs of rows.
     """
 
-    def __init__(self, part: Part, features: Features, width: int, *, fit_intercept: bool) -> None:
+    def __init__(
+        self, part: RowBlock, features: Features, width: int, *, fit_intercept: bool
+    ) -> None:
         self.part, self.features, self.width = part, features, width
         self.fit_intercept = fit_intercept
         # Targets in a unit in which the squares of all of them are numbers.
@@ -105,7 +107,7 @@ class FeatureProblem:
 
 
 def feature_problem(
-    owner: str, part: Part, features: Features, width: int, *, fit_intercept: bool
+    owner: str, part: RowBlock, features: Features, width: int, *, fit_intercept: bool
 ) -> FeatureProblem | RidgeProblem:
     """The problem by the smaller of its matrices: of pairs of features, or of pairs of rows."""
     size = min(len(part), width)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer.rows.moments import Block, Moments
-from mercer.rows.rows import Part
+from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
 
 Array = NDArray[np.floating[Any]]
@@ -155,7 +155,7 @@ class LeaveOneOutErrors:
     problem: FeatureRidge  # ridge regression on them
     alphas: Array  # (a,): the candidates
 
-    def __call__(self, part: Part) -> Array:
+    def __call__(self, part: RowBlock) -> Array:
         """One sum for each alpha."""
         blocks = blocks_of(part, self.features, len(self.problem.moments.features))
         return self.problem.loo_sums(blocks, self.alphas)

@@ -96,14 +96,14 @@ class LandmarkEquations:
         """The sums of one pass over the rows, and the trace of K; None if squares overflow."""
         task = self.task
         summand = FeatureMoments(self.columns, len(self.points), task.middle, task.kernel)
-        moments, trace = task.rows.total(summand).terms
+        moments, trace = task.rows.map_sum(summand).terms
         return (moments, trace) if np.isfinite(moments.squares).all() else None
 
     def whitened_first(self) -> tuple[FeatureRidge, float]:
         """The equations of rows that are whitened before they are squared, and the trace of K."""
         task, width = self.task, self.basis.shape[1]
         summand = FeatureMoments(self.whitened_columns, width, task.middle, task.kernel)
-        moments, trace = task.rows.total(summand).terms
+        moments, trace = task.rows.map_sum(summand).terms
         require_range(task, moments.squares, moments.products)
         return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
 

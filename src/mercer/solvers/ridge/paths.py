@@ -83,7 +83,7 @@ def _whitened_path(equations: LandmarkEquations) -> PathAnswer:
 
 def feature_path(task: RidgeTask, features: Features, width: int) -> PathAnswer:
     """The path on explicit features, and the coefficients of the rows that go with it."""
-    sums = task.rows.total(FeatureMoments(features, width, task.middle)).terms[0]
+    sums = task.rows.map_sum(FeatureMoments(features, width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
     coef = np.stack([problem.solve(alpha)[0] for alpha in task.alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
@@ -97,7 +97,7 @@ def _criteria(
     task: RidgeTask, problem: FeatureRidge, features: Features
 ) -> tuple[Array, Array, Array]:
     """Leave-one-out errors, by one more pass, those by GCV, and degrees of freedom."""
-    sums = task.rows.total(LeaveOneOutErrors(features, problem, task.alphas))
+    sums = task.rows.map_sum(LeaveOneOutErrors(features, problem, task.alphas))
     dof = np.array([problem.effective_dof(alpha) for alpha in task.alphas])
     return problem.loo_errors(sums), problem.gcv(task.alphas), dof
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from mercer.kernels.points import Points
-from mercer.rows.rows import Part, Rows
+from mercer.rows.rows import RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, blocks_of
 from mercer.sampling import uniform_rows
 from mercer.solvers.task import FeatureFunction
@@ -32,7 +32,7 @@ _DOUBT = (
 )
 
 
-def of_all(part: Part, values: Array, alpha: Any) -> Array:
+def of_all(part: RowBlock, values: Array, alpha: Any) -> Array:
     """The coefficients of all rows, from the condition for a minimum."""
     found: Array = part.mass[:, None] * (part.targets - values) / alpha
     return found
@@ -48,35 +48,35 @@ class Representers:
     doubt: str = ""  # A clause for a warning; empty if they are the function up to rounding
 
 
-def of_few(rows: Rows, function: FeatureFunction, squares: Array) -> Representers:
+def of_few(rows: RowSource, function: FeatureFunction, squares: Array) -> Representers:
     """Coefficients a of some rows with Phi'a = v, where not all rows can be kept.
 
     A sample of twice as many rows as there are features mostly spans what all rows do. Where it
     does not, as with a feature that is zero but for a few rows, a pass finds rows that lie outside
     its span.
     """
-    lengths = np.sqrt(squares.diagonal() / rows.totals.weight)
+    lengths = np.sqrt(squares.diagonal() / rows.statistics.weight)
     features = _Scaled(function.features, np.where(lengths > 0, lengths, 1.0))
     numbers = _some_rows(rows, _SPANNING * len(lengths))
-    points, chosen = rows.made_of(numbers, _Spanning(features))
+    points, chosen = rows.apply_to(numbers, _Spanning(features))
     few = _Few(features, points, numbers[chosen])
     dual, missing = few.solved(function.coef, squares)
     if missing > few.close:
-        strays = rows.total(_Strays(features, few.basis)).rows
+        strays = rows.map_sum(_Strays(features, few.basis)).rows
         if len(strays):
-            few = few.joined_by(rows.take(strays), strays)
+            few = few.joined_by(rows.points_at(strays), strays)
             dual, missing = few.solved(function.coef, squares)
     doubt = _DOUBT.format(missing) if missing > _DOUBTFUL * few.close else ""
     return Representers(few.points, dual, few.rows, doubt)
 
 
-def _some_rows(rows: Rows, size: int) -> NDArray[np.intp]:
+def _some_rows(rows: RowSource, size: int) -> NDArray[np.intp]:
     """Rows at random among those that count, ascending."""
-    count = rows.totals.rows
+    count = rows.statistics.rows
     size = min(size, count)
     if count == len(rows):
         return np.sort(uniform_rows(count, size, np.random.RandomState(0)))
-    return np.sort(rows.total(CountedDraw(size, 0)).rows)
+    return np.sort(rows.map_sum(CountedDraw(size, 0)).rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class _Spanning:
 
     features: _Scaled
 
-    def __call__(self, part: Part) -> tuple[Points, NDArray[np.intp]]:
+    def __call__(self, part: RowBlock) -> tuple[Points, NDArray[np.intp]]:
         phi = self.features(part.points)
         chosen = np.sort(_independent(phi, self.features.rounding(phi)))
         if not len(chosen):  # features that are 0 everywhere, and any row carries them
@@ -136,7 +136,7 @@ class _Strays:
     features: _Scaled
     basis: Array
 
-    def __call__(self, part: Part) -> _Strayed:
+    def __call__(self, part: RowBlock) -> _Strayed:
         start, parts = part.start, list[_Strayed]()
         for phi, _, weights in blocks_of(part, self.features, len(self.features.lengths)):
             parts.append(self._of(phi, weights, start))

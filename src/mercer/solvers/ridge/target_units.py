@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.rows.rows import InMemory, Made, Part, Rows, Total, Totals
+from mercer.rows.rows import InMemory, Made, RowBlock, RowSource, RowStatistics, Total
 from mercer.solvers.ridge.paths import PathAnswer
 from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
@@ -84,12 +84,12 @@ class Units:
         by_target = found.coef.reshape(len(found.coef), -1, len(self.exponents))
         return replace(found, coef=self.multiplied(by_target).reshape(found.coef.shape))
 
-    def _rows(self, rows: Rows) -> Rows:
+    def _rows(self, rows: RowSource) -> RowSource:
         if isinstance(rows, InMemory):
             return InMemory(self._part(rows.part))
         return _RowsInUnits(rows, self)
 
-    def _part(self, part: Part) -> Part:
+    def _part(self, part: RowBlock) -> RowBlock:
         return replace(part, targets=self.divided(part.targets))
 
 
@@ -97,7 +97,7 @@ class Units:
 class _InUnits:
     """A summand of rows whose targets are in units."""
 
-    summand: Callable[[Part], Any]
+    summand: Callable[[RowBlock], Any]
     units: Units
 
     @property
@@ -105,47 +105,47 @@ class _InUnits:
         """What those who watch a pass over the rows call it."""
         return getattr(self.summand, "__name__", type(self.summand).__name__)
 
-    def __call__(self, part: Part) -> Any:
+    def __call__(self, part: RowBlock) -> Any:
         return self.summand(self.units._part(part))
 
 
 @dataclass(frozen=True, eq=False)
-class _RowsInUnits(Rows):
+class _RowsInUnits(RowSource):
     """Rows that are elsewhere, whose targets are divided where they are read."""
 
-    rows: Rows
+    rows: RowSource
     units: Units
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def totals(self) -> Totals:
-        totals, units = self.rows.totals, self.units
+    def statistics(self) -> RowStatistics:
+        totals, units = self.rows.statistics, self.units
         return replace(
             totals, targets=units.divided(totals.targets), largest=units.divided(totals.largest)
         )
 
     @property
-    def head(self) -> Points:
-        return self.rows.head
+    def first_row(self) -> Points:
+        return self.rows.first_row
 
-    def total(self, summand: Callable[[Part], Total]) -> Total:
-        found: Total = self.rows.total(_InUnits(summand, self.units))
+    def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
+        found: Total = self.rows.map_sum(_InUnits(summand, self.units))
         return found
 
-    def pick(self, indices: NDArray[np.intp]) -> Part:
-        return self.units._part(self.rows.pick(indices))
+    def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
+        return self.units._part(self.rows.rows_at(indices))
 
-    def made_of(self, indices: NDArray[np.intp], function: Callable[[Part], Made]) -> Made:
-        made: Made = self.rows.made_of(indices, _InUnits(function, self.units))
+    def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
+        made: Made = self.rows.apply_to(indices, _InUnits(function, self.units))
         return made
 
-    def held_in(self, budget: int, beside: int) -> int:
-        return self.rows.held_in(budget, beside)
+    def rows_within(self, budget: int, beside: int) -> int:
+        return self.rows.rows_within(budget, beside)
 
-    def take(self, indices: NDArray[np.intp]) -> Points:
-        return self.rows.take(indices)
+    def points_at(self, indices: NDArray[np.intp]) -> Points:
+        return self.rows.points_at(indices)
 
     def resolve(self, kernel: Kernel) -> Kernel:
         return self.rows.resolve(kernel)
