@@ -3,7 +3,7 @@
 Run alone, it measures, writes growth.json beside this file, and draws docs/_static/growth.svg; with
 ``--plot`` it draws what was measured before.
 
-    python -m benchmarks.growth [--only Nystrom,Falkon] [--plot]
+    python -m benchmarks.growth [--only NystromSolver,Falkon] [--plot]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SOLVERS: dict[str, tuple[mc.Kernel, Callable[[int], Any]]] = {
     "Spectral": (RBF, lambda n: S.Spectral()),
     "ConjugateGradient": (RBF, lambda n: S.ConjugateGradient(random_state=0)),
     "Falkon": (RBF, lambda n: S.Falkon(min(n, 2 * M), random_state=0)),
-    "Nystrom": (RBF, lambda n: S.Nystrom(min(n, M), random_state=0)),
+    "NystromSolver": (RBF, lambda n: S.NystromSolver(min(n, M), random_state=0)),
     "RandomFeatures": (
         RBF,
         lambda n: S.RandomFeatures(mc.RandomFourier(RBF, M, random_state=0)),
@@ -48,7 +48,7 @@ SOLVERS: dict[str, tuple[mc.Kernel, Callable[[int], Any]]] = {
 }
 LABELS = {
     "Falkon": f"Falkon, {2 * M:,} landmarks",
-    "Nystrom": f"Nystrom, {M:,} landmarks",
+    "NystromSolver": f"NystromSolver, {M:,} landmarks",
     "RandomFeatures": f"RandomFeatures, {M:,}",
     "Primal": "Primal, 66 features",
 }

@@ -82,7 +82,7 @@ def data(n: int, d: int, dtype: str, seed: int = 0) -> tuple[Array, Array]:
 def mercer_fit(n: int, d: int, m: int, dtype: str, length: float = LENGTH) -> Any:
     """A fit on landmarks."""
     X, y = data(n, d, dtype)
-    solver = mc.solvers.Nystrom(min(m, n), landmarks=_chosen(n, m))
+    solver = mc.solvers.NystromSolver(min(m, n), landmarks=_chosen(n, m))
     model = mc.KernelRidge(mc.RBF(length), ALPHA, solver=solver)
     return lambda: model.fit(X, y)
 
@@ -109,7 +109,11 @@ def _fits(settings: Settings, dtype: str, required: float) -> Iterator[Outcome]:
     ]
     times = race(contestants, settings)
     yield speedup(
-        "KernelRidge(solver=Nystrom)", parameters, times, "Nystroem + Ridge", at_least(required)
+        "KernelRidge(solver=NystromSolver)",
+        parameters,
+        times,
+        "Nystroem + Ridge",
+        at_least(required),
     )
     yield _memory(n, dtype)
     yield _test_error(parameters, mine(), peer(), dtype)
@@ -131,7 +135,7 @@ def _memory(n: int, dtype: str) -> Outcome:
     sizes = {"n": n, "d": D, "m": M, "dtype": dtype}
     mine, peer = peak_bytes(mercer_fit, **sizes), peak_bytes(peer_fit, **sizes)
     return Outcome(
-        "KernelRidge(solver=Nystrom), peak memory",
+        "KernelRidge(solver=NystromSolver), peak memory",
         f"{dtype} d={D} n={n}, {M} landmarks",
         mine / 1e6,
         "Nystroem + Ridge",
@@ -146,7 +150,7 @@ def _test_error(parameters: str, mine: Any, peer: Any, dtype: str) -> Outcome:
     X, y = data(10_000, D, dtype, seed=1)
     errors = [math.sqrt(mean_squared_error(y, model.predict(X))) for model in (mine, peer)]
     return Outcome(
-        "KernelRidge(solver=Nystrom), test RMSE",
+        "KernelRidge(solver=NystromSolver), test RMSE",
         f"{parameters}, the same",
         errors[0],
         "Nystroem + Ridge",
@@ -268,7 +272,7 @@ def _dense(kernel: mc.Kernel, X: Array, y: Array) -> tuple[Array, int]:
 
 def million(n: int) -> Work:
     """Fit, and predict new rows; the data are there before."""
-    solver = mc.solvers.Nystrom(min(n, MILLION_M), random_state=0)
+    solver = mc.solvers.NystromSolver(min(n, MILLION_M), random_state=0)
     model = mc.KernelRidge(mc.RBF(math.sqrt(MILLION_D)), ALPHA, solver=solver)
     return _fit_and_predict(model, n)
 

@@ -140,7 +140,7 @@ def peer_predict(n: int, new: int) -> Work:
 def landmarks(n: int, m: int) -> Work:
     """A fit on landmarks; the check is of its normal equations, on all rows."""
     X, y = data(n)
-    solver = mc.solvers.Nystrom(m, random_state=0)
+    solver = mc.solvers.NystromSolver(m, random_state=0)
 
     def work() -> dict[str, Any]:
         model = mc.KernelRidge(mc.RBF(LENGTH_SCALE), ALPHA, solver=solver).fit(X, y)
@@ -190,7 +190,7 @@ CASES = {
         "GaussianProcessRegressor, fit", process, peer_process, "GaussianProcess", {"n": FIT_N}
     ),
     "landmarks": _Case(
-        "KernelRidge(solver=Nystrom), fit",
+        "KernelRidge(solver=NystromSolver), fit",
         landmarks,
         peer_landmarks,
         "Nystroem + Ridge",

@@ -85,7 +85,7 @@ FITS = textwrap.dedent(
         (mc.GaussianProcessClassifier(1.0 * ard), y > 0),
         (mc.KernelMachineRegressor(rbf, "absolute", alpha=0.01), y),
         (mc.KernelLogisticRegression(rbf, alpha=1e-6, tol=1e-15), y > 0),
-        (mc.KernelHuberRegressor(rbf, 0.1, 1e-6, solver=mc.solvers.Nystrom(800)), y),
+        (mc.KernelHuberRegressor(rbf, 0.1, 1e-6, solver=mc.solvers.NystromSolver(800)), y),
         (mc.KernelHuberRegressor(rbf, 0.1, 1e-5, solver=mc.solvers.ConjugateGradient(rank=9)), y),
         (mc.NadarayaWatson(ard), y),
         (mc.KernelLMS(rbf, max_iter=10_000), y),

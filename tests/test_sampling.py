@@ -69,7 +69,7 @@ def test_random_numbers_come_from_anything_that_gives_them() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        lambda r: mc.KernelRidge(solver=mc.solvers.Nystrom(5, random_state=r)),
+        lambda r: mc.KernelRidge(solver=mc.solvers.NystromSolver(5, random_state=r)),
         lambda r: mc.KernelRidge(solver=mc.solvers.Falkon(5, random_state=r)),
         lambda r: mc.KernelRidge(solver=mc.solvers.ConjugateGradient(random_state=r)),
         lambda r: mc.KernelRidge(alpha="loo", solver=mc.solvers.ConjugateGradient(random_state=r)),

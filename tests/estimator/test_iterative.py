@@ -59,7 +59,7 @@ CONFIGURED = [
     mc.NadarayaWatson(KERNEL, degree=1),
     mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.ConjugateGradient(None)),
     mc.KernelRidge(KERNEL, 1e-3, solver=mc.solvers.Falkon(landmarks=range(5))),
-    mc.KernelLogisticRegression(KERNEL, 1e-3, solver=mc.solvers.Nystrom(landmarks=range(10))),
+    mc.KernelLogisticRegression(KERNEL, 1e-3, solver=mc.solvers.NystromSolver(landmarks=range(10))),
     mc.KernelHuberRegressor(KERNEL, 0.1, solver=mc.solvers.Falkon(landmarks=range(10))),
     mc.KernelLogisticRegression(mc.Polynomial(3), 1e-3, solver=mc.solvers.Primal()),
     mc.KernelHuberRegressor(

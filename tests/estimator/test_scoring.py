@@ -19,7 +19,7 @@ X = RNG.normal(size=(120, 2))
 BOTH = np.column_stack([np.sin(X).sum(axis=1) + 0.5, X[:, 0] ** 2])
 Y = BOTH[:, 0]
 W = RNG.uniform(0.5, 2.0, size=120)
-RIDGE = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=S.Nystrom(20, random_state=0))
+RIDGE = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=S.NystromSolver(20, random_state=0))
 
 
 def ways(model: Any, y: Any, weights: Any = None) -> list[float]:

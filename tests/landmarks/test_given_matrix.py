@@ -22,7 +22,7 @@ K, CROSS = KERNEL(X), KERNEL(NEW, X)
 ROWS = np.array([3, 141, 5, 92, 65, 35])
 SOLVERS = [
     solver(20, how, random_state=0)
-    for solver in (S.Nystrom, S.Falkon)
+    for solver in (S.NystromSolver, S.Falkon)
     for how in ("uniform", "rpcholesky", "kmeans++", "leverage", ROWS)
 ]
 
@@ -40,7 +40,9 @@ def test_ridge(solver: Any, weighted: bool) -> None:
 
 def test_the_columns_of_landmarks_are_read() -> None:
     # The best function over the landmarks, from normal equations that are written out.
-    model = mc.KernelRidge(mc.Precomputed(), 0.1, False, solver=S.Nystrom(landmarks=ROWS)).fit(K, Y)
+    model = mc.KernelRidge(
+        mc.Precomputed(), 0.1, False, solver=S.NystromSolver(landmarks=ROWS)
+    ).fit(K, Y)
     C, M = K[:, ROWS], K[np.ix_(ROWS, ROWS)]
     coef = np.linalg.solve(C.T @ C + 0.1 * M, C.T @ Y)
     assert_allclose(model.dual_coef_, coef, rtol=1e-8)
@@ -53,7 +55,7 @@ def test_the_columns_of_landmarks_are_read() -> None:
 
 @pytest.mark.parametrize("alpha", ["loo", "gcv"])
 def test_a_choice_and_a_path(alpha: str) -> None:
-    solver, alphas = S.Nystrom(20, random_state=0), [0.01, 0.1, 1.0]
+    solver, alphas = S.NystromSolver(20, random_state=0), [0.01, 0.1, 1.0]
     given = mc.KernelRidge(mc.Precomputed(), alpha, alphas=alphas, solver=solver).fit(K, Y)
     vectors = mc.KernelRidge(KERNEL, alpha, alphas=alphas, solver=solver).fit(X, Y)
     assert given.alpha_ == vectors.alpha_
@@ -62,7 +64,9 @@ def test_a_choice_and_a_path(alpha: str) -> None:
     assert_allclose(path.predict(CROSS), vectors.path(X, Y, alphas).predict(NEW), atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(20, random_state=0), S.Falkon(20, random_state=0)]
+)
 def test_single_precision(solver: Any) -> None:
     given = mc.KernelRidge(mc.Precomputed(), 0.1, solver=solver).fit(K.astype(np.float32), Y)
     vectors = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y)
@@ -84,7 +88,9 @@ def test_machines(solver: Any) -> None:
     assert_allclose(huber[0].predict(CROSS), huber[1].predict(NEW), atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(20, random_state=0), S.Falkon(20, random_state=0)]
+)
 def test_support_vector_machines(solver: Any) -> None:
     given = mc.SVC(mc.Precomputed(), solver=solver).fit(K, LABELS)
     vectors = mc.SVC(KERNEL, solver=solver).fit(X, LABELS)
@@ -93,9 +99,9 @@ def test_support_vector_machines(solver: Any) -> None:
 
 
 GP_SOLVERS = [
-    S.Nystrom(20, random_state=0),
-    S.Nystrom(20, "rpcholesky", random_state=0),
-    S.Nystrom(landmarks=ROWS),
+    S.NystromSolver(20, random_state=0),
+    S.NystromSolver(20, "rpcholesky", random_state=0),
+    S.NystromSolver(landmarks=ROWS),
     S.Falkon(20, random_state=0),
     S.Falkon(landmarks=ROWS),
     S.ConjugateGradient(random_state=0),
@@ -126,7 +132,7 @@ def test_gaussian_processes(solver: Any, weighted: bool) -> None:
         wanted_value, wanted = vectors.log_marginal_likelihood_gradient(theta)
         assert value == pytest.approx(wanted_value, rel=1e-9)
         assert_allclose(slope, wanted, rtol=1e-6)
-    if isinstance(solver, S.Nystrom):
+    if isinstance(solver, S.NystromSolver):
         loo, others = given.loo_predictions_, vectors.loo_predictions_
         assert_allclose(loo.mean, others.mean, atol=1e-7)
         assert_allclose(loo.variance, others.variance, rtol=1e-7)
@@ -176,24 +182,24 @@ def test_a_pickled_process_has_the_likelihood_of_the_rows_that_count(removed: An
 
 def test_what_a_matrix_does_not_have() -> None:
     for solver, sentence in (
-        (S.Nystrom(20, "learn"), "got a kernel matrix"),
-        (S.Nystrom(landmarks=K[:5]), "pass their row numbers"),
+        (S.NystromSolver(20, "learn"), "got a kernel matrix"),
+        (S.NystromSolver(landmarks=K[:5]), "pass their row numbers"),
         (S.Falkon(landmarks=K[:5]), "pass their row numbers"),
         (S.Primal(), "no finite features"),
     ):
         with pytest.raises(ParameterError, match=sentence):
             mc.GaussianProcessRegressor(1.0 * mc.Precomputed(), solver=solver).fit(K, Y)
     with pytest.raises(DataError, match="square kernel matrix"):
-        mc.GaussianProcessRegressor(mc.Precomputed(), solver=S.Nystrom(20)).fit(K[:, :20], Y)
+        mc.GaussianProcessRegressor(mc.Precomputed(), solver=S.NystromSolver(20)).fit(K[:, :20], Y)
     chosen = mc.forecast(mc.GaussianProcessRegressor(mc.Precomputed()), K).chosen
     assert chosen == S.Cholesky()  # the matrix is not known to be valid
 
 
 def test_bad_input() -> None:
-    model = mc.KernelRidge(mc.Precomputed(), solver=S.Nystrom(20, random_state=0))
+    model = mc.KernelRidge(mc.Precomputed(), solver=S.NystromSolver(20, random_state=0))
     with pytest.raises(DataError, match="square kernel matrix"):
         model.fit(K[:, :20], Y)
     with pytest.raises(DataError, match="150 features"):
         model.fit(K, Y).predict(CROSS[:, :20])
     with pytest.raises(ParameterError, match="pass their row numbers"):
-        mc.KernelRidge(mc.Precomputed(), solver=S.Nystrom(landmarks=K[:5])).fit(K, Y)
+        mc.KernelRidge(mc.Precomputed(), solver=S.NystromSolver(landmarks=K[:5])).fit(K, Y)

@@ -231,7 +231,7 @@ def test_no_row_is_drawn_twice(how: str) -> None:
     ],
 )
 def test_bad_landmarks_are_refused_in_the_name_of_their_owner(landmarks: Any, message: str) -> None:
-    for solver in (mc.solvers.Nystrom, mc.solvers.Falkon):
+    for solver in (mc.solvers.NystromSolver, mc.solvers.Falkon):
         model = mc.KernelRidge(solver=solver(landmarks=landmarks))
         with pytest.raises(DataError, match=f"KernelRidge: of the given landmarks.*{message}"):
             model.fit(X, X[:, 0])

@@ -25,7 +25,7 @@ EXPONENTS = [-1000, -565, 512, 664, 1000]
 
 SOLVERS: dict[str, tuple[mc.kernels.base.Kernel, Any]] = {
     "conjugate": (KERNEL, S.ConjugateGradient(random_state=0)),
-    "nystrom": (KERNEL, S.Nystrom(30, random_state=0)),
+    "nystrom": (KERNEL, S.NystromSolver(30, random_state=0)),
     "falkon": (KERNEL, S.Falkon(30, random_state=0)),
     "features": (KERNEL, S.RandomFeatures(FOURIER)),
     "primal": (mc.Polynomial(2), S.Primal()),
@@ -89,7 +89,7 @@ def test_paths(which: str) -> None:
 def test_rows_in_blocks_are_scaled_where_they_are_read() -> None:
     y = np.ldexp(Y, 664)
     blocks = mc.Blocks([(X[:70], y[:70]), (X[70:], y[70:])])
-    model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(30, random_state=0))
+    model = mc.KernelRidge(KERNEL, 0.1, solver=S.NystromSolver(30, random_state=0))
     whole = model.fit(X, y).predict(X)
     assert_allclose(model.fit(blocks).predict(X) / 2.0**664, whole / 2.0**664, rtol=1e-8)
 
@@ -125,7 +125,7 @@ def test_constant_targets_and_none() -> None:
 
 @pytest.mark.parametrize("unit", [2.0**-664, 2.0**664])
 def test_the_unit_of_weights_and_alpha_changes_nothing(unit: float) -> None:
-    solver, weights = S.Nystrom(landmarks=np.arange(0, 150, 5)), np.linspace(0.5, 2.0, len(X))
+    solver, weights = S.NystromSolver(landmarks=np.arange(0, 150, 5)), np.linspace(0.5, 2.0, len(X))
     plain = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y, weights)
     scaled = mc.KernelRidge(KERNEL, 0.1 * unit, solver=solver).fit(X, Y, weights * unit)
     assert_allclose(scaled.predict(X), plain.predict(X), atol=1e-8)
@@ -143,7 +143,7 @@ def test_constant_targets_leave_no_residual_but_rounding(
     constant: float, kernel: mc.Kernel
 ) -> None:
     rows = np.random.default_rng(0).normal(size=(400, 3))
-    model = mc.KernelRidge(kernel, solver=S.Nystrom(50, random_state=0))
+    model = mc.KernelRidge(kernel, solver=S.NystromSolver(50, random_state=0))
     model.fit(rows, np.full(400, constant))  # and no warning, which would be an error here
     assert_allclose(model.predict(rows), constant)
     assert model.residual_ < 1e-9

@@ -83,7 +83,7 @@ def test_another_preconditioner_or_solver_begins_anew() -> None:
     stopped = fitted_short(model(7))
     stopped.set_params(solver__rank=30, solver__max_iter=1000).fit(X, Y, WEIGHTS)
     assert stopped.converged_
-    nystrom = stopped.set_params(solver=S.Nystrom(20, random_state=0)).fit(X, Y)
+    nystrom = stopped.set_params(solver=S.NystromSolver(20, random_state=0)).fit(X, Y)
     assert nystrom._state is None
     assert stopped.set_params(solver=S.Cholesky()).fit(X, Y)._state is None
 

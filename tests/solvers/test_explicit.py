@@ -122,7 +122,7 @@ def test_single_precision_in_single_precision_out(alpha: Any, y: Any) -> None:
     for kernel, solver in (
         (mc.RBF(1.0), S.RandomFeatures(mc.RandomFourier(n_components=100, random_state=0))),
         (mc.Polynomial(2), S.Primal()),
-        (mc.RBF(1.0), S.Nystrom(30, random_state=0)),
+        (mc.RBF(1.0), S.NystromSolver(30, random_state=0)),
     ):
         ridge = mc.KernelRidge(kernel, alpha, alphas=[0.1, 1.0], solver=solver)
         found = ridge.fit(single, y).predict(single)
@@ -132,18 +132,21 @@ def test_single_precision_in_single_precision_out(alpha: Any, y: Any) -> None:
 
 
 def test_rows_are_those_of_the_user() -> None:
-    for solver in (S.Nystrom(30, random_state=0), S.Falkon(30, random_state=0)):
+    for solver in (S.NystromSolver(30, random_state=0), S.Falkon(30, random_state=0)):
         found = mc.KernelRidge(mc.RBF(1.0), 0.1, solver=solver).fit(X, Y)
         np.testing.assert_array_equal(X[found.rows_], found.points_.data)
         terms = found.contributions(X[:4])
         for row in range(4):
             np.testing.assert_array_equal(X[terms.rows[row]], terms.points(row))
     blocks = mc.Blocks([(X[:90], Y[:90]), (X[90:], Y[90:])])
-    for kernel, solver in ((mc.RBF(1.0), S.Nystrom(30, random_state=0)), (mc.Linear(), S.Primal())):
+    for kernel, solver in (
+        (mc.RBF(1.0), S.NystromSolver(30, random_state=0)),
+        (mc.Linear(), S.Primal()),
+    ):
         found = mc.KernelRidge(kernel, 0.1, solver=solver).fit(blocks)
         np.testing.assert_array_equal(X[found.rows_], found.points_.data)
     # Points that are given are no rows of X, and all rows need no numbers.
-    given = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(landmarks=X[:3] + 1)).fit(X, Y)
+    given = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(landmarks=X[:3] + 1)).fit(X, Y)
     assert not hasattr(given, "rows_")
     assert not hasattr(given.set_params(solver=S.Cholesky()).fit(X, Y), "rows_")
 
@@ -152,7 +155,7 @@ def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> Non
     table = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X)
     names = {type(cost.solver).__name__ for cost in table.costs}
     assert names == {
-        "Cholesky", "ConjugateGradient", "Falkon", "Nystrom", "Primal", "RandomFeatures", "Spectral"
+        "Cholesky", "ConjugateGradient", "Falkon", "NystromSolver", "Primal", "RandomFeatures", "Spectral"
     }  # fmt: skip
     assert "  Primal                          -           -  no finite features" in str(table)
     assert str(table).count("*") == 2
@@ -240,8 +243,8 @@ def test_every_candidate_of_a_search_has_to_have_few_features() -> None:
 
 @pytest.mark.parametrize(
     "solver",
-    [S.Nystrom(20, random_state=0), S.ConjugateGradient(random_state=0), S.Cholesky()],
-    ids=["Nystrom", "ConjugateGradient", "Cholesky"],
+    [S.NystromSolver(20, random_state=0), S.ConjugateGradient(random_state=0), S.Cholesky()],
+    ids=["NystromSolver", "ConjugateGradient", "Cholesky"],
 )
 def test_a_search_has_one_grid_of_alphas(solver: Any) -> None:
     scales = {"scale": [0.01, 1.0, 100.0]}

@@ -44,7 +44,7 @@ COMPLETE = [
     S.ConjugateGradient(tol=1e-12, random_state=0),
     S.ConjugateGradient(preconditioner="pivoted", rank=20, tol=1e-12),
     S.ConjugateGradient(preconditioner=None, tol=1e-12),
-    S.Nystrom(n_landmarks=N, random_state=0),
+    S.NystromSolver(n_landmarks=N, random_state=0),
     S.Falkon(n_landmarks=N, tol=1e-12, random_state=0),
 ]
 
@@ -61,7 +61,7 @@ def test_every_solver_gives_the_exact_answer(
     solver: Any, weights: Array | None, fit_intercept: bool, y: Array
 ) -> None:
     rows = np.arange(N) if weights is None else np.flatnonzero(weights)
-    if isinstance(solver, S.Nystrom | S.Falkon):
+    if isinstance(solver, S.NystromSolver | S.Falkon):
         solver = type(solver)(**vars(solver) | {"n_landmarks": len(rows)})
     model = mc.KernelRidge(KERNEL, 0.1, fit_intercept, solver=solver).fit(X, y, weights)
     root = np.ones(len(rows)) if weights is None else np.sqrt(weights[rows])
@@ -144,7 +144,7 @@ def test_landmarks_choose_alpha_as_the_dense_solver_does(
     alphas = np.geomspace(1e-3, 10, 7)
     rows, y = X[7:], Y[7:]
     dense = mc.KernelRidge(KERNEL, criterion, alphas=alphas).fit(rows, y, weights)
-    solver = S.Nystrom(n_landmarks=len(rows))
+    solver = S.NystromSolver(n_landmarks=len(rows))
     found = mc.KernelRidge(KERNEL, criterion, alphas=alphas, solver=solver).fit(rows, y, weights)
     assert_allclose(found.search_errors_, dense.search_errors_, rtol=1e-6)
     assert found.alpha_ == dense.alpha_
@@ -154,12 +154,12 @@ def test_length_scales_are_compared_on_landmarks() -> None:
     lengths = [0.1, 1.5, 30.0]
     parameters: dict[str, Any] = {"alpha": 0.1, "length_scales": lengths}
     dense = mc.KernelRidge(mc.RBF(), **parameters).fit(X, Y)
-    few = mc.KernelRidge(mc.RBF(), **parameters, solver=S.Nystrom(N)).fit(X, Y)
+    few = mc.KernelRidge(mc.RBF(), **parameters, solver=S.NystromSolver(N)).fit(X, Y)
     assert few.kernel_ == dense.kernel_
     assert_allclose(few.search_errors_, dense.search_errors_, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("kind", [S.NystromSolver, S.Falkon])
 def test_more_landmarks_are_better(kind: Any) -> None:
     exact = mc.KernelRidge(KERNEL, 0.1).fit(X, Y).predict(Z)
     errors, left = [], []
@@ -174,7 +174,7 @@ def test_more_landmarks_are_better(kind: Any) -> None:
 
 @pytest.mark.parametrize("how", ["uniform", "kmeans++", "rpcholesky", "leverage", [3, 5, 8], X[:9]])
 def test_landmarks_of_all_kinds(how: Any) -> None:
-    solver = S.Nystrom(n_landmarks=9, landmarks=how, random_state=0)
+    solver = S.NystromSolver(n_landmarks=9, landmarks=how, random_state=0)
     model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y)
     assert model.score(X, Y) > 0
     assert 0 < model.trace_error_ < 1
@@ -182,14 +182,14 @@ def test_landmarks_of_all_kinds(how: Any) -> None:
 
 def test_single_precision() -> None:
     exact = mc.KernelRidge(KERNEL, 0.1).fit(X, Y).predict(Z)
-    for solver in (S.ConjugateGradient(random_state=0), S.Nystrom(N), S.Falkon(N, tol=1e-5)):
+    for solver in (S.ConjugateGradient(random_state=0), S.NystromSolver(N), S.Falkon(N, tol=1e-5)):
         model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X.astype(np.float32), Y)
         assert_allclose(model.predict(Z.astype(np.float32)), exact, rtol=1e-4)
 
 
 def test_duplicate_rows_and_landmarks() -> None:
     twice = np.vstack([X, X])
-    solver = S.Nystrom(n_landmarks=2 * N)
+    solver = S.NystromSolver(n_landmarks=2 * N)
     model = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(twice, np.append(Y, Y))
     exact = mc.KernelRidge(KERNEL, 0.05).fit(X, Y)
     assert_allclose(model.predict(Z), exact.predict(Z), rtol=1e-6)
@@ -235,17 +235,17 @@ def test_an_interrupt_keeps_the_last_iteration(monkeypatch: pytest.MonkeyPatch) 
     ("parameters", "sentence"),
     [
         ({"solver": "magic"}, "solver = 'magic' is unknown"),
-        ({"solver": S.Nystrom}, "is unknown"),
+        ({"solver": S.NystromSolver}, "is unknown"),
         ({"solver": S.ConjugateGradient("lucky")}, "preconditioner = 'lucky' is unknown"),
         ({"solver": S.ConjugateGradient(), "alpha": 0.0}, "alpha = 0 has no solution"),
         ({"solver": S.Falkon(5), "alpha": "loo"}, "cannot compare candidates by 'loo'"),
         ({"solver": S.Falkon(9), "alpha": "gcv"}, "cannot compare candidates by 'gcv'"),
-        ({"solver": S.Nystrom(0)}, "n_landmarks"),
-        ({"solver": S.Nystrom(9, landmarks="best")}, "best"),
+        ({"solver": S.NystromSolver(0)}, "n_landmarks"),
+        ({"solver": S.NystromSolver(9, landmarks="best")}, "best"),
         ({"solver": S.RandomFeatures(3)}, "map = 3 is not a transformer"),
         ({"solver": S.Primal()}, "has no finite feature map"),
-        ({"solver": S.Nystrom(9), "kernel": mc.RBF() + mc.White()}, "noise="),
-        ({"solver": S.Nystrom(9), "kernel": mc.Sigmoid()}, "needs a valid kernel"),
+        ({"solver": S.NystromSolver(9), "kernel": mc.RBF() + mc.White()}, "noise="),
+        ({"solver": S.NystromSolver(9), "kernel": mc.Sigmoid()}, "needs a valid kernel"),
     ],
 )
 def test_bad_parameters(parameters: dict[str, Any], sentence: str) -> None:
@@ -260,7 +260,7 @@ def test_no_penalty_in_feature_space() -> None:
 
 
 def test_diagnostics_that_need_all_rows() -> None:
-    model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(20)).fit(X, Y)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=S.NystromSolver(20)).fit(X, Y)
     with pytest.raises(DataError, match=r"kept 20 of the 160 rows.*Cholesky"):
         _ = model.loo_residuals_
     assert 0 < model.effective_dof_ < 20
@@ -268,14 +268,16 @@ def test_diagnostics_that_need_all_rows() -> None:
 
 def test_more_landmarks_than_rows() -> None:
     with pytest.warns(MercerWarning, match="160"):
-        model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(10_000)).fit(X, Y)
+        model = mc.KernelRidge(KERNEL, 0.1, solver=S.NystromSolver(10_000)).fit(X, Y)
     assert len(model.points_) == N
 
 
 def test_solvers_are_values() -> None:
-    model = mc.KernelRidge(KERNEL, 0.1, solver=S.Nystrom(20, random_state=0)).fit(X, Y)
+    model = mc.KernelRidge(KERNEL, 0.1, solver=S.NystromSolver(20, random_state=0)).fit(X, Y)
     assert clone(model).solver == model.solver
-    assert repr(model.solver_) == "Nystrom(n_landmarks=20, landmarks='uniform', random_state=0)"
+    assert (
+        repr(model.solver_) == "NystromSolver(n_landmarks=20, landmarks='uniform', random_state=0)"
+    )
     assert_allclose(pickle.loads(pickle.dumps(model)).predict(Z), model.predict(Z))
 
 
@@ -339,8 +341,8 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
     monkeypatch.setattr(forecast, "WHOLE", 100)
-    assert chosen(mc.KernelRidge(KERNEL)) == "Nystrom"
-    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "Nystrom"
+    assert chosen(mc.KernelRidge(KERNEL)) == "NystromSolver"
+    assert chosen(mc.KernelRidge(KERNEL, "loo")) == "NystromSolver"
 
 
 def test_auto_is_what_fit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,12 +411,12 @@ def test_auto_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.chosen == S.ConjugateGradient()
     assert "contains White" in found.reason
     assert "Falkon" in str(found)
-    assert str(found).count("the kernel contains White") == 3  # Nystrom, Falkon and why
+    assert str(found).count("the kernel contains White") == 3  # NystromSolver, Falkon and why
 
 
 @pytest.mark.parametrize(
     "solver",
-    [S.ConjugateGradient(random_state=0), S.Nystrom(20, random_state=0), S.Falkon(20)],
+    [S.ConjugateGradient(random_state=0), S.NystromSolver(20, random_state=0), S.Falkon(20)],
     ids=name,
 )
 def test_a_given_matrix_may_be_asked_to_be_taken_as_valid(solver: Any) -> None:
@@ -429,7 +431,7 @@ def test_a_given_matrix_may_be_asked_to_be_taken_as_valid(solver: Any) -> None:
 
 
 def _expected(estimator: Any) -> dict[str, str]:
-    if not isinstance(estimator.solver, S.Nystrom):
+    if not isinstance(estimator.solver, S.NystromSolver):
         return {}
     checks = ("dense", "sparse")
     reason = "a row repeated has other chances to be a landmark than a row of weight two"
@@ -439,7 +441,7 @@ def _expected(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(
     [
         mc.KernelRidge(solver=S.ConjugateGradient(random_state=0)),
-        mc.KernelRidge(mc.Linear(), solver=S.Nystrom(n_landmarks=10, random_state=0)),
+        mc.KernelRidge(mc.Linear(), solver=S.NystromSolver(n_landmarks=10, random_state=0)),
         mc.KernelRidge(mc.Linear(), solver=S.Primal()),
     ],
     expected_failed_checks=_expected,
@@ -466,7 +468,7 @@ def test_close_landmarks_keep_their_digits(alpha: float) -> None:
         return float(np.sum((y - f) ** 2) + alpha * square)
 
     least = objective(C @ whitening @ wanted, float(wanted @ wanted))
-    solver = mc.solvers.Nystrom(landmarks=Z)
+    solver = mc.solvers.NystromSolver(landmarks=Z)
     model = mc.KernelRidge(kernel, alpha, fit_intercept=False, solver=solver).fit(X, y)
     c = model.dual_coef_
     assert objective(model.predict(X), float(c @ M @ c)) <= least * (1 + 1e-3) + 1e-9
@@ -482,7 +484,7 @@ def test_all_rows_as_landmarks_have_the_degrees_of_freedom_of_the_whole(
     y = np.sin(X).sum(axis=1)
     kernel = mc.RBF(length_scale)
     exact = mc.KernelRidge(kernel, 1e-3, solver=mc.solvers.Cholesky()).fit(X, y)
-    solver = mc.solvers.Nystrom(landmarks=np.arange(200))
+    solver = mc.solvers.NystromSolver(landmarks=np.arange(200))
     model = mc.KernelRidge(kernel, 1e-3, solver=solver).fit(X, y)
     assert model.effective_dof_ == pytest.approx(exact.effective_dof_, rel=1e-6)
     assert_allclose(model.predict(X), exact.predict(X), atol=1e-6)
@@ -514,7 +516,7 @@ def test_close_landmarks_in_single_precision(alpha: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3))
     y = np.sin(X).sum(axis=1)
-    solver = mc.solvers.Nystrom(landmarks=np.arange(200))
+    solver = mc.solvers.NystromSolver(landmarks=np.arange(200))
     single = mc.KernelRidge(mc.RBF(1.2), alpha, solver=solver).fit(
         X.astype(np.float32), y.astype(np.float32)
     )
@@ -534,14 +536,14 @@ def test_single_precision_predicts_as_double_does(alpha: float, length_scale: fl
     y, truth = np.sin(rows).sum(axis=1) + 0.1 * rng.normal(size=3000), np.sin(fresh).sum(axis=1)
     errors = []
     for dtype in (np.float32, np.float64):
-        solver = S.Nystrom(landmarks=np.arange(300))
+        solver = S.NystromSolver(landmarks=np.arange(300))
         model = mc.KernelRidge(mc.RBF(length_scale), alpha, solver=solver)
         model.fit(rows.astype(dtype), y.astype(dtype))
         errors.append(float(np.sqrt(np.mean((model.predict(fresh.astype(dtype)) - truth) ** 2))))
     assert errors[0] < 1.01 * errors[1]
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("solver", [S.NystromSolver, S.Falkon], ids=lambda s: s.__name__)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nearly_dependent_landmarks_give_least_squares_in_their_span(
     solver: Any, weighted: bool
@@ -565,7 +567,7 @@ def test_nearly_dependent_landmarks_give_least_squares_in_their_span(
     right = np.append(root[:, 0] * y, np.zeros(len(prior)))
     best = np.linalg.lstsq(stacked, right, rcond=None)[0]
     wanted = kernel(fresh, rows[landmarks]) @ turn @ best[:-1] + best[-1]
-    tol = 1e-8 if solver is S.Nystrom else 1e-6
+    tol = 1e-8 if solver is S.NystromSolver else 1e-6
     assert np.abs(found - wanted).max() <= tol * np.abs(wanted).max()
 
 

@@ -25,28 +25,28 @@ LABELS = np.where(Y > 0, "high", "low")
 
 
 def test_parameters_of_the_solver_are_nested_and_setting_them_makes_a_new_one() -> None:
-    solver = S.Nystrom(n_landmarks=10, random_state=0)
+    solver = S.NystromSolver(n_landmarks=10, random_state=0)
     model = mc.KernelRidge(mc.RBF(1.0), solver=solver)
     assert model.get_params()["solver__n_landmarks"] == 10
     assert "solver__n_landmarks" not in model.get_params(deep=False)
     assert model.set_params(solver__n_landmarks=20, alpha=2.0) is model
-    assert (model.solver, model.alpha) == (S.Nystrom(n_landmarks=20, random_state=0), 2.0)
+    assert (model.solver, model.alpha) == (S.NystromSolver(n_landmarks=20, random_state=0), 2.0)
     assert solver.n_landmarks == 10
     model.set_params(solver=S.Falkon(5), solver__tol=1e-3, kernel__length_scale=3.0)
     assert (model.solver, model.kernel) == (S.Falkon(5, tol=1e-3), mc.RBF(3.0))
 
 
 def test_a_bad_name_or_nothing_to_set_changes_nothing() -> None:
-    model = mc.KernelRidge(alpha=1.0, solver=S.Nystrom(10))
-    with pytest.raises(ParameterError, match=r"Nystrom: n_landmark is not.*mean n_landmarks"):
+    model = mc.KernelRidge(alpha=1.0, solver=S.NystromSolver(10))
+    with pytest.raises(ParameterError, match=r"NystromSolver: n_landmark is not.*mean n_landmarks"):
         model.set_params(alpha=5.0, solver__n_landmark=3)
     with pytest.raises(ParameterError, match=r"Cholesky: rank is not a parameter.*are none"):
         mc.KernelRidge(solver=S.Cholesky()).set_params(solver__rank=3)
-    assert (model.alpha, model.solver) == (1.0, S.Nystrom(10))
+    assert (model.alpha, model.solver) == (1.0, S.NystromSolver(10))
     with pytest.raises(ParameterError, match=r"KernelRidge: solver = 'auto' has no parameters"):
         mc.KernelRidge().set_params(solver__n_landmarks=3)
     with pytest.raises(AttributeError, match="immutable"):
-        S.Nystrom(10).set_params(n_landmarks=3)
+        S.NystromSolver(10).set_params(n_landmarks=3)
 
 
 def test_parameters_of_a_map_that_is_not_there() -> None:
@@ -70,10 +70,10 @@ def test_a_class_is_no_map() -> None:
 @pytest.mark.parametrize(
     ("solver", "sentence"),
     [
-        (S.Nystrom(landmarks="bogus"), "landmarks = 'bogus' is unknown"),
+        (S.NystromSolver(landmarks="bogus"), "landmarks = 'bogus' is unknown"),
         (S.Falkon(landmarks="bogus"), "landmarks = 'bogus' is unknown"),
-        (S.Nystrom(0), "n_landmarks = 0"),
-        (S.Nystrom(2.5), "n_landmarks = 2.5"),  # type: ignore[arg-type]
+        (S.NystromSolver(0), "n_landmarks = 0"),
+        (S.NystromSolver(2.5), "n_landmarks = 2.5"),  # type: ignore[arg-type]
         (S.Falkon(tol=1.0), "tol = 1.0"),
         (S.ConjugateGradient(max_iter=0), "max_iter = 0"),
         (S.ConjugateGradient("best"), "preconditioner = 'best'"),
@@ -94,9 +94,19 @@ def test_wrong_parameters_are_found_by_a_forecast_too(
     model: Any, solver: Any, sentence: str
 ) -> None:
     kinds = {
-        mc.KernelRidge: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
-        mc.KernelMachineRegressor: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
-        mc.GaussianProcessRegressor: (S.Nystrom, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
+        mc.KernelRidge: (S.NystromSolver, S.Falkon, S.ConjugateGradient, S.RandomFeatures),
+        mc.KernelMachineRegressor: (
+            S.NystromSolver,
+            S.Falkon,
+            S.ConjugateGradient,
+            S.RandomFeatures,
+        ),
+        mc.GaussianProcessRegressor: (
+            S.NystromSolver,
+            S.Falkon,
+            S.ConjugateGradient,
+            S.RandomFeatures,
+        ),
     }[type(model)]
     if not isinstance(solver, kinds):
         sentence = "solver ="
@@ -107,7 +117,7 @@ def test_wrong_parameters_are_found_by_a_forecast_too(
         asked.fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("solver", [S.NystromSolver, S.Falkon])
 @pytest.mark.parametrize(
     "given",
     [np.arange(5), X[:5].copy(), sp.csr_array(X[:5]), pd.DataFrame(X[:5]), ["ab", "cd"]],
@@ -146,7 +156,7 @@ def test_parameters_of_a_map_are_nested_too() -> None:
 @pytest.mark.parametrize(
     ("model", "y", "grid"),
     [
-        (mc.KernelRidge(solver=S.Nystrom(5, random_state=0)), Y, {"n_landmarks": [2, 40]}),
+        (mc.KernelRidge(solver=S.NystromSolver(5, random_state=0)), Y, {"n_landmarks": [2, 40]}),
         (
             mc.KernelRidge(
                 solver=S.RandomFeatures(mc.RandomFourier(n_components=2, random_state=0))
@@ -155,13 +165,13 @@ def test_parameters_of_a_map_are_nested_too() -> None:
             {"map__n_components": [2, 100]},
         ),
         (
-            mc.KernelLogisticRegression(alpha=0.01, solver=S.Nystrom(5, random_state=0)),
+            mc.KernelLogisticRegression(alpha=0.01, solver=S.NystromSolver(5, random_state=0)),
             LABELS,
             {"n_landmarks": [1, 40]},
         ),
         (
             mc.GaussianProcessRegressor(
-                mc.RBF(mc.Fixed(1.0)), noise=0.1, solver=S.Nystrom(5, random_state=0)
+                mc.RBF(mc.Fixed(1.0)), noise=0.1, solver=S.NystromSolver(5, random_state=0)
             ),
             Y,
             {"n_landmarks": [2, 40]},
@@ -193,25 +203,28 @@ def test_a_clone_shares_no_state() -> None:
     assert copy.random_state is not drawn
     assert copy.random_state.randint(1000) == drawn.randint(1000)
     assert clone(solver.replace(random_state=3)) == solver.replace(random_state=3)
-    assert pickle.loads(pickle.dumps(S.Nystrom(3))) == S.Nystrom(3)
+    assert pickle.loads(pickle.dumps(S.NystromSolver(3))) == S.NystromSolver(3)
     assert clone(S.RandomFeatures(mc.RandomFourier())).map is not None
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        (S.Nystrom(5, X[:5]), S.Nystrom(5, X[1:6])),
+        (S.NystromSolver(5, X[:5]), S.NystromSolver(5, X[1:6])),
         (S.Falkon(5, np.arange(5)), S.Falkon(5, np.arange(4))),
-        (S.Nystrom(5, sp.csr_array(X[:5])), S.Nystrom(5, sp.csr_array(X[:4]))),
-        (S.Nystrom(5, pd.DataFrame(X[:5])), S.Nystrom(5, pd.DataFrame(2 * X[:5]))),
-        (S.Nystrom(5, ["ab", "c"]), S.Nystrom(5, ["ab", "d"])),
-        (S.Nystrom(5, mc.RBF(1.0).prepare(X[:5])), S.Nystrom(5, mc.RBF(1.0).prepare(X[:4]))),
+        (S.NystromSolver(5, sp.csr_array(X[:5])), S.NystromSolver(5, sp.csr_array(X[:4]))),
+        (S.NystromSolver(5, pd.DataFrame(X[:5])), S.NystromSolver(5, pd.DataFrame(2 * X[:5]))),
+        (S.NystromSolver(5, ["ab", "c"]), S.NystromSolver(5, ["ab", "d"])),
+        (
+            S.NystromSolver(5, mc.RBF(1.0).prepare(X[:5])),
+            S.NystromSolver(5, mc.RBF(1.0).prepare(X[:4])),
+        ),
         (
             S.RandomFeatures(mc.RandomFourier(mc.RBF(1.0), 10)),
             S.RandomFeatures(mc.RandomFourier(mc.RBF(2.0), 10)),
         ),
         (S.RandomFeatures(StandardScaler()), S.RandomFeatures(mc.RandomFourier())),
-        (S.Nystrom(5, "uniform"), S.Nystrom(5, X[:5])),
+        (S.NystromSolver(5, "uniform"), S.NystromSolver(5, X[:5])),
         (S.Cholesky(), S.Spectral()),
     ],
     ids=str,
@@ -237,20 +250,22 @@ def test_the_map_is_by_default_one_of_waves() -> None:
 def test_landmarks_by_position_in_both_places() -> None:
     map_ = mc.Nystrom(mc.RBF(1.0), 20, "kmeans++", 0)
     assert (map_.landmarks, map_.random_state) == ("kmeans++", 0)
-    assert S.Nystrom(20, "kmeans++", 0) == S.Nystrom(20, landmarks="kmeans++", random_state=0)
+    assert S.NystromSolver(20, "kmeans++", 0) == S.NystromSolver(
+        20, landmarks="kmeans++", random_state=0
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "size"),
     [
         (mc.KernelRidge(solver=S.Falkon(77)), 8.0 * 4 * 77**2),
-        (mc.KernelRidge(solver=S.Nystrom(landmarks=X[:7])), 8.0 * 5 * 7**2),
+        (mc.KernelRidge(solver=S.NystromSolver(landmarks=X[:7])), 8.0 * 5 * 7**2),
         (mc.KernelRidge(solver=S.Cholesky()), 1.1 * 8 * 90**2),
         (mc.KernelRidge(solver=S.ConjugateGradient(rank=5)), 8.0 * 90 * 5 + 64 * 90 * 2),
         (mc.KernelRidge(solver=S.RandomFeatures(mc.Fastfood(n_components=8))), 16.0 * 64 + 5760),
         (mc.KernelMachineRegressor(solver=S.Falkon(7)), 32.0 * 7**2),
         (mc.KernelMachineRegressor(solver=S.Spectral()), 8 * 4.1 * 90**2),
-        (mc.GaussianProcessRegressor(solver=S.Nystrom(7)), 80.0 * 7**2),
+        (mc.GaussianProcessRegressor(solver=S.NystromSolver(7)), 80.0 * 7**2),
         (mc.GaussianProcessRegressor(solver=S.ConjugateGradient(rank=5)), 32.0 * 90 * 5),
         (mc.GaussianProcessRegressor(solver=S.Cholesky()), 8 * 3.2 * 90**2),
     ],

@@ -51,12 +51,12 @@ def close(found: Array, wanted: Array) -> None:
 
 
 SOLVERS = [
-    S.Nystrom(60, random_state=0),
-    S.Nystrom(60, landmarks="rpcholesky", random_state=0),
-    S.Nystrom(60, landmarks="kmeans++", random_state=0),
-    S.Nystrom(60, landmarks="leverage", random_state=0),
-    S.Nystrom(landmarks=X[:50]),
-    S.Nystrom(landmarks=np.arange(0, N, 40)),
+    S.NystromSolver(60, random_state=0),
+    S.NystromSolver(60, landmarks="rpcholesky", random_state=0),
+    S.NystromSolver(60, landmarks="kmeans++", random_state=0),
+    S.NystromSolver(60, landmarks="leverage", random_state=0),
+    S.NystromSolver(landmarks=X[:50]),
+    S.NystromSolver(landmarks=np.arange(0, N, 40)),
     S.Falkon(30, landmarks="kmeans++", tol=1e-12, random_state=0),
     S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
     S.RandomFeatures(mc.Nystrom(n_landmarks=30, random_state=0)),
@@ -86,7 +86,7 @@ def test_searches_over_blocks(alpha: Any, weights: Array | None, fit_intercept: 
         alpha,
         fit_intercept,
         length_scales=[1.0, "scale", "median"],
-        solver=S.Nystrom(50, landmarks="kmeans++", random_state=1),
+        solver=S.NystromSolver(50, landmarks="kmeans++", random_state=1),
     )
     wanted = model.fit(X, Y, weights)
     errors, expected = wanted.search_errors_, wanted.predict(Z)
@@ -160,14 +160,14 @@ class Again:
     ids=["generator", "function", "list", "Blocks", "of-generator", "of-function", "class"],
 )
 def test_what_yields_blocks(make: Callable[[], Any]) -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(40, random_state=0))
     wanted = model.fit(X, Y).predict(Z)
     close(model.fit(make()).predict(Z), wanted)
 
 
 def test_a_fit_makes_few_passes() -> None:
     source = Again()
-    mc.KernelRidge(alpha=0.1, solver=S.Nystrom(40, random_state=0)).fit(source)
+    mc.KernelRidge(alpha=0.1, solver=S.NystromSolver(40, random_state=0)).fit(source)
     # A survey, the landmarks, the moments, and at most three that win back digits.
     assert source.passes <= 6
 
@@ -175,7 +175,7 @@ def test_a_fit_makes_few_passes() -> None:
 def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
     source = Again()
     scales = np.geomspace(0.3, 3.0, 11)
-    solver = S.Nystrom(40, random_state=0)
+    solver = S.NystromSolver(40, random_state=0)
     mc.KernelRidge(mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(source)
     assert 11 * 3 < source.passes <= 11 * 5  # "about 50" in docs/dask.md
 
@@ -191,7 +191,7 @@ def frames(module: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("module", [pd, pl, pa], ids=["pandas", "polars", "pyarrow"])
 def test_data_frames_with_targets_by_name(module: Any) -> None:
     kernel = mc.RBF(1.0).on("a", "b") + mc.RBF(2.0).on("c")
-    model = mc.KernelRidge(kernel, solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(kernel, solver=S.NystromSolver(40, random_state=0))
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     fresh = pd.DataFrame(Z, columns=["a", "b", "c"])
     wanted = model.fit(table[["c", "b", "a"]], Y, W).predict(fresh[["c", "b", "a"]])
@@ -207,8 +207,8 @@ def test_data_frames_with_targets_by_name(module: Any) -> None:
 
 
 SOLVERS_BY_NAME = [
-    S.Nystrom(40, random_state=0),
-    S.Nystrom(landmarks=X[:40]),
+    S.NystromSolver(40, random_state=0),
+    S.NystromSolver(landmarks=X[:40]),
     S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
 ]
 
@@ -268,7 +268,9 @@ def records(frame: Any) -> Any:
 @pytest.mark.parametrize(
     "model",
     [
-        mc.KernelRidge(mc.Matern([3.0, 20.0, 1.0]), 0.1, solver=S.Nystrom(40, random_state=0)),
+        mc.KernelRidge(
+            mc.Matern([3.0, 20.0, 1.0]), 0.1, solver=S.NystromSolver(40, random_state=0)
+        ),
         mc.RandomFourier(mc.RBF([3.0, 20.0, 1.0]), 20, random_state=0),
     ],
     ids=lambda model: type(model).__name__,
@@ -333,7 +335,7 @@ def test_blocks_of_records_of_sparse_rows_and_of_strings() -> None:
     sparse = sp.random(300, 20, density=0.2, format="csr", random_state=0)
     target = np.asarray(sparse.sum(axis=1)).ravel()
     parts = [(sparse[i : i + 100], target[i : i + 100]) for i in range(0, 300, 100)]
-    model = mc.KernelRidge(mc.Linear(), solver=S.Nystrom(20, random_state=0))
+    model = mc.KernelRidge(mc.Linear(), solver=S.NystromSolver(20, random_state=0))
     close(
         model.fit(mc.Blocks(parts)).predict(sparse[:9]),
         model.fit(sparse, target).predict(sparse[:9]),
@@ -342,7 +344,7 @@ def test_blocks_of_records_of_sparse_rows_and_of_strings() -> None:
     words = ["abab", "abc", "ccab", "bbbb", "cabc", "aabb"] * 3
     blocks = [(words[:7], Y[:7]), (words[7:], Y[7:18])]
     model = mc.KernelRidge(
-        mc.Spectrum(2), solver=S.Nystrom(landmarks=["abab", "abc", "ccab", "bb"])
+        mc.Spectrum(2), solver=S.NystromSolver(landmarks=["abab", "abc", "ccab", "bb"])
     )
     close(model.fit(mc.Blocks(blocks)).predict(words), model.fit(words, Y[:18]).predict(words))
 
@@ -351,14 +353,16 @@ def test_blocks_of_different_numbers_are_those_of_the_widest_type() -> None:
     pieces = [X[:1000].astype(np.float32), np.round(X[1000:2000]).astype(int), X[2000:]]
     whole = np.concatenate([piece.astype(float) for piece in pieces])
     blocks = [(piece, y) for piece, y in zip(pieces, np.split(Y, [1000, 2000]), strict=True)]
-    model = mc.KernelRidge(mc.RBF(2.0), solver=S.Nystrom(40, landmarks="kmeans++", random_state=0))
+    model = mc.KernelRidge(
+        mc.RBF(2.0), solver=S.NystromSolver(40, landmarks="kmeans++", random_state=0)
+    )
     close(model.fit(blocks).predict(Z), model.fit(whole, Y).predict(Z))
     table = [pd.DataFrame({"a": p[:, 0]}).assign(y=y) for p, y in blocks]
     assert model.fit(table, "y").points_.data["a"].dtype == np.float64
 
 
 def test_single_precision_stays_single() -> None:
-    model = mc.KernelRidge(mc.Matern(2.0), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern(2.0), solver=S.NystromSolver(40, random_state=0))
     single = X.astype(np.float32)
     found = model.fit(stream(rows=single)).predict(single[:5])
     assert found.dtype == np.float32
@@ -374,9 +378,9 @@ def nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("nothing_is_gathered")
 def test_auto_takes_features_or_landmarks() -> None:
     assert repr(mc.KernelRidge(mc.Polynomial(2)).fit(stream()).solver_) == "Primal()"
-    assert mc.KernelRidge().fit([(X[:50], Y[:50])]).solver_ == S.Nystrom(50)
+    assert mc.KernelRidge().fit([(X[:50], Y[:50])]).solver_ == S.NystromSolver(50)
     words = [(["abab", "abc", "ccab"], [1.0, 2.0, 3.0])] * 2
-    assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.Nystrom)
+    assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.NystromSolver)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
@@ -411,7 +415,7 @@ def test_small_streams_of_strings_and_frames_are_gathered() -> None:
 @pytest.mark.parametrize(
     "solver",
     [
-        S.Nystrom(40, landmarks="kmeans++", random_state=0),
+        S.NystromSolver(40, landmarks="kmeans++", random_state=0),
         S.RandomFeatures(mc.RandomFourier(mc.Matern(), n_components=41, random_state=0)),
     ],
     ids=lambda s: type(s).__name__,
@@ -445,14 +449,16 @@ class Watch:
 
 
 def test_predictions_of_paths_in_blocks() -> None:
-    path = mc.KernelRidge(solver=S.Nystrom(40, random_state=0)).path(stream(BOTH), None, [0.1, 1.0])
+    path = mc.KernelRidge(solver=S.NystromSolver(40, random_state=0)).path(
+        stream(BOTH), None, [0.1, 1.0]
+    )
     wanted = path.predict(X)
     assert wanted.shape == (2, N, 2)
     close(path.predict(stream(BOTH)), wanted)
 
 
 def test_points_in_blocks_with_targets_in_memory() -> None:
-    model = mc.KernelRidge(mc.Matern("scale"), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern("scale"), solver=S.NystromSolver(40, random_state=0))
     wanted = model.fit(X, Y, W).predict(Z)
 
     def points() -> Iterator[Array]:
@@ -492,7 +498,7 @@ def test_a_generator_is_not_kept_in_memory() -> None:
             rows = rng.standard_normal((size, 20))
             yield rows, rows[:, 0]
 
-    model = mc.KernelRidge(mc.RBF("scale"), 1.0, solver=S.Nystrom(10, random_state=0))
+    model = mc.KernelRidge(mc.RBF("scale"), 1.0, solver=S.NystromSolver(10, random_state=0))
     tracemalloc.start()
     try:
         model.fit(many())
@@ -503,7 +509,7 @@ def test_a_generator_is_not_kept_in_memory() -> None:
 
 
 def test_predictions_and_features_in_blocks() -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(40, random_state=0)).fit(stream())
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(40, random_state=0)).fit(stream())
     wanted = model.predict(X)
     close(model.predict(stream()), wanted)
     close(model.predict(X[i : i + 500] for i in range(0, N, 500)), wanted)
@@ -542,7 +548,7 @@ def test_transformers_in_blocks(transformer: Any) -> None:
 
 def test_many_candidates_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "_CANDIDATE_BYTES", 8 * 60 * 400)
-    solver = S.Nystrom(60, landmarks="rpcholesky", random_state=0)
+    solver = S.NystromSolver(60, landmarks="rpcholesky", random_state=0)
     model = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
     again = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
     assert len(model.points_) == 60
@@ -605,7 +611,7 @@ def test_weights_are_checked() -> None:
 
 
 def test_one_weight_for_all_rows() -> None:
-    model = mc.KernelRidge(mc.Matern("scale"), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern("scale"), solver=S.NystromSolver(40, random_state=0))
     wanted = model.fit(X, Y, 2.0).predict(Z)
 
     def points() -> Iterator[Array]:
@@ -638,7 +644,7 @@ def test_functions_that_return_nothing_are_refused() -> None:
 
 
 def test_rows_of_lists_are_not_blocks() -> None:
-    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    model = fit(stream(), solver=S.NystromSolver(20, random_state=0))
     close(model.predict([tuple(row) for row in Z]), model.predict(Z))
 
 
@@ -659,7 +665,7 @@ def test_transformers_give_frames_of_blocks(module: Any) -> None:
 
 def test_an_iterator_is_empty_when_it_has_been_used() -> None:
     used = stream()
-    fit(used, solver=S.Nystrom(5, random_state=0))
+    fit(used, solver=S.NystromSolver(5, random_state=0))
     with pytest.raises(DataError, match="fresh one"):
         fit(used)
 
@@ -672,7 +678,7 @@ def test_a_source_that_changes_is_refused() -> None:
             return iter(blocks if self.passes < 3 else blocks[:-1])
 
     with pytest.raises(DataError, match="found 2200 rows where the first found 2500"):
-        fit(Shrinking(), solver=S.Nystrom(20, random_state=0))
+        fit(Shrinking(), solver=S.NystromSolver(20, random_state=0))
 
     class Short(Again):
         def __iter__(self) -> Iterator[Any]:
@@ -681,7 +687,7 @@ def test_a_source_that_changes_is_refused() -> None:
 
     # Also where the pass that is short looks for landmarks, and skips the blocks without any.
     with pytest.raises(DataError, match="found 1 rows where the first found 2500"):
-        fit(Short(), solver=S.Nystrom(landmarks=np.arange(100, 200)))
+        fit(Short(), solver=S.NystromSolver(landmarks=np.arange(100, 200)))
 
     class Narrowing(Again):
         def __iter__(self) -> Iterator[Any]:
@@ -689,7 +695,7 @@ def test_a_source_that_changes_is_refused() -> None:
             return stream(rows=X if self.passes < 2 else X[:, :2])
 
     with pytest.raises(DataError, match="columns"):
-        fit(Narrowing(), solver=S.Nystrom(20, random_state=0))
+        fit(Narrowing(), solver=S.NystromSolver(20, random_state=0))
 
 
 def test_columns_of_frames_must_match() -> None:
@@ -712,7 +718,7 @@ def test_frames_of_two_libraries_are_refused_by_place() -> None:
     message = (
         r"KernelRidge: .* row 0 has data frames of pandas, .* row 2500 has .* of polars; yield"
     )
-    for solver in ("auto", S.Nystrom(20, random_state=0)):
+    for solver in ("auto", S.NystromSolver(20, random_state=0)):
         with pytest.raises(DataError, match=message):
             mc.KernelRidge(solver=solver).fit(iter([whole, other]), "y")
 
@@ -731,19 +737,19 @@ def test_blocks_that_are_not_computed_are_refused(library: str) -> None:
 
 
 def test_a_forecast_does_not_use_an_iterator_up() -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(20, random_state=0))
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(20, random_state=0))
     blocks = stream()
     with pytest.raises(DataTypeError, match=r"forecast: X is a generator.*mercer\.Blocks"):
         mc.forecast(model, blocks)
     kept = mc.Blocks(blocks)
-    assert isinstance(mc.forecast(model, kept).chosen, S.Nystrom)
+    assert isinstance(mc.forecast(model, kept).chosen, S.NystromSolver)
     close(model.fit(kept).predict(Z), model.fit(X, Y).predict(Z))
 
 
 @pytest.mark.usefixtures("nothing_is_gathered")
 @pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral(), S.ConjugateGradient()], ids=str)
 def test_solvers_that_need_all_rows_say_so(solver: Any) -> None:
-    with pytest.raises(DataError, match=r"needs all 2500 rows in memory.*solvers\.Nystrom"):
+    with pytest.raises(DataError, match=r"needs all 2500 rows in memory.*solvers\.NystromSolver"):
         fit(stream(), solver=solver)
 
 
@@ -753,7 +759,7 @@ def test_more_that_blocks_cannot_do() -> None:
         fit(mc.Blocks(stream), Y)
     with pytest.raises(DataTypeError, match="yields no blocks"):
         mc.Blocks(3)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="Nystrom"):
+    with pytest.raises(DataError, match="NystromSolver"):
         mc.KernelRidge(mc.Spectrum(2), solver=S.Primal()).fit([(["ab", "b"], [1.0, 2.0])])
     with pytest.raises(ParameterError, match="valid kernel"):
         mc.KernelRidge(mc.Sigmoid()).fit(stream())
@@ -761,11 +767,11 @@ def test_more_that_blocks_cannot_do() -> None:
         fit(stream(), solver=S.RandomFeatures(PolynomialFeatures(2)))
     with pytest.raises(DataError, match="whole matrix"):
         mc.KernelRidge(mc.Precomputed()).fit([(np.eye(3)[:2], [1.0, 2.0])])
-    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    model = fit(stream(), solver=S.NystromSolver(20, random_state=0))
     with pytest.raises(DataError, match="kept 20 of the 2500 rows"):
         _ = model.loo_residuals_
     with pytest.warns(MercerWarning, match="more than the 30 rows"):
-        fit([(X[:30], Y[:30])], solver=S.Nystrom(31))
+        fit([(X[:30], Y[:30])], solver=S.NystromSolver(31))
     with pytest.raises(DataError, match="needs all"):
         mc.KernelRidge(solver=S.Spectral()).path(stream(), None, [1.0])
 
@@ -801,7 +807,7 @@ def test_models_that_take_no_blocks_say_what_to_do(model: Any, y: Any) -> None:
 
 
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
-    model = fit(stream(), solver=S.Nystrom(20, random_state=0))
+    model = fit(stream(), solver=S.NystromSolver(20, random_state=0))
     before = model.predict(Z)
     with pytest.raises(DataError):
         model.fit(broken(17, with_nan))
@@ -816,7 +822,7 @@ def test_an_iterator_that_broke_off_is_not_taken_for_one_that_ended(error: BaseE
         raise error
 
     blocks = mc.Blocks(breaking())
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(30, random_state=0))
     with pytest.raises(type(error)):
         model.fit(blocks)
     for again in (model.fit, list):
@@ -848,7 +854,7 @@ class Pages(Loader):
 
 @pytest.mark.parametrize("container", [list, tuple, Loader, Pages])
 def test_collections_of_blocks(container: Any) -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0))
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(30, random_state=0))
     wanted = model.fit(X, Y).predict(X)
     blocks = container(list(stream()))
     close(model.fit(blocks).predict(X), wanted)
@@ -890,10 +896,10 @@ def test_sources_with_other_values_in_every_pass_are_refused(change: str) -> Non
             yield frame, y[part], weights[part]
 
     kernel = mc.RBF(1.0).on("a", "b", "c") + mc.Categorical().on("kind")
-    model = mc.KernelRidge(kernel, solver=S.Nystrom(30, random_state=0))
+    model = mc.KernelRidge(kernel, solver=S.NystromSolver(30, random_state=0))
     with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
         model.fit(blocks)
     if change != "targets":  # the classes are the same
-        classifier = mc.KernelLogisticRegression(kernel, solver=S.Nystrom(30, random_state=0))
+        classifier = mc.KernelLogisticRegression(kernel, solver=S.NystromSolver(30, random_state=0))
         with pytest.raises(DataError, match=r"other values than the first; yield the same rows"):
             classifier.fit(lambda: ((x, np.where(y > 20, "u", "v"), w) for x, y, w in blocks()))

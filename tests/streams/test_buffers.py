@@ -73,7 +73,7 @@ def test_models_see_every_row_once(size: int) -> None:
     cross = kernel(X, landmarks)
     square = cross.T @ (W[:, None] * cross) + alpha * kernel(landmarks, landmarks)
     wanted = cross @ np.linalg.solve(square, cross.T @ (W * Y))
-    solver = mc.solvers.Nystrom(landmarks=landmarks)
+    solver = mc.solvers.NystromSolver(landmarks=landmarks)
     model = mc.KernelRidge(mc.RBF(scale), alpha, fit_intercept=False, solver=solver)
     for source in (lambda: reused(size), reused(size)):
         found = model.fit(source).predict(reused(size, whole=False))

@@ -23,7 +23,7 @@ TWO = np.where(X[:, 0] * X[:, 1] + 0.3 * RNG.normal(size=N) > 0, "same", "differ
 THREE = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=N), [-0.5, 0.5])
 W = RNG.uniform(0.5, 2.0, size=N)
 W[:5] = 0
-SOLVER = S.Nystrom(30, landmarks="kmeans++", random_state=0)
+SOLVER = S.NystromSolver(30, landmarks="kmeans++", random_state=0)
 
 
 def blocks(labels: Any, weights: Any = None) -> Iterator[Any]:
@@ -92,7 +92,7 @@ def test_auto_takes_landmarks_unless_all_rows_may_be_held(monkeypatch: pytest.Mo
         assert np.array_equal(found.predict(X), wanted)
     monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
     found = mc.KernelMachineClassifier(mc.RBF(1.0)).fit([(X[:60], TWO[:60])])
-    assert found.solver_ == S.Nystrom(60)
+    assert found.solver_ == S.NystromSolver(60)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
@@ -124,5 +124,5 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         model.fit(mc.Blocks([X]))
     with pytest.raises(ParameterError, match="smooth loss"):
         mc.KernelMachineClassifier(mc.RBF(1.0), loss="hinge").fit([(X, TWO)])
-    with pytest.raises(DataError, match=r"solvers\.Nystrom"):
+    with pytest.raises(DataError, match=r"solvers\.NystromSolver"):
         mc.KernelMachineClassifier(mc.RBF(1.0), solver=S.Cholesky()).fit([(X, TWO)])

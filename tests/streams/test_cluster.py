@@ -36,10 +36,10 @@ pytestmark = [
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
 ROWS, CHUNK = 600, 100
-MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(30, random_state=0))
+MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.NystromSolver(30, random_state=0))
 
 CLASSIFIER = mc.KernelMachineClassifier(
-    mc.Matern("scale"), "logistic", 0.1, tol=1e-11, solver=S.Nystrom(30, random_state=0)
+    mc.Matern("scale"), "logistic", 0.1, tol=1e-11, solver=S.NystromSolver(30, random_state=0)
 )
 
 
@@ -118,7 +118,7 @@ def test_auto_and_scores_are_the_local_ones_too(client: Any) -> None:
     assert np.array_equal(model.fit(rows, y).predict(X), wanted)
     # No more than a chunk is held by the client: what is larger is fitted over landmarks.
     with dask.config.set({"array.chunk-size": X[:CHUNK].nbytes}):
-        assert isinstance(model.fit(rows, y).solver_, S.Nystrom)
+        assert isinstance(model.fit(rows, y).solver_, S.NystromSolver)
     assert_allclose(model.score(rows, y), model.score(X, Y), rtol=1e-8)
 
 
@@ -143,7 +143,7 @@ def test_the_client_holds_landmarks_and_no_candidates(
     y = rows[:, 0]
     model: Any = mc.Nystrom(mc.RBF(14.0), m, how, random_state=0)
     if estimator == "ridge":
-        solver = S.Nystrom(m, landmarks=how, random_state=0)
+        solver = S.NystromSolver(m, landmarks=how, random_state=0)
         model = mc.KernelRidge(mc.RBF(14.0), solver=solver)
     gc.collect()
     tracemalloc.start()

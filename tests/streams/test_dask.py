@@ -40,8 +40,8 @@ W = RNG.uniform(0.5, 2.0, size=N)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y, w=W)
 
 SOLVERS = [
-    S.Nystrom(40, random_state=0),
-    S.Nystrom(40, landmarks="rpcholesky", random_state=0),
+    S.NystromSolver(40, random_state=0),
+    S.NystromSolver(40, landmarks="rpcholesky", random_state=0),
     S.Falkon(20, landmarks="kmeans++", tol=1e-12, random_state=0),
     S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
 ]
@@ -82,7 +82,7 @@ def test_arrays(solver: Any, weights: Array | None) -> None:
 @pytest.mark.parametrize(
     "solver",
     [
-        S.Nystrom(200, random_state=0),
+        S.NystromSolver(200, random_state=0),
         S.Falkon(100, random_state=0),
         S.Falkon(60, landmarks="kmeans++", random_state=0),
         S.RandomFeatures(mc.RandomFourier(mc.RBF(1.0), n_components=101, random_state=0)),
@@ -112,7 +112,7 @@ def test_small_collections_give_what_auto_gives_in_memory() -> None:
     none = np.where(np.arange(N) < 700, 0.0, 1.0)
     assert model.fit(chunked(X), chunked(Y), chunked(none)).solver_ == S.Cholesky()
     with small_chunks():
-        assert model.fit(chunked(X), chunked(Y), chunked(none)).solver_ == S.Nystrom(500)
+        assert model.fit(chunked(X), chunked(Y), chunked(none)).solver_ == S.NystromSolver(500)
 
 
 def test_targets_and_weights_count_in_what_is_gathered() -> None:
@@ -120,16 +120,16 @@ def test_targets_and_weights_count_in_what_is_gathered() -> None:
     points, targets, weights = X.nbytes, wide.nbytes, W.nbytes
     for limit, given, taken in (
         (points + targets + weights, (wide, W), S.Cholesky()),
-        (points + targets + weights - 1, (wide, W), S.Nystrom(500)),
+        (points + targets + weights - 1, (wide, W), S.NystromSolver(500)),
         (points + targets, (wide, None), S.Cholesky()),
-        (points + targets - 1, (wide, None), S.Nystrom(500)),
+        (points + targets - 1, (wide, None), S.NystromSolver(500)),
     ):
         y, w = (None if values is None else chunked(values) for values in given)
         with dask.config.set({"array.chunk-size": f"{limit}B"}):
             assert mc.KernelRidge(mc.RBF(1.0)).fit(chunked(X), y, w).solver_ == taken
     labels = np.where(Y > 3, "a long label, to be counted", "low")
     classifier = mc.KernelLogisticRegression(mc.RBF(1.0))
-    for limit, taken in ((points + labels.nbytes, S.Cholesky), (points + 8 * N, S.Nystrom)):
+    for limit, taken in ((points + labels.nbytes, S.Cholesky), (points + 8 * N, S.NystromSolver)):
         with dask.config.set({"array.chunk-size": f"{limit}B"}):
             fitted = classifier.fit(chunked(X), da.from_array(labels, chunks=400))
             assert isinstance(fitted.solver_, taken)
@@ -139,12 +139,12 @@ def test_landmarks_that_auto_takes_are_no_more_than_the_rows_that_count() -> Non
     weights = np.where(np.arange(N) < N - 60, 0.0, 1.0)
     with small_chunks():
         found = mc.KernelRidge(mc.RBF(1.0)).fit(chunked(X), chunked(Y), chunked(weights))
-    assert found.solver_ == S.Nystrom(60)
+    assert found.solver_ == S.NystromSolver(60)
 
 
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 def test_scores_and_paths(weights: Array | None) -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0)).fit(X, BOTH)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(30, random_state=0)).fit(X, BOTH)
     given = None if weights is None else chunked(weights, 300)
     wanted = r2_score(BOTH, model.predict(X), sample_weight=weights)
     assert model.score(X, BOTH, weights) == pytest.approx(wanted, rel=1e-12)
@@ -159,7 +159,9 @@ def test_scores_and_paths(weights: Array | None) -> None:
 
 
 def test_scores_of_constants_and_of_single_rows() -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0)).fit(X, 0 * Y + 2)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(30, random_state=0)).fit(
+        X, 0 * Y + 2
+    )
     same, other = chunked(0 * Y + 2), chunked(0 * Y + 3)
     assert model.score(chunked(X), same) == model.score(X, same.compute()) == 1.0
     assert model.score(chunked(X), other) == model.score(X, other.compute()) == 0.0
@@ -172,10 +174,10 @@ def test_scores_of_constants_and_of_single_rows() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        mc.KernelRidge(mc.RBF("median"), solver=S.Nystrom(5, random_state=0)),
+        mc.KernelRidge(mc.RBF("median"), solver=S.NystromSolver(5, random_state=0)),
         mc.KernelRidge(
             mc.RBF("median") + mc.Laplacian("median").on(0, 1),
-            solver=S.Nystrom(5, random_state=0),
+            solver=S.NystromSolver(5, random_state=0),
         ),
         mc.KernelRidge(mc.RBF(30.0), solver=S.Falkon(5, random_state=0)),
         mc.KernelRidge(mc.RBF(30.0), solver=S.RandomFeatures(mc.RandomFourier(n_components=10))),
@@ -207,7 +209,7 @@ def test_what_comes_back_is_less_than_a_chunk(
 
 
 def test_no_rows_have_the_shape_that_some_have() -> None:
-    model = mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(30, random_state=0)).fit(X, BOTH)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(30, random_state=0)).fit(X, BOTH)
     assert model.predict(X[:0]).shape == model.predict(chunked(X)[:0]).compute().shape == (0, 2)
     with pytest.raises(DataError, match=r"columns|features"):
         model.predict(np.zeros((0, 5)))
@@ -216,9 +218,9 @@ def test_no_rows_have_the_shape_that_some_have() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        mc.KernelRidge(mc.RBF(1.0).warp(np.log), solver=S.Nystrom(9, random_state=0)),
+        mc.KernelRidge(mc.RBF(1.0).warp(np.log), solver=S.NystromSolver(9, random_state=0)),
         mc.KernelMachineRegressor(
-            mc.RBF(1.0).warp(np.log), loss="huber", solver=S.Nystrom(9, random_state=0)
+            mc.RBF(1.0).warp(np.log), loss="huber", solver=S.NystromSolver(9, random_state=0)
         ),
         mc.Nystrom(mc.RBF(1.0).warp(np.log), 9, random_state=0),
         mc.RandomFourier(mc.RBF(1.0).warp(np.log), n_components=6, random_state=0),
@@ -245,7 +247,7 @@ def test_kernels_that_are_not_defined_at_zero(model: Any) -> None:
 def test_data_frames_of_kernels_that_do_not_take_made_up_values() -> None:
     frame = pd.DataFrame({"c": np.exp(X[:, 0]) + 5, "kind": np.where(Y > 3, "u", "v")})
     kernel = mc.RBF(1.0).warp(lambda part: np.log(part - 5)).on("c") * mc.Categorical().on("kind")
-    model = mc.KernelRidge(kernel, solver=S.Nystrom(9, random_state=0)).fit(frame, Y)
+    model = mc.KernelRidge(kernel, solver=S.NystromSolver(9, random_state=0)).fit(frame, Y)
     close(model.predict(dd.from_pandas(frame, npartitions=3)).compute(), model.predict(frame))
 
 
@@ -268,7 +270,7 @@ def test_data_frames_of_features() -> None:
 
 @pytest.mark.parametrize("alpha", ["loo", "gcv"])
 def test_searches(alpha: Any) -> None:
-    solver = S.Nystrom(40, landmarks="kmeans++", random_state=0)
+    solver = S.NystromSolver(40, landmarks="kmeans++", random_state=0)
     model = mc.KernelRidge(mc.Matern(), alpha, length_scales=[1.0, "median"], solver=solver)
     wanted = model.fit(X, Y, W)
     errors, predicted = wanted.search_errors_, wanted.predict(X)
@@ -279,7 +281,7 @@ def test_searches(alpha: Any) -> None:
 
 def test_data_frames() -> None:
     kernel = mc.Matern().on("a") + mc.RBF(1.0).on("b", "c")
-    model = mc.KernelRidge(kernel, solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(kernel, solver=S.NystromSolver(40, random_state=0))
     points = FRAME[["a", "b", "c"]]
     wanted = model.fit(points, Y, W).predict(points)
     frame = dd.from_pandas(FRAME, npartitions=4)
@@ -314,7 +316,7 @@ WORDS["size"] = WORDS["word"].str.len().astype("Float64")
     ids=str,
 )
 def test_columns_of_strings_and_of_values_that_may_be_missing(kernel: Any) -> None:
-    local, solver = WORDS.drop(columns="y"), S.Nystrom(5, random_state=0)
+    local, solver = WORDS.drop(columns="y"), S.NystromSolver(5, random_state=0)
     frame = dd.from_pandas(WORDS, npartitions=3)
     lazy = frame.drop(columns="y")
     ridge = mc.KernelRidge(kernel, solver=solver)
@@ -332,7 +334,7 @@ def test_columns_of_strings_and_of_values_that_may_be_missing(kernel: Any) -> No
 
 
 def test_series_and_arrays_of_strings() -> None:
-    model = mc.KernelRidge(mc.Spectrum(2), solver=S.Nystrom(5, random_state=0))
+    model = mc.KernelRidge(mc.Spectrum(2), solver=S.NystromSolver(5, random_state=0))
     words = WORDS["word"]
     wanted = model.fit(words, WORDS["y"]).predict(words)
     y = WORDS["y"].to_numpy()
@@ -346,7 +348,7 @@ def test_series_and_arrays_of_strings() -> None:
 
 
 def test_one_weight_for_all_rows() -> None:
-    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern(), solver=S.NystromSolver(40, random_state=0))
     wanted = model.fit(X, Y, 2.0).predict(X)
     frame = dd.from_pandas(FRAME.drop(columns="w"), npartitions=4)
     with small_chunks():
@@ -360,7 +362,7 @@ def test_one_weight_for_all_rows() -> None:
 
 
 def test_chunks_of_unknown_and_of_unequal_size() -> None:
-    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern(), solver=S.NystromSolver(40, random_state=0))
     wanted = model.fit(X, Y).predict(X)
     rows, y = unknown(chunked(X)), unknown(chunked(Y))
     close(model.fit(rows, y).predict(X), wanted)
@@ -424,11 +426,11 @@ def test_collections_without_rows_are_refused_with_empty_targets() -> None:
     none = rows[rows[:, 0] > 1e9]
     for targets in (y[:0], y[y > 1e9], np.zeros(0)):
         with pytest.raises(DataError, match=r"KernelRidge: found 0 sample.*no rows in any chunk"):
-            mc.KernelRidge(mc.RBF(1.0), solver=S.Nystrom(20)).fit(none, targets)
+            mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(20)).fit(none, targets)
 
 
 def test_what_is_refused() -> None:
-    model = mc.KernelRidge(mc.Matern(), solver=S.Nystrom(40, random_state=0))
+    model = mc.KernelRidge(mc.Matern(), solver=S.NystromSolver(40, random_state=0))
     with pytest.raises(DataError, match="requires y"):
         model.fit(chunked(X))
     with pytest.raises(DataTypeError, match="3 dimensions"):
@@ -437,7 +439,7 @@ def test_what_is_refused() -> None:
         model.fit(dd.from_pandas(FRAME, npartitions=2), "nope")
     with pytest.raises(DataTypeError, match="Bag"):
         model.fit(db.from_sequence([1, 2]), Y)
-    with small_chunks(), pytest.raises(DataError, match="Nystrom"):
+    with small_chunks(), pytest.raises(DataError, match="NystromSolver"):
         mc.KernelRidge(solver=S.Cholesky()).fit(chunked(X), chunked(Y))
     with pytest.raises(DataError, match="Dask collection has no rows"):
         model.fit(da.zeros((0, 3)), da.zeros(0))
@@ -454,7 +456,7 @@ def test_forecasts() -> None:
     assert mc.forecast(mc.KernelRidge(mc.RBF(1.0)), chunked(X)).chosen == S.Cholesky()
     with small_chunks():
         costs = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), chunked(X))
-    assert costs.chosen == S.Nystrom(500)
+    assert costs.chosen == S.NystromSolver(500)
     assert "come in blocks" in costs.reason
     assert [cost.obstacle for cost in costs.costs][1:3] == ["rows come in blocks"] * 2
     assert mc.forecast(mc.KernelRidge(mc.Linear()), mc.Blocks([X, X])).chosen == S.Primal()
@@ -467,7 +469,7 @@ def test_forecasts_of_machines() -> None:
     with small_chunks():
         costs = mc.forecast(machine, chunked(X))
         several = mc.forecast(machine, chunked(X), chunked(np.arange(N) % 40))
-    assert costs.chosen == S.Nystrom(500)
+    assert costs.chosen == S.NystromSolver(500)
     assert costs.reason == f"{N} rows come in blocks"
     assert costs.costs[1].obstacle == "rows come in blocks"
     assert several.chosen.n_landmarks < 500  # one joint problem of all classes
@@ -522,6 +524,6 @@ def test_tasks_have_names_that_can_be_read() -> None:
             names.add(dask.utils.key_split(key))
 
     with Watch():
-        mc.KernelRidge(solver=S.Nystrom(10, random_state=0)).fit(chunked(X), chunked(Y))
+        mc.KernelRidge(solver=S.NystromSolver(10, random_state=0)).fit(chunked(X), chunked(Y))
     wanted = {"mercer-survey-chunk", "mercer-feature-moments-chunk", "mercer-normal-product-sum"}
     assert wanted <= names

@@ -35,7 +35,7 @@ X = RNG.normal(size=(N, 3))
 Y = np.sin(X).sum(axis=1) + 3
 W = RNG.uniform(0.5, 2.0, size=N)
 TABLE = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": Y, "w": W})
-MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.Nystrom(40, random_state=0))
+MODEL = mc.KernelRidge(mc.Matern("scale"), 0.1, solver=S.NystromSolver(40, random_state=0))
 
 
 def mapped(folder: Path, values: Any, mode: Any = "r") -> Any:
@@ -82,7 +82,7 @@ def test_of_a_large_file_little_is_in_memory(tmp_path: Path) -> None:
         block = RNG.standard_normal((50_000, d))
         data[start : start + 50_000] = block
         targets[start : start + 50_000] = block[:, 0]
-    model = mc.KernelRidge(alpha=1.0, solver=S.Nystrom(20, random_state=0))
+    model = mc.KernelRidge(alpha=1.0, solver=S.NystromSolver(20, random_state=0))
     fourier = mc.RandomFourier(n_components=4, random_state=0)
     tracemalloc.start()
     try:
@@ -337,6 +337,6 @@ def test_texts_have_one_type_whoever_wrote_the_file(tmp_path: Path) -> None:
     # Counts of pairs of letters: the target is linear in them, and ridge all but exact.
     model = mc.KernelRidge(mc.Spectrum(2).on("word"), alpha=1e-8)
     assert_allclose(model.fit(blocks).predict(blocks), lengths, atol=1e-5)
-    landmarks = mc.solvers.Nystrom(60, random_state=0)
+    landmarks = mc.solvers.NystromSolver(60, random_state=0)
     model.set_params(solver=landmarks)
     assert_allclose(model.fit(blocks).predict(blocks), lengths, atol=1e-5)

@@ -24,7 +24,7 @@ COUNTS[:250] = 0  # the first block has nothing but zeros
 W = RNG.uniform(0.5, 2.0, size=N)
 W[300:305] = 0
 SOLVERS = [
-    S.Nystrom(40, landmarks="kmeans++", random_state=0),
+    S.NystromSolver(40, landmarks="kmeans++", random_state=0),
     S.Falkon(40, landmarks="kmeans++", random_state=0),
 ]
 MODELS = [

@@ -77,7 +77,7 @@ def require_stationary(
 @pytest.mark.parametrize(
     "scale", [1e306, 1e200, 1e-200, 2.0**-1000], ids=["largest", "huge", "tiny", "least"]
 )
-@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("solver", [S.NystromSolver, S.Falkon])
 def test_weights_have_no_unit(name: str, scale: float, solver: Any) -> None:
     machine, targets, slope = MACHINES[name]
     machine.set_params(alpha=0.1 * scale, solver=solver(landmarks=LANDMARKS), tol=1e-9)
@@ -92,7 +92,7 @@ def test_weights_have_no_unit(name: str, scale: float, solver: Any) -> None:
 
 
 def test_chosen_landmarks_and_length_scales_have_no_unit() -> None:
-    solver = S.Nystrom(20, landmarks="rpcholesky", random_state=0)
+    solver = S.NystromSolver(20, landmarks="rpcholesky", random_state=0)
     model = mc.KernelMachineClassifier(mc.Matern("scale"), alpha=0.1, solver=solver)
     wanted = model.fit(blocks(X, LABELS, W)).decision_function(X)
     model.set_params(alpha=0.1 * 2.0**700)
@@ -102,7 +102,7 @@ def test_chosen_landmarks_and_length_scales_have_no_unit() -> None:
 
 def test_weights_that_are_too_far_apart_are_refused_as_in_memory() -> None:
     far = np.where(np.arange(N) < 10, 1e-150, 1.0)
-    model = mc.KernelMachineClassifier(mc.RBF(1.0), solver=S.Nystrom(20, random_state=0))
+    model = mc.KernelMachineClassifier(mc.RBF(1.0), solver=S.NystromSolver(20, random_state=0))
     for given in ((X, LABELS, far), (blocks(X, LABELS, far),)):
         with pytest.raises(DataError, match="positive sample weights reach from 1e-150 to 1"):
             model.fit(*given)
@@ -110,7 +110,7 @@ def test_weights_that_are_too_far_apart_are_refused_as_in_memory() -> None:
         model.fit(blocks(X, LABELS, np.full(N, 2.0**351)))
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("solver", [S.NystromSolver, S.Falkon])
 def test_first_steps_are_taken_on_rows_that_count(solver: Any) -> None:
     n = 40_000  # every tenth row would be looked at first
     rows = np.random.default_rng(1).normal(size=(n, 2))
@@ -133,7 +133,7 @@ def test_first_steps_are_taken_on_rows_that_count(solver: Any) -> None:
 def test_rows_of_weight_zero_may_be_anywhere() -> None:
     far = X.copy()
     far[::7] = 1e200  # where a linear kernel is infinite
-    model = mc.KernelMachineClassifier(mc.Linear(), solver=S.Nystrom(landmarks=[[1.0, 0.0]]))
+    model = mc.KernelMachineClassifier(mc.Linear(), solver=S.NystromSolver(landmarks=[[1.0, 0.0]]))
     wanted = model.fit(X[W > 0], LABELS[W > 0], W[W > 0]).decision_function(LANDMARKS)
     found = model.fit(blocks(far, LABELS, W)).decision_function(LANDMARKS)
     assert_allclose(found, wanted, rtol=1e-8)

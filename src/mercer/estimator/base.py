@@ -110,7 +110,7 @@ class KernelEstimator(BaseEstimator):
         if not hasattr(given, "replace") or isinstance(given, str | type):
             raise ParameterError(
                 f"{type(self).__name__}: {name} = {shown(given)} has no parameters to set; pass "
-                f"{name}= an object such as mercer.solvers.Nystrom() first."
+                f"{name}= an object such as mercer.solvers.NystromSolver() first."
             )
         return given
 

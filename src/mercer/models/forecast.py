@@ -43,7 +43,7 @@ def forecast(
     >>> import mercer as mc
     >>> X = np.zeros((200_000, 3), dtype=np.float32)
     >>> type(mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X).chosen).__name__
-    'Nystrom'
+    'NystromSolver'
     """
     if not isinstance(model, KernelRidge | KernelMachine | GaussianProcessRegressor):
         raise ParameterTypeError(

@@ -5,7 +5,7 @@ Objects that say how, for the parameter ``solver`` of a model:
 - `Cholesky`, `Spectral`: the matrix in memory;
 - `Primal`, `RandomFeatures`: explicit features;
 - `ConjugateGradient`: the whole matrix, by products with it;
-- `Nystrom`, `Falkon`: few landmarks;
+- `NystromSolver`, `Falkon`: few landmarks;
 - `auto`: the choice among them, and what each would cost.
 
 They take a `RidgeTask` and give a `RidgeAnswer` (`settings`), for targets in a unit of their own
@@ -55,20 +55,21 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.forecast import Forecast
-from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.ridge.gram import LeaveOneOut, Solution
 from mercer.solvers.ridge.problem import RidgeProblem
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.spectrum import EigenRidge
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 __all__ = [
     "Cholesky",
     "ConjugateGradient",
+    "EigenRidge",
     "Falkon",
     "Forecast",
     "LeaveOneOut",
-    "Nystrom",
+    "NystromSolver",
     "Primal",
     "RandomFeatures",
     "RidgeAnswer",
@@ -76,6 +77,5 @@ __all__ = [
     "RidgeTask",
     "Solution",
     "Spectral",
-    "Spectrum",
     "Tridiagonal",
 ]

@@ -5,7 +5,7 @@ The rule, in the order in which it is applied:
 1. features, if the kernel has fewer of them than would pay (`Primal`);
 2. the matrix in memory, up to 15,000 rows, if it fits (`Cholesky`);
 3. conjugate gradients, up to 100,000 rows (`ConjugateGradient`);
-4. landmarks (`Nystrom`).
+4. landmarks (`NystromSolver`).
 
 Rows that come in blocks leave the first and the last; up to 100,000 rows in no more than one chunk
 are gathered before they come here. A kernel that is not known to be valid has its matrix looked at
@@ -30,7 +30,7 @@ from mercer.solvers.conjugate_gradient import ConjugateGradient, factor_size
 from mercer.solvers.dense import Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.kernel_features import no_frequencies, own_features
-from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.task import RidgeTask
 
 # Rows up to which a dense factor is a matter of seconds to minutes.
@@ -65,7 +65,7 @@ _NO_MATRIX = {
 _WAYS_OUT = {
     _WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
     _INVALID: "take fewer rows, or a kernel whose is_psd is True",
-    UNKNOWN: "ask for mercer.solvers.Nystrom() if you know that it is",
+    UNKNOWN: "ask for mercer.solvers.NystromSolver() if you know that it is",
 }
 
 
@@ -184,7 +184,7 @@ def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
     m = min(task.rows.statistics.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
     candidates = [
         _cost(task, solver, searches)
-        for solver in (Primal(), Cholesky(), ConjugateGradient(), Nystrom(m))
+        for solver in (Primal(), Cholesky(), ConjugateGradient(), NystromSolver(m))
     ]
     others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), waves(m))]
     costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
@@ -252,7 +252,7 @@ def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None
         rank = solver.rank_for(n)
         size = factor_size(n, rank, task.dtype) + 64.0 * n * t
         return size, 2.0 * n * rank**2 + _ITERATIONS * pairs
-    if isinstance(solver, Nystrom):
+    if isinstance(solver, NystromSolver):
         m = landmarks_of(solver, n)
         return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
     if isinstance(solver, Falkon):
@@ -287,7 +287,7 @@ def waves(n_components: int) -> RandomFeatures:
     return RandomFeatures(RandomFourier(n_components=n_components))
 
 
-def landmarks_of(solver: Nystrom | Falkon, n: int) -> int:
+def landmarks_of(solver: NystromSolver | Falkon, n: int) -> int:
     """The number of landmarks that a solver takes."""
     chosen = solver.landmarks
     return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)

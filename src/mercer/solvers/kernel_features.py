@@ -162,7 +162,7 @@ class OwnFeatures:
             return cls(kernel, kernel.feature_names(task.rows.part.points))
         raise DataError(
             f"{task.owner}: which features {kernel!r:.80} has depends on the rows, and these come "
-            "in blocks; take solvers.Nystrom(), or pass all rows at once."
+            "in blocks; take solvers.NystromSolver(), or pass all rows at once."
         )
 
     def __call__(self, points: Points) -> Any:

@@ -5,7 +5,7 @@ The rule, in the order in which it is applied:
 1. features of the kernel's own, if they cost less than the whole matrix would (`Primal`);
 2. the whole matrix up to 10,000 rows, if it fits in memory (`Cholesky`), and always for losses with
    kinks and for kernels that are not known to be valid;
-3. landmarks (`Nystrom`).
+3. landmarks (`NystromSolver`).
 
 Rows in blocks are gathered first, if there are no more than 10,000 of them, in no more than one
 chunk; otherwise they leave the first and the last. `ConjugateGradient`, `Falkon` and
@@ -41,7 +41,7 @@ from mercer.solvers.forecast import (
 )
 from mercer.solvers.kernel_features import NO_FEATURES, may_hold, no_frequencies
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
-from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, NystromSolver
 
 #: Rows up to which a factor in every step is a matter of seconds to minutes.
 DENSE = 10_000
@@ -68,7 +68,7 @@ def forecast(
     rule = _Costs(kernel, n, n_outputs, smooth, joint, blocks, own)
     k = n_outputs if joint else 1
     m = min(landmark_count(n), _LANDMARKS, max(100, UNKNOWNS // k), n)
-    candidates = [rule.of(solver) for solver in (Primal(), Cholesky(), Nystrom(m))]
+    candidates = [rule.of(solver) for solver in (Primal(), Cholesky(), NystromSolver(m))]
     others = [rule.of(solver) for solver in (ConjugateGradient(), Falkon(m), waves(m))]
     costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
     found = _chosen(costs, n, rule.no_landmarks)
@@ -149,7 +149,7 @@ class _Costs:
         operations = 60.0 * self._work * _ITERATIONS * self.n * m
         return Cost(solver, 32.0 * self.n_outputs * m**2, operations, self.no_landmarks)
 
-    def of_landmarks(self, solver: Nystrom) -> Cost:
+    def of_landmarks(self, solver: NystromSolver) -> Cost:
         """Of second derivatives over landmarks."""
         k, m = self._together, landmarks_of(solver, self.n)
         size = 32.0 * (k * m) ** 2 + self._stored(m)

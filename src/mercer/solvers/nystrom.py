@@ -4,7 +4,7 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 
 .. math:: \tfrac12 \sum_i w_i (y_i - (Cc)_i - b)^2 + \tfrac\alpha2 c^\top M c .
 
-`Nystrom` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
+`NystromSolver` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
 every alpha; what rounding loses in squaring C is won back by refinement, each step of which is a
 fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by
 a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
@@ -48,7 +48,7 @@ _SAMPLE = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Nystrom(RidgeSolver):
+class NystromSolver(RidgeSolver):
     """Normal equations on landmarks, in one pass over the rows.
 
     Parameters
@@ -74,7 +74,7 @@ class Nystrom(RidgeSolver):
     >>> import numpy as np
     >>> import mercer as mc
     >>> X = np.linspace(0, 6, 500)[:, None]
-    >>> solver = mc.solvers.Nystrom(n_landmarks=20, random_state=0)
+    >>> solver = mc.solvers.NystromSolver(n_landmarks=20, random_state=0)
     >>> model = mc.KernelRidge(mc.RBF(1.0), alpha=1e-3, solver=solver).fit(X, np.sin(X).ravel())
     >>> model.predict([[np.pi / 2]]).round(3), len(model.points_)
     (array([1.]), 20)
@@ -119,7 +119,7 @@ def _kept(landmarks: Any) -> Any:
     return landmarks.copy() if writable else landmarks
 
 
-def _select(solver: Nystrom | Falkon, task: RidgeTask) -> Landmarks:
+def _select(solver: NystromSolver | Falkon, task: RidgeTask) -> Landmarks:
     return selection.select_rows(
         task.kernel,
         task.rows,

@@ -31,7 +31,7 @@ class Settings:
     Examples
     --------
     >>> import mercer as mc
-    >>> solver = mc.solvers.Nystrom(n_landmarks=100)
+    >>> solver = mc.solvers.NystromSolver(n_landmarks=100)
     >>> solver.replace(n_landmarks=200).n_landmarks, solver.n_landmarks
     (200, 100)
     >>> model = mc.KernelRidge(solver=solver).set_params(solver__n_landmarks=50)

@@ -100,7 +100,7 @@ class RidgeTask:
             return self.rows.part
         raise DataError(
             f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
-            "take solvers.Nystrom(), which does with sums over them, or pass arrays."
+            "take solvers.NystromSolver(), which does with sums over them, or pass arrays."
         )
 
     def of_sample(self, size: int, function: Callable[[RowBlock], Made]) -> Made:
@@ -175,7 +175,7 @@ class RidgeTask:
             return float(self.alphas[0])
         raise DataError(
             f"{self.owner}: {solver} cannot compare candidates by {self.criterion!r}; pass a "
-            "number as alpha, or take solvers.Nystrom, which compares all of them in a pass."
+            "number as alpha, or take solvers.NystromSolver, which compares all of them in a pass."
         )
 
 

@@ -351,7 +351,7 @@ def test_the_process_of_the_maps_own_kernel(y: Array, weights: Any, noise: Any) 
 
 def test_the_map_gets_the_learned_kernel() -> None:
     model = GP(RBF, solver=waves()).fit(X, Y)
-    assert isinstance(model.search_solver_, S.Nystrom)
+    assert isinstance(model.search_solver_, S.NystromSolver)
     assert model.feature_map_.kernel_ == model.kernel_ != RBF
     held = GP(model.kernel_, model.noise_, solver=waves(), learn=False).fit(X, Y)
     assert_allclose(held.predict(Z, True), model.predict(Z, True), rtol=1e-9)
@@ -432,7 +432,7 @@ def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch)
         found = mc.forecast(GP(POLYNOMIAL), X[:20])
         assert "does not fit in memory" in found.costs[0].line
     monkeypatch.setattr(plan, "_MOST_SQUARES", 1)
-    assert isinstance(chosen(200_000, POLYNOMIAL), S.Nystrom)
+    assert isinstance(chosen(200_000, POLYNOMIAL), S.NystromSolver)
     model = GP(POLYNOMIAL).fit(X, Y)
     assert model.solver_ == S.Cholesky()
 
@@ -451,7 +451,7 @@ def test_a_forecast_lists_every_solver() -> None:
         "Primal",
         "Cholesky",
         "ConjugateGradient",
-        "Nystrom",
+        "NystromSolver",
         "Spectral",
         "Falkon",
         "RandomFeatures",
@@ -576,7 +576,7 @@ def test_falkons_mean_is_the_best_over_its_landmarks(weights: Any, y: Array) -> 
 
 def test_falkon_learns_and_tells_of_itself() -> None:
     model = GP(RBF, solver=S.Falkon(40, "rpcholesky", random_state=0, tol=1e-10)).fit(X, Y)
-    assert isinstance(model.search_solver_, S.Nystrom)
+    assert isinstance(model.search_solver_, S.NystromSolver)
     assert len(model.points_) == len(model.rows_) == 40
     assert_allclose(model.points_.data, X[model.rows_])
     again = GP(model.kernel_, model.noise_, solver=S.Cholesky(), learn=False).fit(X, Y)

@@ -53,8 +53,8 @@ def model(**settings: Any) -> Any:
     ("length_scale", "search"),
     [
         (0.02, S.Cholesky()),
-        (0.15, S.Nystrom(64, "rpcholesky", 0)),
-        (1.5, S.Nystrom(32, "rpcholesky", 0)),
+        (0.15, S.NystromSolver(64, "rpcholesky", 0)),
+        (1.5, S.NystromSolver(32, "rpcholesky", 0)),
     ],
     ids=["fast", "middling", "slow"],
 )
@@ -65,7 +65,7 @@ def test_auto_learns_what_the_whole_matrix_says(length_scale: float, search: Any
     assert (found.solver_, found.search_solver_) == (S.Cholesky(), search)
     assert best.log_marginal_likelihood_ - found.log_marginal_likelihood_ < 0.5
     assert found.converged_
-    assert hasattr(found, "lower_bound_") == isinstance(search, S.Nystrom)
+    assert hasattr(found, "lower_bound_") == isinstance(search, S.NystromSolver)
     assert found.n_evaluations_ < 40
 
 
@@ -84,8 +84,8 @@ def test_a_mean_by_iterations_has_hyper_parameters_of_some_rows_by_their_matrix(
 @pytest.mark.usefixtures("scaled_down")
 def test_landmarks_that_are_asked_for_stay_as_many() -> None:
     X, y = drawn(0.02)
-    found = model(solver=S.Nystrom(32, "rpcholesky", 0)).fit(X, y)
-    assert found.search_solver_ == found.solver_ == S.Nystrom(32, "rpcholesky", 0)
+    found = model(solver=S.NystromSolver(32, "rpcholesky", 0)).fit(X, y)
+    assert found.search_solver_ == found.solver_ == S.NystromSolver(32, "rpcholesky", 0)
     assert len(found.points_) == 32
 
 
@@ -106,7 +106,7 @@ def evidence_of(X: Array, y: Array, kernel: mc.Kernel, noise: float) -> Gaussian
 def test_how_far_a_bound_is_below_the_likelihood(m: int) -> None:
     X, y = drawn(0.3, n=600)
     data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.3), 0.01)
-    chosen = S.Nystrom(m, "rpcholesky", 0)
+    chosen = S.NystromSolver(m, "rpcholesky", 0)
     seen = LandmarkEvidence.selected(data, data.kernel, chosen, "test")
     value, gap = seen.look_at(data.theta)
     K = np.exp(-0.5 * ((X - X.T) / 0.3) ** 2) + 0.01 * np.eye(600)
@@ -121,7 +121,9 @@ def test_how_far_a_bound_is_below_the_likelihood(m: int) -> None:
 def test_the_rounding_of_the_bound(noise: float) -> None:
     X, y = drawn(0.5, noise, n=600)
     data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.5), noise)
-    seen = LandmarkEvidence.selected(data, data.kernel, S.Nystrom(60, "rpcholesky", 0), "test")
+    seen = LandmarkEvidence.selected(
+        data, data.kernel, S.NystromSolver(60, "rpcholesky", 0), "test"
+    )
     value, slope = seen.log_likelihood_with_gradient(data.theta)
     steps = 1e-10 * np.arange(1, 9)
     along = np.array([1.0, 0.0, 0.0])
@@ -135,7 +137,7 @@ def test_a_function_without_noise_is_learned_in_few_evaluations() -> None:
     rng = np.random.default_rng(1)
     X = rng.uniform(-3, 3, size=(1_000, 2))
     y = np.sin(X).sum(axis=1) + X[:, 0] * X[:, 1]
-    found = model(solver=S.Nystrom(60, "rpcholesky", 0)).fit(X, y)
+    found = model(solver=S.NystromSolver(60, "rpcholesky", 0)).fit(X, y)
     assert found.converged_
     assert found.n_evaluations_ < 120
     assert np.abs(found.predict(X) - y).max() < 0.02
@@ -153,7 +155,7 @@ def test_landmarks_of_numeric_columns_are_learned(library: Any, kernel: mc.Kerne
     X = rng.normal(size=(80, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=80)
     frame = library.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    solver = S.Nystrom(6, "learn", 0)
+    solver = S.NystromSolver(6, "learn", 0)
     table, array = GP(kernel, solver=solver), GP(1.0 * mc.RBF(), solver=solver)
     table.fit(frame, y)
     array.fit(X, y)
@@ -163,15 +165,15 @@ def test_landmarks_of_numeric_columns_are_learned(library: Any, kernel: mc.Kerne
 
 def test_other_columns_do_not_move() -> None:
     frame = pd.DataFrame({"a": np.arange(9.0), "b": list("abcabcabc")})
-    found = GP(1.0 * mc.RBF().on("a"), solver=S.Nystrom(3, "learn"))
+    found = GP(1.0 * mc.RBF().on("a"), solver=S.NystromSolver(3, "learn"))
     with pytest.raises(ParameterError, match=r"to be numbers, got the column 'b' .*rpcholesky"):
         found.fit(frame, np.arange(9.0))
 
 
 def test_an_unknown_choice_of_landmarks_lists_learn() -> None:
     with pytest.raises(ParameterError, match="'leverage', 'learn', row numbers"):
-        GP(solver=S.Nystrom(3, "nearest")).fit(np.arange(9.0)[:, None], np.arange(9.0))
-    ridge = mc.KernelRidge(solver=S.Nystrom(3, "nearest"))  # which moves no landmarks
+        GP(solver=S.NystromSolver(3, "nearest")).fit(np.arange(9.0)[:, None], np.arange(9.0))
+    ridge = mc.KernelRidge(solver=S.NystromSolver(3, "nearest"))  # which moves no landmarks
     with pytest.raises(ParameterError, match="'leverage', row numbers"):
         ridge.fit(np.arange(9.0)[:, None], np.arange(9.0))
 
@@ -182,8 +184,8 @@ def test_an_unknown_choice_of_landmarks_lists_learn() -> None:
 @pytest.mark.parametrize(
     "fitted",
     [
-        GP(1.0 * mc.RBF(), solver=S.Nystrom(7, "rpcholesky", 0)),
-        mc.KernelRidge(mc.RBF(), solver=S.Nystrom(7, "rpcholesky", 0)),
+        GP(1.0 * mc.RBF(), solver=S.NystromSolver(7, "rpcholesky", 0)),
+        mc.KernelRidge(mc.RBF(), solver=S.NystromSolver(7, "rpcholesky", 0)),
         mc.KernelRidge(mc.RBF(), solver=S.Falkon(7, random_state=0)),
     ],
     ids=["process", "ridge", "falkon"],
@@ -204,7 +206,7 @@ def test_landmarks_that_are_no_rows_have_numbers_of_their_own() -> None:
     X = rng.normal(size=(60, 2))
     y = X[:, 0] + 0.1 * rng.normal(size=60)
     for landmarks in ("learn", X[:5] + 0.5):
-        found = GP(1.0 * mc.RBF(), solver=S.Nystrom(5, landmarks)).fit(X, y)
+        found = GP(1.0 * mc.RBF(), solver=S.NystromSolver(5, landmarks)).fit(X, y)
         assert found.rows_ is None
         carried = found.contributions(X[:4], top=3)
         assert (carried.rows == carried.indices).all()

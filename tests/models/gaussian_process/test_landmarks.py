@@ -49,11 +49,11 @@ W = RNG.integers(0, 4, size=N).astype(float)
 ROWS = np.flatnonzero(W)[:M]
 RBF = 1.7 * mc.RBF(length_scale=[1.0, 2.0, 3.0])
 HELD: dict[str, Any] = {"learn": False, "normalize_y": False}
-FEW = S.Nystrom(M, ROWS)
+FEW = S.NystromSolver(M, ROWS)
 
 
 def all_rows(n: int = N) -> Any:
-    return S.Nystrom(n, "rpcholesky", random_state=0)
+    return S.NystromSolver(n, "rpcholesky", random_state=0)
 
 
 # Oracles -----------------------------------------------------------------------------------------
@@ -137,12 +137,12 @@ def test_the_bound_is_the_definition_in_extended_precision() -> None:
         left_out = sum(mpmath.mpf("1.7") - Q[i, i] for i in range(15)) / mpmath.mpf("0.2")
         value = -((y.T * G**-1 * y)[0] + mpmath.log(mpmath.det(G)) + left_out) / 2
         value -= 15 * mpmath.log(2 * mpmath.pi) / 2
-    model = GP(RBF, noise=d, solver=S.Nystrom(landmarks=np.array(chosen)), **HELD)
+    model = GP(RBF, noise=d, solver=S.NystromSolver(landmarks=np.array(chosen)), **HELD)
     assert model.fit(rows, Y[:15]).lower_bound_ == pytest.approx(float(value), rel=1e-11)
 
 
 def test_weights_are_repeated_rows() -> None:
-    settings = {"noise": 0.3, "learn": False, "solver": S.Nystrom(landmarks=X[ROWS])}
+    settings = {"noise": 0.3, "learn": False, "solver": S.NystromSolver(landmarks=X[ROWS])}
     weighted = GP(RBF, **settings).fit(X, Y, W)
     repeated = GP(RBF, **settings).fit(
         np.repeat(X, W.astype(int), axis=0), np.repeat(Y, W.astype(int))
@@ -165,7 +165,7 @@ def test_numbers_of_landmarks_count_rows_of_weight_zero(as_mask: bool, dtype: An
     chosen = np.unique([2, 5, 9, *np.flatnonzero(W == 0)[:2]])
     assert W[:9].min() == 0  # rows that are left out come before and among the landmarks
     how = np.isin(np.arange(N), chosen) if as_mask else chosen
-    model = GP(RBF, noise=0.3, solver=S.Nystrom(landmarks=how), **HELD).fit(rows, Y, W)
+    model = GP(RBF, noise=0.3, solver=S.NystromSolver(landmarks=how), **HELD).fit(rows, Y, W)
     copies = np.repeat(np.arange(N), W.astype(int))
     exact = rows.astype(np.float64)
     noise = np.full(len(copies), 0.3)
@@ -175,7 +175,7 @@ def test_numbers_of_landmarks_count_rows_of_weight_zero(as_mask: bool, dtype: An
     assert model.lower_bound_ == pytest.approx(lower, rel=1e-9)
     assert_allclose(model.predict(Z), mean, rtol=1e-8)
     assert_allclose(model.predict(Z, return_cov=True)[1], cov, rtol=1e-7, atol=1e-10)
-    learned = GP(RBF, noise=0.3, solver=S.Nystrom(landmarks=how)).fit(rows, Y, W)
+    learned = GP(RBF, noise=0.3, solver=S.NystromSolver(landmarks=how)).fit(rows, Y, W)
     assert_array_equal(learned.rows_, chosen)
 
 
@@ -245,7 +245,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     n = 700
     rows = rng.normal(size=(n, 3))
     y = np.sin(rows).sum(axis=1)
-    model = GP(RBF, noise=0.1, solver=S.Nystrom(20, random_state=0), **HELD)
+    model = GP(RBF, noise=0.1, solver=S.NystromSolver(20, random_state=0), **HELD)
     whole = clone(model).fit(rows, y)
     wanted = whole.log_marginal_likelihood_gradient()
     monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 1)
@@ -267,7 +267,9 @@ def test_memory_does_not_grow_with_rows_times_landmarks(monkeypatch: pytest.Monk
     monkeypatch.setattr(landmark_evidence, "_KEPT_BYTES", 0)
     n, m = 20_000, 60
     rows = rng.normal(size=(n, 2))
-    model = GP(RBF.replace(length_scale=1.0), 0.1, solver=S.Nystrom(m, random_state=0), **HELD)
+    model = GP(
+        RBF.replace(length_scale=1.0), 0.1, solver=S.NystromSolver(m, random_state=0), **HELD
+    )
     tracemalloc.start()
     model.fit(rows, rows[:, 0])
     model.log_marginal_likelihood_gradient()
@@ -283,12 +285,14 @@ def test_memory_does_not_grow_with_rows_times_landmarks(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("noise", [0.3, VARIANCES], ids=["shared", "known"])
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize(
-    "solver", [all_rows(), S.ConjugateGradient(tol=1e-12, random_state=0)], ids=["Nystrom", "CG"]
+    "solver",
+    [all_rows(), S.ConjugateGradient(tol=1e-12, random_state=0)],
+    ids=["NystromSolver", "CG"],
 )
 def test_all_rows_as_landmarks_are_exact(
     y: Array, noise: Any, weights: Array | None, solver: Any
 ) -> None:
-    if isinstance(solver, S.Nystrom) and weights is not None:
+    if isinstance(solver, S.NystromSolver) and weights is not None:
         solver = all_rows(int(np.count_nonzero(weights)))
     exact = GP(RBF, noise=noise, **HELD).fit(X, y, weights)
     model = GP(RBF, noise=noise, solver=solver, **HELD).fit(X, y, weights)
@@ -299,7 +303,7 @@ def test_all_rows_as_landmarks_are_exact(
     for options in ({"return_std": True}, {"return_cov": True}):
         for a, b in zip(model.predict(Z, **options), exact.predict(Z, **options), strict=True):
             assert_allclose(a, b, rtol=1e-7, atol=1e-8)
-    if isinstance(solver, S.Nystrom):
+    if isinstance(solver, S.NystromSolver):
         loo, wanted = model.loo_predictions_, exact.loo_predictions_
         order = np.arange(len(exact.rows_))  # rows of weight zero are in neither
         assert_allclose(loo.mean[order], wanted.mean, rtol=1e-7)
@@ -322,7 +326,7 @@ def test_more_landmarks_are_better() -> None:
     exact = GP(RBF, noise=0.3, **HELD).fit(X, Y)
     order, gaps, errors = rng.permutation(N), [], []
     for m in (5, 10, 20, 40, 80):
-        model = GP(RBF, noise=0.3, solver=S.Nystrom(landmarks=order[:m]), **HELD).fit(X, Y)
+        model = GP(RBF, noise=0.3, solver=S.NystromSolver(landmarks=order[:m]), **HELD).fit(X, Y)
         assert model.lower_bound_ <= exact.log_marginal_likelihood_ + 1e-9 <= model.upper_bound_ + 1
         gaps.append(exact.log_marginal_likelihood_ - model.lower_bound_)
         errors.append(np.abs(model.predict(Z) - exact.predict(Z)).max())
@@ -347,7 +351,7 @@ def test_variances_at_landmarks_are_those_of_the_inducing_values() -> None:
 
 def test_variances_are_never_negative_and_noise_is_added_where_asked_for() -> None:
     rows = np.linspace(0, 1, 200)[:, None]
-    model = GP(mc.RBF(3.0), noise=1e-8, solver=S.Nystrom(60, random_state=0), **HELD)
+    model = GP(mc.RBF(3.0), noise=1e-8, solver=S.NystromSolver(60, random_state=0), **HELD)
     model.fit(rows, np.sin(rows).ravel())
     mean, std = model.predict(rows, return_std=True)
     assert (std >= 0).all()
@@ -384,7 +388,7 @@ def test_draws_have_mean_and_covariance_of_the_posterior() -> None:
 @pytest.mark.parametrize("noise", [0.3, VARIANCES], ids=["shared", "known"])
 @pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
 def test_leave_one_out_is_refitting_without_each_row(noise: Any, y: Array) -> None:
-    settings: dict[str, Any] = {"solver": S.Nystrom(landmarks=X[ROWS]), **HELD}
+    settings: dict[str, Any] = {"solver": S.NystromSolver(landmarks=X[ROWS]), **HELD}
     model = GP(RBF, noise=noise, **settings).fit(X, y)
     found = model.loo_predictions_
     for i in range(0, N, 7):
@@ -402,7 +406,7 @@ def test_leave_one_out_is_refitting_without_each_row(noise: Any, y: Array) -> No
 @pytest.mark.parametrize("noise", [0.3, VARIANCES], ids=["shared", "known"])
 @pytest.mark.parametrize("y", [Y, BOTH], ids=["one", "two"])
 def test_an_update_is_a_fit_of_all_rows(noise: Any, y: Array) -> None:
-    settings: dict[str, Any] = {"solver": S.Nystrom(landmarks=X[ROWS]), **HELD}
+    settings: dict[str, Any] = {"solver": S.NystromSolver(landmarks=X[ROWS]), **HELD}
     known = not np.isscalar(noise)
     whole = GP(RBF, noise=noise, **settings).fit(X, y)
     model = GP(RBF, noise=noise[:60] if known else noise, **settings).fit(X[:60], y[:60])
@@ -428,7 +432,7 @@ def test_an_update_is_a_fit_of_all_rows(noise: Any, y: Array) -> None:
 def test_iterations_over_all_rows_say_what_they_cannot_do() -> None:
     model = GP(RBF, solver=S.ConjugateGradient(random_state=0)).fit(X, Y)
     before = model.predict(Z)
-    with pytest.raises(DataError, match=r"update .* solver=mercer.solvers.Nystrom"):
+    with pytest.raises(DataError, match=r"update .* solver=mercer.solvers.NystromSolver"):
         model.update(Z, np.zeros(9))
     with pytest.raises(DataError, match="leaving rows out"):
         _ = model.loo_predictions_
@@ -465,7 +469,7 @@ def test_landmarks_are_chosen_again_when_the_kernel_has_changed(
         size=200
     )  # of one column; landmarks are chosen for three at first
     start = 1.0 * mc.RBF(length_scale=[1.0, 1.0, 1.0])
-    solver = S.Nystrom(15, "rpcholesky", random_state=0)
+    solver = S.NystromSolver(15, "rpcholesky", random_state=0)
     again = GP(start, solver=solver).fit(rows, y)
     monkeypatch.setattr(landmark_search, "_ROUNDS", 0)
     once = GP(start, solver=solver).fit(rows, y)
@@ -479,8 +483,8 @@ def test_landmarks_that_are_learned() -> None:
     rows = rng.uniform(-3, 3, size=(150, 2)) * [1.0, 1000.0] + [0.0, 5000.0]
     y = np.sin(2 * rows[:, 0]) + 0.1 * rng.normal(size=150)
     kernel = 1.0 * mc.RBF(length_scale=[1.0, 1000.0])
-    chosen = GP(kernel, solver=S.Nystrom(6, "rpcholesky", random_state=0)).fit(rows, y)
-    learned = GP(kernel, solver=S.Nystrom(6, "learn", random_state=0)).fit(rows, y)
+    chosen = GP(kernel, solver=S.NystromSolver(6, "rpcholesky", random_state=0)).fit(rows, y)
+    learned = GP(kernel, solver=S.NystromSolver(6, "learn", random_state=0)).fit(rows, y)
     exact = GP(kernel).fit(rows, y)
     assert learned.converged_
     assert chosen.lower_bound_ + 1 < learned.lower_bound_ < exact.log_marginal_likelihood_
@@ -492,7 +496,9 @@ def test_landmarks_that_are_learned() -> None:
     assert learned.contributions(rows[:1]).values.shape[0] == 1
     _, gradient = learned.log_marginal_likelihood_gradient()
     assert learned.gradient_norm_ >= np.abs(gradient).max() - 1e-6
-    held = GP(kernel, 0.1, solver=S.Nystrom(8, "learn", random_state=0), learn=False).fit(rows, y)
+    held = GP(kernel, 0.1, solver=S.NystromSolver(8, "learn", random_state=0), learn=False).fit(
+        rows, y
+    )
     assert len(held.rows_) == 8
 
 
@@ -509,7 +515,7 @@ def test_positions_of_what_is_not_all_numbers_cannot_be_learned(
     kernel: mc.Kernel, rows: Any
 ) -> None:
     with pytest.raises(MercerError, match=r'landmarks="rpcholesky"'):
-        GP(1.0 * kernel, solver=S.Nystrom(4, "learn", random_state=0)).fit(rows, Y[:24])
+        GP(1.0 * kernel, solver=S.NystromSolver(4, "learn", random_state=0)).fit(rows, Y[:24])
 
 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
@@ -523,7 +529,7 @@ def test_any_kernel_and_any_container() -> None:
         (1.0 * mc.Linear(), sp.csr_array(X[:27])),
         (1.0 * mc.Precomputed(K), np.arange(27)[:, None]),
     ):
-        landmarks = S.Nystrom(landmarks=np.arange(9))
+        landmarks = S.NystromSolver(landmarks=np.arange(9))
         model = GP(kernel, noise=mc.Fixed(0.5), solver=landmarks).fit(rows, Y[:27])
         assert model.converged_
         fixed = GP(model.kernel_, 0.5, solver=landmarks, **HELD).fit(rows, Y[:27])
@@ -535,7 +541,7 @@ def test_any_kernel_and_any_container() -> None:
 
 
 def test_single_precision_is_learned_from_in_double_precision() -> None:
-    single = GP(RBF, solver=S.Nystrom(20, "rpcholesky", random_state=0))
+    single = GP(RBF, solver=S.NystromSolver(20, "rpcholesky", random_state=0))
     double = clone(single).fit(X.astype(np.float32).astype(float), Y)
     single.fit(X.astype(np.float32), Y)
     assert_allclose(single.theta_, double.theta_, atol=1e-3)
@@ -548,12 +554,12 @@ def test_single_precision_is_learned_from_in_double_precision() -> None:
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.NumericalWarning")
 def test_copies_constants_and_extremes() -> None:
     rows = np.repeat(X[:10], 5, axis=0)
-    model = GP(RBF, solver=S.Nystrom(50, random_state=0)).fit(rows, Y[:50])
+    model = GP(RBF, solver=S.NystromSolver(50, random_state=0)).fit(rows, Y[:50])
     assert np.isfinite(model.predict(Z, return_std=True)).all()
-    few = S.Nystrom(5, "rpcholesky", random_state=0)
+    few = S.NystromSolver(5, "rpcholesky", random_state=0)
     assert_allclose(GP(solver=few).fit(X, np.full(N, 3.0)).predict(Z), 3.0)
     assert np.isfinite(GP(solver=few).fit(np.ones((N, 2)), Y).predict(np.ones((2, 2)))).all()
-    assert_allclose(GP(solver=S.Nystrom(1)).fit([[1.0]], [2.0]).predict([[1.0]]), 2.0)
+    assert_allclose(GP(solver=S.NystromSolver(1)).fit([[1.0]], [2.0]).predict([[1.0]]), 2.0)
     for scale in (1e-150, 1e150):
         model = GP(1.0 * mc.RBF("scale"), solver=few).fit(X * scale, Y)
         assert np.isfinite(model.predict(Z * scale, return_std=True)).all()
@@ -561,7 +567,7 @@ def test_copies_constants_and_extremes() -> None:
 
 def test_more_landmarks_than_rows_warn_once() -> None:
     with pytest.warns(MercerWarning, match="n_landmarks = 500 is more than the 80 rows") as said:
-        model = GP(RBF, solver=S.Nystrom(500, "rpcholesky")).fit(X, Y)
+        model = GP(RBF, solver=S.NystromSolver(500, "rpcholesky")).fit(X, Y)
     assert len(said) == 1
     assert len(model.points_) == N
 
@@ -574,7 +580,7 @@ def test_auto_learns_on_the_bound_and_conditions_exactly(monkeypatch: pytest.Mon
     monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 40)
     model = GP(RBF).fit(X, Y)
     assert repr(model.solver_) == "Cholesky()"
-    assert model.search_solver_ == S.Nystrom(40, "rpcholesky", 0)
+    assert model.search_solver_ == S.NystromSolver(40, "rpcholesky", 0)
     assert model.lower_bound_ < model.log_marginal_likelihood_ < model.upper_bound_
     again = GP(model.kernel_, noise=model.noise_, learn=False).fit(X, Y)
     assert_allclose(model.predict(Z), again.predict(Z), rtol=1e-9)
@@ -598,11 +604,11 @@ def test_auto_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "_WHOLE", 50)
     monkeypatch.setattr(plan, "landmark_count", lambda n: 30)
     landmarks = GP(RBF).fit(X, Y)
-    assert landmarks.solver_ == S.Nystrom(30, "rpcholesky", 0)
+    assert landmarks.solver_ == S.NystromSolver(30, "rpcholesky", 0)
     assert len(landmarks.points_) == 30
     assert landmarks.lower_bound_ == landmarks.log_marginal_likelihood_
     monkeypatch.setattr(plan, "_CHOICE_BYTES", 0)
-    assert GP(RBF, random_state=3).fit(X, Y).solver_ == S.Nystrom(30, "uniform", 3)
+    assert GP(RBF, random_state=3).fit(X, Y).solver_ == S.NystromSolver(30, "uniform", 3)
 
 
 @pytest.mark.parametrize(
@@ -631,13 +637,13 @@ def test_what_does_not_fit_goes_to_landmarks(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 10)
     monkeypatch.setattr(plan, "landmark_count", lambda n: 10)
     found = mc.forecast(GP(RBF), X)
-    assert found.chosen == S.Nystrom(10)
+    assert found.chosen == S.NystromSolver(10)
     assert "does not fit in memory" in str(found)
-    assert GP(RBF).fit(X, Y).solver_ == S.Nystrom(10, "rpcholesky", 0)
+    assert GP(RBF).fit(X, Y).solver_ == S.NystromSolver(10, "rpcholesky", 0)
     with pytest.raises(MemoryForecastError, match="GaussianProcessRegressor on 80 rows"):
         GP(RBF, solver=S.Cholesky()).fit(X, Y)
     with pytest.raises(MemoryForecastError, match="with 80 landmarks"):
-        GP(RBF, solver=S.Nystrom(80)).fit(X, Y)
+        GP(RBF, solver=S.NystromSolver(80)).fit(X, Y)
 
 
 def test_forecasts_follow_the_rule() -> None:
@@ -647,7 +653,7 @@ def test_forecasts_follow_the_rule() -> None:
     assert isinstance(chosen(4_000).chosen, S.Cholesky)
     assert "on the bound" in chosen(5_000).reason
     assert isinstance(chosen(20_000).chosen, S.ConjugateGradient)
-    assert isinstance(chosen(120_000).chosen, S.Nystrom)
+    assert isinstance(chosen(120_000).chosen, S.NystromSolver)
     assert "White" in str(chosen(3_000, kernel=mc.RBF() + mc.White()))
     with pytest.raises(TypeError, match="or a GaussianProcessRegressor"):
         mc.forecast(mc.KernelPerceptron(), X)  # type: ignore[arg-type]
@@ -673,7 +679,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
         model.fit(X, Y)
     assert model.converged_ is False
     assert model.n_evaluations_ == 8
-    assert model.solver_ == model.search_solver_ == S.Nystrom(N, "rpcholesky", 0)
+    assert model.solver_ == model.search_solver_ == S.NystromSolver(N, "rpcholesky", 0)
     start = GP(RBF, noise=0.1 * Y.var(), learn=False).fit(X, Y)
     assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
     assert model.predict(Z, return_std=True)[1].shape == (9,)
@@ -695,7 +701,7 @@ def test_callbacks_see_every_iteration_and_can_stop(how: str) -> None:
             return len(seen) >= limit
 
     limit = 3
-    model = GP(RBF, solver=S.Nystrom(10, how, random_state=0)).set_callbacks(Watch())
+    model = GP(RBF, solver=S.NystromSolver(10, how, random_state=0)).set_callbacks(Watch())
     with pytest.warns(NumericalWarning, match="stopped after 2 iterations"):
         model.fit(X, Y)
     assert len(seen) == 3
@@ -721,7 +727,7 @@ def test_a_fitted_model_is_pickled() -> None:
     [
         ({"solver": "nystrom"}, "solver = 'nystrom' is unknown here"),
         ({"solver": mc.RBF()}, 'is unknown here; pass "auto"'),
-        ({"solver": S.Nystrom}, "is unknown here"),
+        ({"solver": S.NystromSolver}, "is unknown here"),
         ({"solver": None}, "solver = None is unknown"),
         ({"solver": FEW, "criterion": "loo"}, "the criterion needs the whole matrix"),
         ({"solver": FEW, "noise": mc.Fixed(0.0)}, "there is no noise"),
@@ -729,8 +735,8 @@ def test_a_fitted_model_is_pickled() -> None:
         ({"solver": FEW, "kernel": RBF + mc.White()}, "contains White"),
         ({"solver": S.ConjugateGradient(), "kernel": RBF + mc.White()}, "contains White"),
         ({"solver": FEW, "kernel": mc.Sigmoid()}, "the kernel is not valid"),
-        ({"solver": S.Nystrom(0)}, "n_landmarks = 0"),
-        ({"solver": S.Nystrom(5, "best")}, "landmarks = 'best' is unknown"),
+        ({"solver": S.NystromSolver(0)}, "n_landmarks = 0"),
+        ({"solver": S.NystromSolver(5, "best")}, "landmarks = 'best' is unknown"),
     ],
 )
 def test_parameters_that_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -741,7 +747,7 @@ def test_parameters_that_are_refused(settings: dict[str, Any], message: str) -> 
 @pytest.mark.filterwarnings("ignore::mercer.exceptions.MercerWarning")
 @parametrize_with_checks(
     [
-        GP(mc.Linear(), solver=S.Nystrom(10, "rpcholesky", random_state=0)),
+        GP(mc.Linear(), solver=S.NystromSolver(10, "rpcholesky", random_state=0)),
         GP(solver=S.ConjugateGradient(tol=1e-12, random_state=0)),
     ]
 )

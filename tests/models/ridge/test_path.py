@@ -34,7 +34,7 @@ def name(value: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "solver", [S.Nystrom(landmarks=np.arange(N)), S.ConjugateGradient(tol=1e-11)], ids=name
+    "solver", [S.NystromSolver(landmarks=np.arange(N)), S.ConjugateGradient(tol=1e-11)], ids=name
 )
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -49,7 +49,7 @@ def test_complete_solvers_give_the_exact_path(
     assert_allclose(path.predict(Z), exact.predict(Z), rtol=1e-6, atol=1e-6)
     assert path.dual_coef.shape == exact.dual_coef.shape
     assert path.intercept.shape == exact.intercept.shape
-    if isinstance(solver, S.Nystrom):
+    if isinstance(solver, S.NystromSolver):
         assert_allclose(path.effective_dof, exact.effective_dof, rtol=1e-6)
         assert_allclose(path.gcv_errors, exact.gcv_errors, rtol=1e-5)
         assert_allclose(path.loo_errors, exact.loo_errors, rtol=1e-5)
@@ -60,7 +60,7 @@ def test_complete_solvers_give_the_exact_path(
 @pytest.mark.parametrize(
     ("kernel", "solver"),
     [
-        (KERNEL, S.Nystrom(landmarks=SOME)),
+        (KERNEL, S.NystromSolver(landmarks=SOME)),
         (mc.Polynomial(2), S.Primal()),
         (mc.RBF(1.5), S.RandomFeatures(MAP)),
         (KERNEL, S.ConjugateGradient(tol=1e-11)),
@@ -79,7 +79,9 @@ def test_every_point_of_a_path_is_a_fit(kernel: Any, solver: Any, weights: Any, 
         assert_allclose(found, single.predict(Z), rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(landmarks=SOME), S.RandomFeatures(MAP)], ids=name)
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(landmarks=SOME), S.RandomFeatures(MAP)], ids=name
+)
 def test_errors_on_a_path_are_those_of_a_search(solver: Any) -> None:
     path = mc.KernelRidge(mc.RBF(1.5), solver=solver).path(X, Y, ALPHAS)
     for criterion, errors in (("loo", path.loo_errors), ("gcv", path.gcv_errors)):
@@ -93,12 +95,12 @@ def test_auto_takes_what_a_search_would(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("mercer.solvers.forecast.WHOLE", 20)
     monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 30)
     path = mc.KernelRidge(KERNEL).path(X, Y, ALPHAS)
-    assert isinstance(path.solver, S.Nystrom)
+    assert isinstance(path.solver, S.NystromSolver)
     assert path.dual_coef.shape == (4, 30)
 
 
 def test_single_precision() -> None:
-    solver = S.Nystrom(landmarks=SOME)
+    solver = S.NystromSolver(landmarks=SOME)
     double = mc.KernelRidge(KERNEL, solver=solver).path(X, Y, ALPHAS)
     single = mc.KernelRidge(KERNEL, solver=solver).path(
         X.astype(np.float32), Y.astype(np.float32), ALPHAS

@@ -41,7 +41,7 @@ def test_arguments_of_names_are_refused_beside_a_kernel(name: str) -> None:
 
 def test_rows_that_are_not_in_memory_are_for_another_class() -> None:
     """Its function over landmarks is the same with the alpha that is advised."""
-    solver = mc.solvers.Nystrom(landmarks=range(20))
+    solver = mc.solvers.NystromSolver(landmarks=range(20))
     over_landmarks = mc.SVC(mc.RBF(1.0), C=3.0, solver=solver, tol=1e-8)
     for rows in (da.from_array(X, chunks=50), mc.Blocks([X])):
         with pytest.raises(DataError, match=r"KernelMachineClassifier\(.*alpha=1 / \(2 \* C\)"):
@@ -74,7 +74,7 @@ def test_values_out_of_range_are_refused_whatever_is_kept(megabytes: float) -> N
         ({"C": 0.0}, r"C = 0\.0 is not a number > 0"),
         ({"C": np.nan}, "C = nan is not a number > 0"),
         ({"C": "1"}, "C = '1' is not a number"),
-        ({"C": np.inf, "solver": mc.solvers.Nystrom(20)}, "C = inf allows no errors"),
+        ({"C": np.inf, "solver": mc.solvers.NystromSolver(20)}, "C = inf allows no errors"),
         ({"C": {"yes": 1.0}}, "nothing for the class 'no'"),
         ({"C": {"yes": -1.0, "no": 1.0}}, r"C = -1\.0 for the class 'yes'"),
         ({"tol": -1.0}, r"tol = -1\.0"),
@@ -95,8 +95,11 @@ def test_values_out_of_range_are_refused_whatever_is_kept(megabytes: float) -> N
         ({"class_weight": {"yes": 0.0}}, "not all finite and > 0"),
         ({"probability": "yes"}, "probability = 'yes' is neither True nor False"),
         ({"solver": mc.solvers.Cholesky()}, "is unknown here"),
-        ({"solver": mc.solvers.Nystrom(20), "probability": True}, "needs the dual problem"),
-        ({"solver": mc.solvers.Nystrom(20), "max_iter": 0}, "max_iter = 0 leaves nothing learned"),
+        ({"solver": mc.solvers.NystromSolver(20), "probability": True}, "needs the dual problem"),
+        (
+            {"solver": mc.solvers.NystromSolver(20), "max_iter": 0},
+            "max_iter = 0 leaves nothing learned",
+        ),
         ({"verbose": "a"}, "verbose = 'a' is neither True nor False"),
         ({"random_state": "a"}, "random_state = 'a' gives no random numbers"),
         ({"kernel": "poly", "gamma": 0.0, "coef0": 1e200}, "exceeds the range of numbers"),
@@ -172,7 +175,7 @@ CONTRADICTIONS = np.vstack([X[:10], X[:10]]), np.repeat([0, 1], 10)
         (mc.SVC(max_iter=1), (X, TWO), "raise max_iter (1), scale the data, lower C, or raise tol"),
         (mc.NuSVC(nu=0.3, max_iter=1), (X, TWO), "scale the data, raise nu, or raise tol."),
         (
-            mc.SVC(solver=mc.solvers.Nystrom(30, random_state=0), tol=1e-12, max_iter=1),
+            mc.SVC(solver=mc.solvers.NystromSolver(30, random_state=0), tol=1e-12, max_iter=1),
             (X, TWO),
             "raise max_iter (1), scale the data, lower C, or raise tol.",
         ),

@@ -58,7 +58,7 @@ def why_weights_are_not_copies(estimator: Any) -> str | None:
     machine = estimator.estimator if isinstance(estimator, mc.SVCSearch) else estimator
     if isinstance(machine, mc.NuSVC):
         return "no function has a nu of 0.5 if one class has nearly all of the weight"
-    if isinstance(getattr(machine, "solver", None), mc.solvers.Nystrom):
+    if isinstance(getattr(machine, "solver", None), mc.solvers.NystromSolver):
         return "a row repeated has other chances to be a landmark than a row of weight two"
     if machine is None or machine.kernel == "rbf":
         return "gamma of a kernel that is named counts every row once, as scikit-learn's does"
@@ -75,7 +75,7 @@ def why_weights_are_not_copies(estimator: Any) -> str | None:
         mc.SVC(mc.RBF(length_scale="scale"), tol=TOL),
         mc.SVC(mc.RBF(length_scale="scale"), probability=True, random_state=0),
         mc.SVC(multi_class="ovr"),
-        mc.SVC(mc.Linear(), solver=mc.solvers.Nystrom(8, random_state=0)),
+        mc.SVC(mc.Linear(), solver=mc.solvers.NystromSolver(8, random_state=0)),
         mc.NuSVC(),
         mc.SVR(),
         mc.SVR(mc.Linear(), tol=TOL),

@@ -224,7 +224,7 @@ def test_landmarks_lead_to_the_squared_hinge(classes: int) -> None:
     want = exact.decision_function(data)
     errors = []
     for m in (5, 20, len(data)):
-        solver = mc.solvers.Nystrom(m, random_state=0)
+        solver = mc.solvers.NystromSolver(m, random_state=0)
         model = mc.SVC(kernel, C=0.7, solver=solver, tol=1e-8).fit(data, y)
         errors.append(np.abs(model.decision_function(data) - want).max())
     assert errors[0] > errors[1] > errors[2]
@@ -233,7 +233,7 @@ def test_landmarks_lead_to_the_squared_hinge(classes: int) -> None:
 
 
 def test_landmarks_are_the_support_vectors() -> None:
-    solver = mc.solvers.Nystrom(12, random_state=0)
+    solver = mc.solvers.NystromSolver(12, random_state=0)
     model = mc.SVC(RBF, solver=solver).fit(X, Y)
     np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
     assert (model.fit_status_, model.shape_fit_) == (0, X.shape)
@@ -251,7 +251,7 @@ def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.Mon
         if search.steps == 2:
             raise KeyboardInterrupt
 
-    short = mc.SVC(RBF, solver=mc.solvers.Nystrom(12, random_state=0), max_iter=2, tol=1e-12)
+    short = mc.SVC(RBF, solver=mc.solvers.NystromSolver(12, random_state=0), max_iter=2, tol=1e-12)
     with pytest.warns(ConvergenceWarning, match="SVC stopped after 2 steps"):
         short.fit(X, Y)
     monkeypatch.setattr(fitting.Search, "_say", interrupted)

@@ -133,7 +133,7 @@ def test_folds_that_stop_short_are_told_of() -> None:
         (mc.SVCSearch(mc.NuSVC()), "is not a mercer.SVC"),
         (mc.SVCSearch(svm.SVC()), "is not a mercer.SVC"),
         (mc.SVCSearch(mc.SVC(mc.Linear()), length_scales=[1.0]), "SVCSearch: length_scales"),
-        (mc.SVCSearch(mc.SVC(solver=mc.solvers.Nystrom(5))), "has landmarks"),
+        (mc.SVCSearch(mc.SVC(solver=mc.solvers.NystromSolver(5))), "has landmarks"),
         (mc.SVCSearch(mc.SVC(C={0: 1.0, 1: 2.0})), "gives a C to each class.*class_weight"),
         (mc.SVCSearch(length_scales="all"), "length_scales = 'all' holds no values"),
     ],

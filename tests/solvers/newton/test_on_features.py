@@ -434,7 +434,7 @@ def test_blocks_of_frames_and_their_limits(monkeypatch: pytest.MonkeyPatch) -> N
     assert repr(found.solver_) == "Primal()"
     close(values(found, frame), values(wanted, frame), 1e-8)
     words = mc.KernelLogisticRegression(mc.Spectrum(2), solver=S.Primal())
-    with pytest.raises(DataError, match=r"depends on the rows.*Nystrom"):
+    with pytest.raises(DataError, match=r"depends on the rows.*NystromSolver"):
         words.fit(blocks(BINARY, rows=WORDS))
     foreign = S.RandomFeatures(RBFSampler(n_components=20))
     with pytest.raises(ParameterError, match="cannot be fitted to rows that come in blocks"):
@@ -570,7 +570,7 @@ def test_forecasts_weigh_features() -> None:
     assert [type(cost.solver).__name__ for cost in found.costs] == [
         "Primal",
         "Cholesky",
-        "Nystrom",
+        "NystromSolver",
         "ConjugateGradient",
         "Falkon",
         "RandomFeatures",
@@ -580,7 +580,7 @@ def test_forecasts_weigh_features() -> None:
     other = mc.forecast(mc.KernelLogisticRegression(RBF), many)
     assert other.costs[0].obstacle == "no finite features"
     assert [cost.obstacle for cost in other.costs[3:]] == 3 * ["if asked for"]
-    assert repr(other.chosen).startswith("Nystrom")
+    assert repr(other.chosen).startswith("NystromSolver")
     asked = mc.forecast(mc.KernelLogisticRegression(RBF, solver=fourier(77)), many)
     assert asked.chosen == fourier(77)
     assert asked.is_possible
@@ -627,7 +627,7 @@ def test_kernels_without_features() -> None:
         mc.KernelHuberRegressor(mc.Linear(), solver=fourier()).fit(X, Y)
     with pytest.raises(ParameterError, match=r"RandomFeatures: map = 3 is not a transformer"):
         mc.KernelHuberRegressor(RBF, solver=S.RandomFeatures(3)).fit(X, Y)
-    with pytest.raises(ParameterError, match=r"Primal\(\), ConjugateGradient\(\), Nystrom"):
+    with pytest.raises(ParameterError, match=r"Primal\(\), ConjugateGradient\(\), NystromSolver"):
         mc.KernelHuberRegressor(RBF, solver=S.Primal).fit(X, Y)
 
 

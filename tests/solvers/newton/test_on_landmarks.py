@@ -44,7 +44,7 @@ RBF = mc.RBF(length_scale=1.5)
 SOME = np.arange(10, 40)
 
 DIRECT = [
-    S.Nystrom(landmarks=np.arange(N)),
+    S.NystromSolver(landmarks=np.arange(N)),
     S.Falkon(landmarks=np.arange(N), tol=1e-10),
 ]
 
@@ -147,7 +147,7 @@ def test_any_penalty_of_the_norm(penalty: Any) -> None:
 
 def test_a_penalty_may_leave_constants_alone() -> None:
     model = mc.KernelMachineRegressor(RBF, "huber", 1e4, penalty=mc.penalties.Norm())
-    found = model.set_params(solver=S.Nystrom(landmarks=SOME)).fit(X, Y)
+    found = model.set_params(solver=S.NystromSolver(landmarks=SOME)).fit(X, Y)
     assert np.isinf(found.alpha_)
     assert_array_equal(found.dual_coef_, 0)
     exact = clone(model).set_params(solver=S.Cholesky()).fit(X, Y)
@@ -157,7 +157,9 @@ def test_a_penalty_may_leave_constants_alone() -> None:
 # Peers and definitions ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(landmarks=range(5)), S.Falkon(landmarks=range(5))])
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(landmarks=range(5)), S.Falkon(landmarks=range(5))]
+)
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize("y", [BINARY, THREE], ids=["two", "three"])
 def test_a_linear_kernel_is_logistic_regression(y: Any, weights: Any, solver: Any) -> None:
@@ -172,7 +174,7 @@ def test_a_linear_kernel_is_logistic_regression(y: Any, weights: Any, solver: An
 
 def test_a_linear_kernel_is_poisson_regression() -> None:
     peer = PoissonRegressor(alpha=0.3 / N, tol=1e-10, max_iter=10_000).fit(X, COUNTS)
-    solver = S.Nystrom(3, random_state=0)
+    solver = S.NystromSolver(3, random_state=0)
     model = mc.KernelMachineRegressor(mc.Linear(), "poisson", 0.3, solver=solver).fit(X, COUNTS)
     assert_allclose(model.predict(Z), peer.predict(Z), rtol=1e-4)
 
@@ -190,7 +192,9 @@ def objective(parameters: Array, C: Array, M: Array, alpha: float, loss: Any) ->
         ("huber", Y, lambda f: mc.losses.Huber().value(Y, f)),
     ],
 )
-@pytest.mark.parametrize("solver", [S.Nystrom(landmarks=SOME), S.Falkon(landmarks=SOME)], ids=name)
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(landmarks=SOME), S.Falkon(landmarks=SOME)], ids=name
+)
 def test_no_general_optimiser_finds_less(loss: str, y: Any, term: Any, solver: Any) -> None:
     """Of functions over 30 landmarks the objective is no more than what BFGS reaches."""
     machine = mc.KernelMachineClassifier if y is BINARY else mc.KernelMachineRegressor
@@ -210,7 +214,9 @@ def test_no_general_optimiser_finds_less(loss: str, y: Any, term: Any, solver: A
 
 
 def test_the_multinomial_gradient_vanishes() -> None:
-    model = mc.KernelLogisticRegression(RBF, 0.4, solver=S.Nystrom(landmarks=SOME)).fit(X, THREE)
+    model = mc.KernelLogisticRegression(RBF, 0.4, solver=S.NystromSolver(landmarks=SOME)).fit(
+        X, THREE
+    )
     f = model.decision_function(X)
     slopes = np.exp(f - logsumexp(f, axis=1, keepdims=True)) - np.eye(3)[THREE]
     pull = RBF(X[SOME], X) @ slopes + 0.4 * RBF(X[SOME]) @ model.dual_coef_
@@ -222,7 +228,7 @@ def test_more_landmarks_come_nearer_to_the_exact_answer() -> None:
     exact = mc.KernelLogisticRegression(RBF, 0.05).fit(X, BINARY).decision_function(X)
     order, distances, left_out = RNG.permutation(N), [], []
     for m in (5, 20, 60, N):
-        solver = S.Nystrom(landmarks=order[:m])
+        solver = S.NystromSolver(landmarks=order[:m])
         model = mc.KernelLogisticRegression(RBF, 0.05, solver=solver).fit(X, BINARY)
         distances.append(np.abs(model.decision_function(X) - exact).max())
         left_out.append(model.trace_error_)
@@ -237,14 +243,14 @@ def test_rows_that_come_in_turns_are_sampled() -> None:
     place = np.arange(n) % 4
     rows = 0.3 * RNG.normal(size=(n, 2)) + 10.0 * np.stack([place % 2, place // 2], axis=1)
     labels = rows.sum(axis=1) + RNG.normal(size=n) > 10
-    solver = S.Nystrom(landmarks=np.arange(0, 400, 4))
+    solver = S.NystromSolver(landmarks=np.arange(0, 400, 4))
     model = mc.KernelMachineClassifier(mc.RBF(1.0), solver=solver).fit(rows, labels)
     assert model.trace_error_ == pytest.approx(0.75, abs=0.02)
 
 
 def test_what_is_reported() -> None:
     """The gap is that of the best function with the same constant, at most; here at one step."""
-    solver, alpha = S.Nystrom(landmarks=SOME), 0.4
+    solver, alpha = S.NystromSolver(landmarks=SOME), 0.4
     model = mc.KernelLogisticRegression(RBF, alpha, False, solver=solver, max_iter=1, tol=1e-8)
     with pytest.warns(NumericalWarning, match="stopped after 1 steps"):
         short = clone(model).fit(X, BINARY)
@@ -273,7 +279,7 @@ def test_samples_of_rows_lead_to_the_same_minimum(
     monkeypatch: pytest.MonkeyPatch, alpha: float
 ) -> None:
     """First steps on few rows, with alphas that fall, change the way but not the end."""
-    solver = S.Nystrom(landmarks=SOME)
+    solver = S.NystromSolver(landmarks=SOME)
     model = mc.KernelLogisticRegression(RBF, alpha, solver=solver, tol=1e-10)
     plain = clone(model).fit(X, BINARY, W)
     monkeypatch.setattr("mercer.solvers.newton.span._FEWEST", 10)
@@ -283,7 +289,9 @@ def test_samples_of_rows_lead_to_the_same_minimum(
     assert_allclose(values(sampled, Z), values(plain, Z), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(landmarks=SOME), S.Falkon(landmarks=SOME)], ids=name)
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(landmarks=SOME), S.Falkon(landmarks=SOME)], ids=name
+)
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, solver: Any) -> None:
     model = mc.KernelLogisticRegression(RBF, 0.1, solver=solver)
     plain = clone(model).fit(np.tile(X, (4, 1)), np.tile(THREE, 4))
@@ -300,7 +308,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch, solver: Any) -> N
 def test_features_that_are_not_held_do_not_matter(
     monkeypatch: pytest.MonkeyPatch, loss: Any, y: Any, weights: Any
 ) -> None:
-    solver = S.Nystrom(landmarks=SOME)
+    solver = S.NystromSolver(landmarks=SOME)
     model = mc.KernelMachineClassifier(RBF, loss, 0.1, solver=solver, tol=1e-10)
     held = clone(model).fit(X, y, weights)
     monkeypatch.setattr("mercer.solvers.newton.on_landmarks.may_hold", lambda size: False)
@@ -311,7 +319,7 @@ def test_features_that_are_not_held_do_not_matter(
 def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     many = RNG.normal(size=(10_001, 2))
     forecast = mc.forecast(mc.KernelLogisticRegression(RBF), many)
-    assert repr(forecast.chosen).startswith("Nystrom(n_landmarks=500")
+    assert repr(forecast.chosen).startswith("NystromSolver(n_landmarks=500")
     assert "too many for the whole matrix" in str(forecast)
     kinks = mc.KernelMachineClassifier(RBF, "hinge")
     assert repr(mc.forecast(kinks, many).chosen) == "Cholesky()"
@@ -331,7 +339,7 @@ def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_memory_of_many_classes_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 200_000)
-    model = mc.KernelLogisticRegression(RBF, solver=S.Nystrom(landmarks=SOME))
+    model = mc.KernelLogisticRegression(RBF, solver=S.NystromSolver(landmarks=SOME))
     model.fit(X, BINARY)
     with pytest.raises(MemoryForecastError, match=r"30 landmarks and 3 .*Falkon"):
         model.fit(X, THREE)
@@ -342,7 +350,7 @@ def test_memory_of_many_classes_is_forecast(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_single_precision() -> None:
-    model = mc.KernelLogisticRegression(RBF, 0.1, solver=S.Nystrom(landmarks=SOME))
+    model = mc.KernelLogisticRegression(RBF, 0.1, solver=S.NystromSolver(landmarks=SOME))
     double, single = clone(model).fit(X, THREE), clone(model).fit(X.astype(np.float32), THREE)
     assert single.converged_
     assert_allclose(single.predict_proba(Z.astype(np.float32)), double.predict_proba(Z), atol=1e-4)
@@ -351,10 +359,12 @@ def test_single_precision() -> None:
 def test_strings_and_frames_and_given_matrices() -> None:
     words = ["".join(RNG.choice(list("ab"), size=6)) for _ in range(40)]
     labels = [word.count("ab") > 1 for word in words]
-    model = mc.KernelLogisticRegression(mc.Spectrum(2), 0.1, solver=S.Nystrom(10, random_state=0))
+    model = mc.KernelLogisticRegression(
+        mc.Spectrum(2), 0.1, solver=S.NystromSolver(10, random_state=0)
+    )
     assert model.fit(words, labels).score(words, labels) > 0.8
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    solver = S.Nystrom(landmarks=SOME)
+    solver = S.NystromSolver(landmarks=SOME)
     by_name = mc.KernelLogisticRegression(RBF.on("a", "b", "c"), solver=solver).fit(frame, BINARY)
     plain = mc.KernelLogisticRegression(RBF, solver=solver).fit(X, BINARY)
     assert_allclose(values(by_name, frame), values(plain, X), rtol=1e-9)
@@ -364,7 +374,7 @@ def test_strings_and_frames_and_given_matrices() -> None:
 
 
 def test_pickles_clones_and_explains() -> None:
-    model = mc.KernelLogisticRegression(RBF, solver=S.Nystrom(landmarks=SOME)).fit(X, THREE)
+    model = mc.KernelLogisticRegression(RBF, solver=S.NystromSolver(landmarks=SOME)).fit(X, THREE)
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.predict_proba(Z), model.predict_proba(Z))
     explained = model.contributions(Z[:2], top=3)
@@ -374,7 +384,7 @@ def test_pickles_clones_and_explains() -> None:
 # Bad input ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(10), S.Falkon(10)], ids=name)
+@pytest.mark.parametrize("solver", [S.NystromSolver(10), S.Falkon(10)], ids=name)
 def test_kinks_are_refused_with_a_smooth_loss_instead(solver: Any) -> None:
     with pytest.raises(ParameterError, match=r"squared_hinge.*Cholesky"):
         mc.KernelMachineClassifier(RBF, "hinge", solver=solver).fit(X, BINARY)
@@ -396,7 +406,7 @@ def test_exact_solvers_by_name(solver: Any) -> None:
     [
         ("newton", "is unknown"),
         (None, "is unknown"),
-        (S.Nystrom, "is a class, and not an object of it"),
+        (S.NystromSolver, "is a class, and not an object of it"),
     ],
 )
 def test_other_solvers_are_refused(solver: Any, message: str) -> None:
@@ -406,16 +416,16 @@ def test_other_solvers_are_refused(solver: Any, message: str) -> None:
 
 def test_what_landmarks_cannot_do() -> None:
     with pytest.raises(ParameterError, match="contains White"):
-        mc.KernelHuberRegressor(RBF + mc.White(), solver=S.Nystrom(5)).fit(X, Y)
+        mc.KernelHuberRegressor(RBF + mc.White(), solver=S.NystromSolver(5)).fit(X, Y)
     with pytest.raises(ParameterError, match="valid kernel"):
-        mc.KernelHuberRegressor(mc.Sigmoid(), solver=S.Nystrom(5)).fit(X, Y)
+        mc.KernelHuberRegressor(mc.Sigmoid(), solver=S.NystromSolver(5)).fit(X, Y)
     with pytest.raises(DataError, match=r"k\(x, x\), inf"):
-        mc.KernelHuberRegressor(mc.Polynomial(degree=9), solver=S.Nystrom(5)).fit(1e40 * X, Y)
+        mc.KernelHuberRegressor(mc.Polynomial(degree=9), solver=S.NystromSolver(5)).fit(1e40 * X, Y)
     with pytest.warns(MercerWarning, match="more than the 150 rows"):
-        mc.KernelHuberRegressor(RBF, solver=S.Nystrom(999)).fit(X, Y)
+        mc.KernelHuberRegressor(RBF, solver=S.NystromSolver(999)).fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(1), S.Falkon(1)], ids=name)
+@pytest.mark.parametrize("solver", [S.NystromSolver(1), S.Falkon(1)], ids=name)
 def test_degenerate_data(solver: Any) -> None:
     one = mc.KernelHuberRegressor(RBF, solver=solver).fit(X[:1], [3.0])
     assert one.predict(Z) == pytest.approx(3.0)
@@ -443,7 +453,7 @@ def _expected(estimator: Any) -> dict[str, str]:
 
 @parametrize_with_checks(
     [
-        mc.KernelLogisticRegression(mc.Linear(), solver=S.Nystrom(10, random_state=0)),
+        mc.KernelLogisticRegression(mc.Linear(), solver=S.NystromSolver(10, random_state=0)),
         mc.KernelHuberRegressor(mc.Linear(), solver=S.Falkon(10, random_state=0)),
     ],
     expected_failed_checks=_expected,

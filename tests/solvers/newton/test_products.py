@@ -306,14 +306,14 @@ def test_memory_of_the_factor_is_forecast(monkeypatch: pytest.MonkeyPatch) -> No
 def test_forecasts() -> None:
     many = np.random.default_rng(0).normal(size=(10_001, 2))
     found = mc.forecast(mc.KernelLogisticRegression(RBF), many)
-    assert isinstance(found.chosen, S.Nystrom)
+    assert isinstance(found.chosen, S.NystromSolver)
     (cost,) = (cost for cost in found.costs if isinstance(cost.solver, S.ConjugateGradient))
     assert cost.obstacle == "if asked for"
     assert 8 * 10_001 * 1000 < cost.size < 8 * 10_001**2
     asked = mc.forecast(mc.KernelLogisticRegression(RBF, solver=FEW), many)
     assert asked.chosen == FEW
     assert asked.is_possible
-    assert "would take Nystrom" in asked.reason
+    assert "would take NystromSolver" in asked.reason
     noisy = mc.KernelLogisticRegression(RBF + mc.White(), solver=FEW)
     assert mc.forecast(noisy, many).is_possible
     kinks = mc.forecast(mc.KernelMachineClassifier(RBF, "hinge", solver=FEW), many[:99])
@@ -503,7 +503,7 @@ def test_rows_in_blocks_are_refused() -> None:
             yield rows[start : start + 10_000], np.arange(10_000) % 2
 
     model = mc.KernelLogisticRegression(RBF, solver=FEW)
-    with pytest.raises(DataError, match=r"needs all 40000 rows in memory.*Nystrom"):
+    with pytest.raises(DataError, match=r"needs all 40000 rows in memory.*NystromSolver"):
         model.fit(mc.Blocks(blocks))
 
 

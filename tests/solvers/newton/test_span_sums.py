@@ -271,7 +271,7 @@ def test_a_machine_on_rows_that_are_elsewhere() -> None:
     machine = LandmarkMachine(task, task.rows.points_at(np.arange(M)).detached(), Exactly())
     *_, state = machine.states(0.1, machine.start(), 1e-9, 100)
     model = mc.KernelLogisticRegression(
-        KERNEL, 0.1, solver=mc.solvers.Nystrom(landmarks=np.arange(M)), tol=1e-9
+        KERNEL, 0.1, solver=mc.solvers.NystromSolver(landmarks=np.arange(M)), tol=1e-9
     ).fit(X, SIGNS, W)
     assert_allclose(machine.coefficients(state)[:, 0], model.dual_coef_, rtol=1e-5, atol=1e-7)
     assert machine.trace_error == pytest.approx(model.trace_error_, abs=1e-12)

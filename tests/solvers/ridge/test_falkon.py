@@ -162,7 +162,7 @@ def test_landmarks_that_are_no_fair_sample(how: str) -> None:
     rows, y = smooth(3000, 3)
     solver = S.Falkon(200, landmarks=how, random_state=0)
     model = mc.KernelRidge(mc.Matern(2.0, nu=1.5), 0.01, solver=solver).fit(rows, y)
-    direct = S.Nystrom(landmarks=model.rows_)
+    direct = S.NystromSolver(landmarks=model.rows_)
     expected = mc.KernelRidge(mc.Matern(2.0, nu=1.5), 0.01, solver=direct).fit(rows, y)
     assert model.converged_
     assert model.n_iter_ <= 30
@@ -174,7 +174,7 @@ def test_weights_are_in_the_preconditioner() -> None:
     mass = np.random.default_rng(2).exponential(size=len(y)) ** 2
     kernel, solver = mc.Matern(2.0, nu=1.5), S.Falkon(landmarks=np.arange(200))
     model = mc.KernelRidge(kernel, 0.01, solver=solver).fit(rows, y, sample_weight=mass)
-    direct = S.Nystrom(landmarks=np.arange(200))
+    direct = S.NystromSolver(landmarks=np.arange(200))
     expected = mc.KernelRidge(kernel, 0.01, solver=direct).fit(rows, y, sample_weight=mass)
     assert model.n_iter_ <= 30
     assert_allclose(model.predict(rows), expected.predict(rows), atol=1e-4)
@@ -198,7 +198,7 @@ def test_single_precision_is_never_worse_than_nothing(seed: int) -> None:
     with pytest.warns(NumericalWarning, match="stalled"):
         model.fit(rows.astype(np.float32), y)
     assert model.residual_ < 0.01
-    expected = mc.KernelRidge(mc.RBF(15.0), 0.1, solver=S.Nystrom(landmarks=model.rows_))
+    expected = mc.KernelRidge(mc.RBF(15.0), 0.1, solver=S.NystromSolver(landmarks=model.rows_))
     close = expected.fit(rows, y).predict(rows)
     assert_allclose(model.predict(rows.astype(np.float32)), close, atol=0.05)
 

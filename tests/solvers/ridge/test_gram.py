@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import NumericalWarning, ValidityError
 from mercer.linalg import cholesky
-from mercer.solvers import RidgeProblem, Solution, Spectrum, Tridiagonal
+from mercer.solvers import EigenRidge, RidgeProblem, Solution, Tridiagonal
 from mercer.solvers.ridge import gram
 from mercer.solvers.ridge import spectrum as spectral
 
@@ -72,7 +72,7 @@ def hat_matrix(K: Array, alpha: float, weights: Array | None, fit_intercept: boo
 def test_both_solvers_solve_the_bordered_system(weighted: bool, fit_intercept: bool) -> None:
     K, y, w = problem(30, weighted)
     options = {"weights": w, "fit_intercept": fit_intercept}
-    spectrum = Spectrum.decompose(K.copy(), **options)
+    spectrum = EigenRidge.decompose(K.copy(), **options)
     for alpha in ALPHAS:
         a, b = naive(K, y, alpha, w, fit_intercept)
         for found in (
@@ -88,7 +88,7 @@ def test_both_solvers_solve_the_bordered_system(weighted: bool, fit_intercept: b
 def test_leave_one_out_is_leaving_one_out(weighted: bool, fit_intercept: bool) -> None:
     K, y, w = problem(25, weighted)
     options = {"weights": w, "fit_intercept": fit_intercept}
-    spectrum = Spectrum.decompose(K.copy(), **options)
+    spectrum = EigenRidge.decompose(K.copy(), **options)
     for alpha, residuals in zip(ALPHAS, spectrum.loo_residuals(y, ALPHAS), strict=True):
         expected = refitted_residuals(K, y, alpha, w, fit_intercept)
         np.testing.assert_allclose(residuals, expected, rtol=1e-8, atol=1e-9)
@@ -102,7 +102,7 @@ def test_errors_and_degrees_of_freedom_from_their_definitions(
 ) -> None:
     K, y, w = problem(20, weighted)
     options = {"weights": w, "fit_intercept": fit_intercept}
-    spectrum = Spectrum.decompose(K.copy(), **options)
+    spectrum = EigenRidge.decompose(K.copy(), **options)
     dof = spectrum.effective_dof(ALPHAS)
     loo, gcv = spectrum.loo_errors(y, ALPHAS), spectrum.gcv_errors(y, ALPHAS)
     values = spectrum.eigenvalues(K.copy(), **options)
@@ -127,7 +127,7 @@ def test_the_tridiagonal_form_has_the_errors_of_the_spectrum(
 ) -> None:
     K, y, w = problem(n, weighted)
     options = {"weights": w, "fit_intercept": fit_intercept}
-    spectrum = Spectrum.decompose(K.copy(), **options)
+    spectrum = EigenRidge.decompose(K.copy(), **options)
     form = Tridiagonal(K.copy(), **options)
     np.testing.assert_allclose(
         form.loo_errors(y, ALPHAS), spectrum.loo_errors(y, ALPHAS), rtol=1e-9
@@ -156,14 +156,14 @@ def test_the_formula_of_the_literature_for_an_intercept() -> None:
     G = np.linalg.inv(H @ K @ H + alpha * np.eye(n))
     a = G @ H @ y
     expected = a / (np.diag(G) - 1 / (n * alpha))[:, None]
-    found = Spectrum.decompose(K.copy()).loo_residuals(y, np.array([alpha]))[0]
+    found = EigenRidge.decompose(K.copy()).loo_residuals(y, np.array([alpha]))[0]
     np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 @VARIANTS
 def test_interpolation_is_the_limit_of_small_alpha(weighted: bool, fit_intercept: bool) -> None:
     K, y, w = problem(12, weighted)
-    spectrum = Spectrum.decompose(K.copy(), weights=w, fit_intercept=fit_intercept)
+    spectrum = EigenRidge.decompose(K.copy(), weights=w, fit_intercept=fit_intercept)
     found = spectrum.solve(y, 0.0)
     np.testing.assert_allclose(K @ found.dual + found.intercept, y, rtol=1e-7)
     assert spectrum.rank == 12 - fit_intercept
@@ -185,7 +185,7 @@ def test_alpha_zero_without_full_rank_is_weighted_least_squares(
     y = rng.normal(size=(n, 1)) + 5
     w = rng.uniform(0.5, 2.0, n) if weighted else None
     root = np.ones(n) if w is None else np.sqrt(w)
-    spectrum = Spectrum.decompose(x @ x.T, weights=w, fit_intercept=fit_intercept)
+    spectrum = EigenRidge.decompose(x @ x.T, weights=w, fit_intercept=fit_intercept)
     assert spectrum.rank == 3
     design = np.column_stack([x, np.ones(n)]) if fit_intercept else x
 
@@ -211,7 +211,7 @@ def test_the_type_is_kept(dtype: type) -> None:
     K, y, w = problem(20, True)
     w = w.astype(dtype)
     found = gram.solve(K.astype(dtype), y, 0.5, weights=w)
-    spectrum = Spectrum.decompose(K.astype(dtype), weights=w)
+    spectrum = EigenRidge.decompose(K.astype(dtype), weights=w)
     other = spectrum.solve(y, 0.5)
     assert found.dual.dtype == other.dual.dtype == found.intercept.dtype == dtype
     assert spectrum.loo_errors(y, ALPHAS).dtype == dtype
@@ -236,19 +236,19 @@ def test_the_factor_takes_the_place_of_the_matrix(order: Any) -> None:
 def test_both_orders_and_strides_give_the_same(order: Any) -> None:
     K, y, w = problem(30, True)
     expected = gram.solve(K.copy(), y, 0.1, weights=w)
-    values = Spectrum.decompose(K.copy(), weights=w)
+    values = EigenRidge.decompose(K.copy(), weights=w)
     same = gram.solve(np.array(K, order=order), y, 0.1, weights=w)
     np.testing.assert_allclose(same.dual, expected.dual, rtol=1e-10)
     strided = np.zeros((60, 60), order=order)[::2, ::2]
     strided[...] = K
     np.testing.assert_allclose(gram.solve(strided, y, 0.1, weights=w).dual, same.dual, rtol=1e-10)
-    again = Spectrum.decompose(np.array(K, order=order), weights=w)
+    again = EigenRidge.decompose(np.array(K, order=order), weights=w)
     np.testing.assert_allclose(again.eigenvalues, values.eigenvalues, atol=1e-12)
 
 
 def test_eigenvectors_are_orthonormal_and_orthogonal_to_the_intercept() -> None:
     K, _, w = problem(30, True)
-    spectrum = Spectrum.decompose(K, weights=w)
+    spectrum = EigenRidge.decompose(K, weights=w)
     np.testing.assert_allclose(spectrum.vectors.T @ spectrum.vectors, np.eye(29), atol=1e-13)
     np.testing.assert_allclose(spectrum.root @ spectrum.vectors, 0, atol=1e-13)
     assert np.all(np.diff(spectrum.eigenvalues) <= 0)
@@ -293,7 +293,7 @@ def test_an_indefinite_matrix_is_refused_by_both() -> None:
     with pytest.raises(ValidityError, match=r"indefinite.*psd="):
         gram.solve(K.copy(), np.ones((2, 1)), 1e-6)
     with pytest.raises(ValidityError, match=r"smallest eigenvalue is -1.*psd="):
-        Spectrum.decompose(K.copy(), fit_intercept=False)
+        EigenRidge.decompose(K.copy(), fit_intercept=False)
     with pytest.raises(ValidityError, match=r"eigenvalue below -alpha = -0\.5.*psd="):
         Tridiagonal(K.copy(), fit_intercept=False).loo_errors(np.ones((2, 1)), np.array([0.5]))
 
@@ -345,7 +345,7 @@ def test_weight_zero_is_removal(fit_intercept: bool, alpha: float) -> None:
 def test_one_row_is_its_own_mean() -> None:
     found = gram.solve(np.ones((1, 1)), np.array([[3.0]]), 1.0)
     assert (found.dual[0, 0], found.intercept[0]) == (0.0, 3.0)
-    spectrum = Spectrum.decompose(np.ones((1, 1)))
+    spectrum = EigenRidge.decompose(np.ones((1, 1)))
     assert spectrum.solve(np.array([[3.0]]), 0.0).intercept[0] == 3.0
     assert spectrum.effective_dof(np.array([1.0]))[0] == 1.0
     assert np.isnan(spectrum.loo_residuals(np.array([[3.0]]), np.array([1.0]))).all()

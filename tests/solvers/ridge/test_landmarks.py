@@ -25,7 +25,7 @@ def test_all_rows_as_landmarks(alpha: float, off: float, fit_intercept: bool) ->
     # the values at the rows, and more at points that no row is near.
     settings: dict[str, Any] = {"alpha": alpha, "fit_intercept": fit_intercept}
     exact = mc.KernelRidge(mc.RBF(1.5), solver=S.Spectral(), **settings).fit(X, Y)
-    model = mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(500), **settings).fit(X, Y)
+    model = mc.KernelRidge(mc.RBF(1.5), solver=S.NystromSolver(500), **settings).fit(X, Y)
     assert_allclose(model.predict(FAR), exact.predict(FAR), atol=off)
     assert_allclose(model.predict(X), exact.predict(X), atol=1e-13 / alpha * 500)
 
@@ -53,7 +53,7 @@ def test_equal_weights_draw_as_none(how: str, weight: float) -> None:
     if how == "leverage" and weight != 1:
         pytest.skip("a weight is a number of repetitions: leverage is not that of weights of one")
     rows = [
-        mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(20, how, random_state=0))
+        mc.KernelRidge(mc.RBF(1.5), solver=S.NystromSolver(20, how, random_state=0))
         .fit(X, Y, sample_weight=mass)
         .rows_
         for mass in (None, np.full(len(X), weight))
@@ -62,14 +62,16 @@ def test_equal_weights_draw_as_none(how: str, weight: float) -> None:
 
 
 def test_a_kernel_that_is_zero(capfd: pytest.CaptureFixture[str]) -> None:
-    model = mc.KernelRidge(mc.Linear(), solver=S.Nystrom(5, random_state=0))
+    model = mc.KernelRidge(mc.Linear(), solver=S.NystromSolver(5, random_state=0))
     model.fit(np.zeros((20, 2)), np.arange(20.0))
     assert_allclose(model.predict([[1.0, 2.0]]), 9.5)
     assert model.effective_dof_ == 1
     assert capfd.readouterr() == ("", "")  # LAPACK would print
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)])
+@pytest.mark.parametrize(
+    "solver", [S.NystromSolver(20, random_state=0), S.Falkon(20, random_state=0)]
+)
 def test_targets_near_the_largest_number(solver: Any) -> None:
     with pytest.raises(DataError, match="exceed the range of float64"):
         mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(X, 1.7e308 * np.sign(X[:, 0]))
@@ -77,7 +79,7 @@ def test_targets_near_the_largest_number(solver: Any) -> None:
 
 def test_more_landmarks_than_rows_are_not_called_exact() -> None:
     with pytest.warns(MercerWarning, match="leaves out nothing but rounding"):
-        mc.KernelRidge(mc.RBF(1.5), solver=S.Nystrom(501)).fit(X, Y)
+        mc.KernelRidge(mc.RBF(1.5), solver=S.NystromSolver(501)).fit(X, Y)
 
 
 def few_digits() -> tuple[Any, Any, mc.Kernel]:
@@ -88,7 +90,7 @@ def few_digits() -> tuple[Any, Any, mc.Kernel]:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("kind", [S.NystromSolver, S.Falkon])
 @pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
 def test_landmarks_that_are_left_out_are_in_the_trace_error(kind: Any, dtype: Any) -> None:
     rows, y, kernel = few_digits()
@@ -104,7 +106,7 @@ def test_landmarks_that_are_left_out_are_in_the_trace_error(kind: Any, dtype: An
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("kind", [S.NystromSolver, S.Falkon])
 @pytest.mark.parametrize("alpha", [1.0, 0.1, 0.01])
 @pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
 def test_the_trace_error_bounds_what_landmarks_change(kind: Any, dtype: Any, alpha: float) -> None:
@@ -121,7 +123,7 @@ def test_the_trace_error_bounds_what_landmarks_change(kind: Any, dtype: Any, alp
     assert np.linalg.norm(found - exact) <= bound
 
 
-@pytest.mark.parametrize("kind", [S.Nystrom, S.Falkon])
+@pytest.mark.parametrize("kind", [S.NystromSolver, S.Falkon])
 @pytest.mark.parametrize("alpha", [1.0, 0.01])
 @pytest.mark.filterwarnings("ignore:KernelRidge. the iterations stalled")
 def test_single_precision_is_fewer_landmarks_not_more_error(kind: Any, alpha: float) -> None:

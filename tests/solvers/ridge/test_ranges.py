@@ -16,7 +16,7 @@ S = mc.solvers
 RNG = np.random.default_rng(0)
 UNIT = RNG.uniform(size=(400, 2))
 Y = np.sin(3 * UNIT[:, 0]) + UNIT[:, 1]
-NYSTROM, FALKON = S.Nystrom(20, random_state=0), S.Falkon(20, random_state=0)
+NYSTROM, FALKON = S.NystromSolver(20, random_state=0), S.Falkon(20, random_state=0)
 
 # Kernel, factor of the data, their type, a kernel of data in [0, 1] that differs by a factor
 # (without the constant term of the polynomial, which is lost beside such numbers), and that factor.

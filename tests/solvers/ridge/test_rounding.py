@@ -73,7 +73,7 @@ def test_leaving_rows_out() -> None:
 
 
 def test_landmarks() -> None:
-    solver = S.Nystrom(20, random_state=0)
+    solver = S.NystromSolver(20, random_state=0)
     for offset, error in ((0.0, 1e-12), (1e5, 1e-5), (1e6, 1e-3)):
         found = model(solver).fit(X + offset, Y)
         assert_allclose(found.predict(X + offset), LINEAR, atol=error)
@@ -86,11 +86,11 @@ def test_landmarks() -> None:
 def test_landmarks_that_rounding_hides_are_told(alpha: Any) -> None:
     sentence = r"KernelRidge: rounding of kernel values hides .*%.*subtract from each column"
     with pytest.warns(NumericalWarning, match=sentence):
-        found = model(S.Nystrom(20, random_state=0), alpha).fit(X + 1e8, Y)
+        found = model(S.NystromSolver(20, random_state=0), alpha).fit(X + 1e8, Y)
     assert np.count_nonzero(found.dual_coef_) < 3
     assert found.score(X + 1e8, Y) >= 0  # few directions, but no noise
     with pytest.warns(NumericalWarning, match=sentence):
-        model(S.Nystrom(20, random_state=0)).path(X + 1e8, Y, [ALPHA, 1.0])
+        model(S.NystromSolver(20, random_state=0)).path(X + 1e8, Y, [ALPHA, 1.0])
 
 
 @pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral()], ids=["Cholesky", "Spectral"])
@@ -108,7 +108,7 @@ def test_predictions_that_rounding_reaches_are_told(solver: Any, weights: Array 
         model(solver).fit(X + 1e4, Y, weights)
 
 
-@pytest.mark.parametrize("solver", [S.Nystrom(5, random_state=0), S.Primal()])
+@pytest.mark.parametrize("solver", [S.NystromSolver(5, random_state=0), S.Primal()])
 def test_rows_that_are_all_alike_are_no_reason_to_warn(solver: Any) -> None:
     with warnings.catch_warnings(action="error"):
         found = model(solver).fit(np.full((30, 2), 1e6), Y[:30])

@@ -36,7 +36,7 @@ from mercer.models.gaussian_process.landmarks import LandmarkEvidence
 from mercer.models.gaussian_process.target_scaling import Scaling
 from mercer.sampling import uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.nystrom import Nystrom
+from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.ridge.feature_problem import InnerProducts
 
 Array = NDArray[np.floating[Any]]
@@ -64,7 +64,7 @@ class ExplicitEvidence(FeatureEvidence):
         memory.require(
             8 * _MATRICES * given.width**2,
             f"{self.owner} with {given.width} features",
-            "take fewer of them, or another solver, such as mercer.solvers.Nystrom()",
+            "take fewer of them, or another solver, such as mercer.solvers.NystromSolver()",
         )
         whole = isinstance(self.solver, RandomFeatures)
         return ExplicitFeatures(kernel, given, whole or not sparse)
@@ -75,7 +75,7 @@ class ExplicitEvidence(FeatureEvidence):
             raise DataError(
                 f"{self.owner}: the features of a map have no derivatives in the parameters of the "
                 "kernel; ask for log_marginal_likelihood(theta), or fit with "
-                "solver=mercer.solvers.Nystrom(n_landmarks=1000)."
+                "solver=mercer.solvers.NystromSolver(n_landmarks=1000)."
             )
         kernel, _ = self.data.at(theta)
         bound, gradient = self.spanned(kernel).log_likelihood_with_gradient(theta)
@@ -98,7 +98,7 @@ class ExplicitEvidence(FeatureEvidence):
         if n > most:
             among = among.of_rows(np.sort(uniform_rows(n, most, np.random.RandomState(0))))
         size = max(1, min(width, len(among.points)))
-        chosen = Nystrom(size, "rpcholesky", random_state=0)
+        chosen = NystromSolver(size, "rpcholesky", random_state=0)
         found = LandmarkEvidence.selected(among, kernel, chosen, self.owner)
         return LandmarkEvidence(self.data, found.landmarks)
 

@@ -103,6 +103,6 @@ class IteratedPosterior(LandmarkPosterior):
 
 _WHOLE = (
     "GaussianProcessRegressor: {} is not possible where the mean was found by iterations, "
-    "without the matrix of all rows; fit with solver=mercer.solvers.Nystrom(n_landmarks=1000), or "
+    "without the matrix of all rows; fit with solver=mercer.solvers.NystromSolver(n_landmarks=1000), or "
     "Cholesky() if the matrix fits in memory."
 )

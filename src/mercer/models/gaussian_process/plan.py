@@ -51,7 +51,7 @@ from mercer.solvers.forecast import (
     waves,
 )
 from mercer.solvers.kernel_features import NO_FEATURES, no_frequencies, own_features
-from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, NystromSolver
 
 # Rows up to which every evaluation may factorise the whole matrix, and one may.
 _EXACT = 4_000
@@ -78,7 +78,7 @@ _FACTORS = 4
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
 
-SOLVERS = (Cholesky, Spectral, Primal, ConjugateGradient, Nystrom, Falkon, RandomFeatures)
+SOLVERS = (Cholesky, Spectral, Primal, ConjugateGradient, NystromSolver, Falkon, RandomFeatures)
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class Plan:
 def require_solver(owner: str, solver: object) -> None:
     """Refuse what is not a solver of Gaussian processes."""
     if isinstance(solver, SOLVERS):
-        solver.check(owner, also=("learn",) if isinstance(solver, Nystrom) else ())
+        solver.check(owner, also=("learn",) if isinstance(solver, NystromSolver) else ())
         return
     if isinstance(solver, str) and solver == "auto":
         return
     raise ParameterError(
         f'{owner}: solver = {solver!r} is unknown here; pass "auto", or an object such as '
-        "mercer.solvers.Cholesky() or mercer.solvers.Nystrom(n_landmarks=500)."
+        "mercer.solvers.Cholesky() or mercer.solvers.NystromSolver(n_landmarks=500)."
     )
 
 
@@ -140,15 +140,15 @@ def planned(
         _require_possible(owner, data, given, _obstacle(data, learns, criterion))
     if isinstance(solver, Primal):
         return Plan(solver, solver)
-    quick = Nystrom(min(_SEARCH_LANDMARKS, n), "rpcholesky", seed)
+    quick = NystromSolver(min(_SEARCH_LANDMARKS, n), "rpcholesky", seed)
     if isinstance(solver, Cholesky | Spectral):
         together = given is solver or n <= _EXACT or not learns
         whole = together or bool(_obstacle(data, learns, criterion))
         return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
-    if isinstance(given, Nystrom):
+    if isinstance(given, NystromSolver):
         return Plan(given, given, given, given=landmarks)
-    many = Nystrom(min(landmark_count(n), n), _affordable_choice(n), seed)
-    if isinstance(solver, Nystrom):
+    many = NystromSolver(min(landmark_count(n), n), _affordable_choice(n), seed)
+    if isinstance(solver, NystromSolver):
         return Plan(many, quick, many, Reserve(min(_MOST_SEARCH_LANDMARKS, n)))
     if isinstance(solver, RandomFeatures):
         return Plan(solver, quick, reserve=_reserve(n, exact=False))
@@ -175,7 +175,7 @@ def forecast(
     m = min(landmark_count(n), n)
     rule = _Costs(data, obstacle, learns)
     whole = rule.of_matrix(Cholesky(), throughout=throughout)
-    few = rule.of_landmarks(Nystrom(m))
+    few = rule.of_landmarks(NystromSolver(m))
     candidates = (
         rule.of_features(Primal()),
         whole,
@@ -284,7 +284,7 @@ class _Costs:
         obstacle = self.obstacle or _no_products(n, rank)
         return Cost(solver, 8.0 * _FACTORS * n * rank, operations, obstacle)
 
-    def of_landmarks(self, solver: Nystrom, searched: int = _SEARCH_LANDMARKS) -> Cost:
+    def of_landmarks(self, solver: NystromSolver, searched: int = _SEARCH_LANDMARKS) -> Cost:
         """Of landmarks, some of which hyper-parameters are learned on."""
         m = landmarks_of(solver, self.n)
         operations = self._search(searched) + 5.0 * self.n * m**2

@@ -109,7 +109,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         How it is computed. `mercer.solvers.Cholesky` is exact, and so is
         `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
         is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
-        features of a kernel that has few of them. `mercer.solvers.Nystrom` sees the data through
+        features of a kernel that has few of them. `mercer.solvers.NystromSolver` sees the data through
         landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
         a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
         too. The others learn by the bound: `mercer.solvers.ConjugateGradient` then finds the mean
@@ -118,7 +118,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         inner products take the place of the learned kernel.
         "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
         rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
-        on landmarks unless they are too few, and takes `ConjugateGradient` and `Nystrom` beyond;
+        on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver` beyond;
         `mercer.forecast` says which and why.
 
     Attributes

@@ -36,7 +36,7 @@ from mercer.solvers import (
     ConjugateGradient,
     Falkon,
     Forecast,
-    Nystrom,
+    NystromSolver,
     Primal,
     RandomFeatures,
     machine_auto,
@@ -207,7 +207,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         if needs_all_rows(self.solver):
             raise DataError(
                 f"{type(self).__name__}: {shown(self.solver)} needs all {len(rows)} rows "
-                "in memory, and they come in blocks; take solvers.Nystrom(), or pass arrays."
+                "in memory, and they come in blocks; take solvers.NystromSolver(), or pass arrays."
             )
         if not isinstance(self.solver, str):
             return self._smooth_solver(self.solver)
@@ -408,7 +408,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _check_solver(self) -> None:
         solver = self.solver
-        if isinstance(solver, Primal | ConjugateGradient | Nystrom | Falkon | RandomFeatures):
+        if isinstance(solver, Primal | ConjugateGradient | NystromSolver | Falkon | RandomFeatures):
             solver.check(type(self).__name__)
             return
         if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
@@ -417,7 +417,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         what = "is a class, and not an object of it" if isinstance(solver, type) else what
         raise ParameterError(
             f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
-            "mercer.solvers.Cholesky(), Primal(), ConjugateGradient(), Nystrom(n_landmarks=1000), "
+            "mercer.solvers.Cholesky(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "
             "Falkon(n_landmarks=10_000) or RandomFeatures()."
         )
 

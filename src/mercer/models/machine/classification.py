@@ -83,10 +83,10 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
         `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it, `Nystrom`
+        `ConjugateGradient` has the same answer by products with it, without storing it, `NystromSolver`
         and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
         `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
-        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `Nystrom`;
+        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `NystromSolver`;
         `mercer.forecast` says what it takes and why.
 
     Attributes

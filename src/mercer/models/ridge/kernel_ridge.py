@@ -74,7 +74,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         treated alike.
     solver : "auto" or a solver, default="auto"
         How the coefficients are computed: one of `mercer.solvers.Cholesky`, `Spectral`, `Primal`,
-        `ConjugateGradient`, `Nystrom`, `Falkon` and `RandomFeatures`. "auto" takes
+        `ConjugateGradient`, `NystromSolver`, `Falkon` and `RandomFeatures`. "auto" takes
         `Primal` where the kernel has few features, otherwise the dense one up to 15,000 rows, if
         they fit in memory; `mercer.forecast` says what it takes and why.
     warm_start : bool, default=False
@@ -135,7 +135,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
     doubling all rows is the same as halving alpha, and as weights of 2.
 
     Rows need not be in memory: `fit` and `predict` take blocks (`mercer.Blocks`), arrays in files
-    and Dask collections. Solvers are then `Nystrom`, `Falkon`, `Primal` and `RandomFeatures`;
+    and Dask collections. Solvers are then `NystromSolver`, `Falkon`, `Primal` and `RandomFeatures`;
     diagnostics that need all rows are refused.
 
     With `RandomFeatures` the model is one of the kernel phi(x)' phi(z) of these features, and so
@@ -219,7 +219,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
         The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
-        sums over rows are made once (`Nystrom`, `Primal`, `RandomFeatures`); products with the
+        sums over rows are made once (`NystromSolver`, `Primal`, `RandomFeatures`); products with the
         matrix are shared (`ConjugateGradient`).
 
         Parameters
@@ -444,7 +444,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         ):
             raise ParameterError(
                 f"{owner}: solver = {self.solver!r} is unknown; pass "
-                '"auto" or an object such as mercer.solvers.Nystrom(n_landmarks=1000).'
+                '"auto" or an object such as mercer.solvers.NystromSolver(n_landmarks=1000).'
             )
         if isinstance(self.solver, Settings):
             self.solver.check(owner)

@@ -33,7 +33,7 @@ def ridge_path(model: KernelRidge, rows: RowSource, alphas: Array) -> RidgePath:
     if not hasattr(chosen, "path"):
         raise ParameterError(
             f"{type(model).__name__}: {shown(chosen)} solves for one alpha at a time; pass "
-            "solver=mercer.solvers.Nystrom(...), which serves all of them in a pass."
+            "solver=mercer.solvers.NystromSolver(...), which serves all of them in a pass."
         )
     units = Units.of(rows.statistics.largest, shared=True)
     found = units.path(chosen.path(units.task(task)))

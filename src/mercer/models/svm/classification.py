@@ -21,7 +21,7 @@ from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.over_landmarks import learned, over_landmarks
 from mercer.models.svm.schemes import Sides, scheme_of
 from mercer.models.svm.training import Training
-from mercer.solvers.nystrom import Falkon, Nystrom
+from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.streams.blocks import Blocks
 from mercer.streams.sources import is_dask
 
@@ -89,7 +89,7 @@ class SVC(SupportVectorClassifier):
     verbose : bool, default=False
         For code written for scikit-learn; progress is shown by its callbacks.
     solver : "auto" or a solver, default="auto"
-        ``mercer.solvers.Nystrom(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
+        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
         with the square of the hinge loss, C_i max(0, 1 - y_i f(x_i))^2, for many rows; of several
         classes each is then told from the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
@@ -327,10 +327,10 @@ class SVC(SupportVectorClassifier):
     def _check_solver(self) -> None:
         if isinstance(self.solver, str) and self.solver == "auto":
             return
-        if not isinstance(self.solver, Nystrom | Falkon):
+        if not isinstance(self.solver, NystromSolver | Falkon):
             raise ParameterError(
                 f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
-                '"auto", or mercer.solvers.Nystrom(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
+                '"auto", or mercer.solvers.NystromSolver(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
             )
         self.solver.check(type(self).__name__)
         if self.max_iter == 0:

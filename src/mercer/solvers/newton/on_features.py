@@ -65,7 +65,7 @@ class FeatureMachine(SpanMachine):
             width,
             f"{given.width} features of {n} rows",
             direct,
-            "take fewer features, or solver=mercer.solvers.Nystrom(...)",
+            "take fewer features, or solver=mercer.solvers.NystromSolver(...)",
             beside=2 * n * given.width if few else 0,
         )
         seen = _in_their_span(task, given) if few else _one_by_one(task, given)

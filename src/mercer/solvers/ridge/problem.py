@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.parallel import blas_threads
 from mercer.solvers.ridge import gram, spectrum
 from mercer.solvers.ridge.gram import LeaveOneOut, Solution
-from mercer.solvers.ridge.spectrum import Spectrum
+from mercer.solvers.ridge.spectrum import EigenRidge
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
@@ -127,15 +127,15 @@ class RidgeProblem:
         return self.expand(found)
 
     @_threaded
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> EigenRidge:
         """The eigendecomposition, for the rows with a positive weight.
 
         Returns
         -------
-        Spectrum
+        EigenRidge
             What serves every alpha.
         """
-        return Spectrum.decompose(
+        return EigenRidge.decompose(
             self._gram, weights=self.weights, fit_intercept=self.fit_intercept
         )
 
@@ -179,7 +179,7 @@ class RidgeProblem:
         """
         # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
         largest = self.mean_diagonal * self.n_rows
-        form: Spectrum | Tridiagonal
+        form: EigenRidge | Tridiagonal
         if (
             self.n_rows > 2
             and np.min(alphas) > 3 * self.n_rows * np.finfo(self.dtype).eps * largest
@@ -229,12 +229,12 @@ class RidgeProblem:
             fit_intercept=self.fit_intercept,
         )
 
-    def leave_one_out_from(self, spectrum: Spectrum, alpha: float) -> LeaveOneOut:
+    def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
         """The same from a spectrum of this problem that was computed before.
 
         Parameters
         ----------
-        spectrum : Spectrum
+        spectrum : EigenRidge
             What `spectrum` returned.
         alpha : float
             Weight of the squared norm, 0 or more.

@@ -36,7 +36,7 @@ _ROUNDING = 4
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class EigenRidge:
     """The eigendecomposition of a centred and weighted Gram matrix.
 
     Make one with `decompose`.
@@ -56,9 +56,9 @@ class Spectrum:
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.solvers import Spectrum
+    >>> from mercer.solvers import EigenRidge
     >>> x = np.arange(4.0)
-    >>> spectrum = Spectrum.decompose(np.outer(x, x))
+    >>> spectrum = EigenRidge.decompose(np.outer(x, x))
     >>> spectrum.rank
     1
     >>> spectrum.solve(3 * x[:, None] + 1, alpha=0).intercept.round(6)
@@ -73,7 +73,7 @@ class Spectrum:
     @classmethod
     def decompose(
         cls, gram: Array, *, weights: Array | None = None, fit_intercept: bool = True
-    ) -> Spectrum:
+    ) -> EigenRidge:
         """Decompose a Gram matrix, which is overwritten.
 
         Parameters
@@ -87,7 +87,7 @@ class Spectrum:
 
         Returns
         -------
-        Spectrum
+        EigenRidge
             The eigenvalues, the eigenvectors and what the intercept needs.
 
         Raises
@@ -261,7 +261,7 @@ class Spectrum:
 
 
 def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: bool = True) -> Array:
-    """The eigenvalues of `Spectrum` alone, for half the cost; `gram` is overwritten."""
+    """The eigenvalues of `EigenRidge` alone, for half the cost; `gram` is overwritten."""
     root, centred = weigh(gram, weights), 0.0
     if fit_intercept:
         centred = float(root @ (gram @ root) / (root @ root))
