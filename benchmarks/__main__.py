@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import (
+from benchmarks import fma, keops, report
+from benchmarks.harness import Outcome, Settings
+from benchmarks.races import (
     classifier,
     compositions,
     features,
-    fma,
     gaussian_process,
     gradients,
     grams,
     growth,
-    keops,
     landmarks,
     limits,
     machines,
@@ -29,11 +29,9 @@ from benchmarks import (
     products,
     real_data,
     real_ridge,
-    report,
     ridge,
     svm,
 )
-from benchmarks.harness import Outcome, Settings
 
 GROUPS = {
     "product": products.races,

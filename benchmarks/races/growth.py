@@ -3,7 +3,7 @@
 Run alone, it measures, writes growth.json beside this file, and draws docs/_static/growth.svg; with
 ``--plot`` it draws what was measured before.
 
-    python -m benchmarks.growth [--only NystromSolver,Falkon] [--plot]
+    python -m benchmarks.races.growth [--only NystromSolver,Falkon] [--plot]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CAP = 240.0
 PATIENCE = 3 * CAP
 M = 1_000
 RESULTS = Path(__file__).with_suffix(".json")
-PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "growth.svg"
+PICTURE = Path(__file__).parents[2] / "docs" / "_static" / "growth.svg"
 
 RBF = mc.RBF(math.sqrt(D))
 S = mc.solvers
@@ -152,7 +152,7 @@ def draw(curves: Curves, target: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, write and draw."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.races.growth")
     parser.add_argument("--only", default=",".join(SOLVERS), help="a choice of the solvers")
     parser.add_argument("--plot", action="store_true", help="draw what was measured before")
     parser.add_argument("--picture", type=Path, default=PICTURE, help="where to draw")

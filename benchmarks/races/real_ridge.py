@@ -3,7 +3,7 @@
 Part of the benchmarks where ``MERCER_DATA`` names a folder with ``regression/kin40k.npz`` and
 ``regression/protein.npz``. Run alone, as
 
-    MERCER_DATA=/path python -m benchmarks.real_ridge [--threads 1]
+    MERCER_DATA=/path python -m benchmarks.races.real_ridge [--threads 1]
 
 it prints the table of docs/many_rows.md.
 """
@@ -92,7 +92,7 @@ def _run(name: str, kernel: str, settings: Settings, threads: int) -> child.Run:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_ridge")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.races.real_ridge")
     parser.add_argument("--only", default=",".join(SETS), help="a choice of the data")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args(arguments)

@@ -3,7 +3,7 @@
 Part of the benchmarks where ``MERCER_DATA`` names a folder with ``regression/gal_*.npz`` and
 ``series/co2_mauna_loa_weekly.npz``. Run alone, as
 
-    MERCER_DATA=/path python -m benchmarks.real_data [--peer] [--only co2,yacht] [--splits 10]
+    MERCER_DATA=/path python -m benchmarks.races.real_data [--peer] [--only co2,yacht] [--splits 10]
 
 it prints the tables of docs/gaussian_processes.md; with ``--peer`` scikit-learn fits the same
 kernels, which takes long.
@@ -87,7 +87,7 @@ def _co2_outcome(folder: Path) -> Outcome:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what was asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_data")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.races.real_data")
     parser.add_argument("--peer", action="store_true", help="fit scikit-learn's models too")
     parser.add_argument("--only", default=",".join((*SETS, "co2")), help="a choice of the data")
     parser.add_argument("--splits", type=int, default=SPLITS, help="the first splits to take")

@@ -23,7 +23,7 @@ from benchmarks.harness import (
     slowdown,
     speedup,
 )
-from benchmarks.products import points
+from benchmarks.races.products import points
 
 N = 10_000
 DIMENSIONS = (3, 8)

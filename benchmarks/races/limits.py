@@ -4,7 +4,7 @@ Every case is a process of its own under ``ulimit -v 6000000``. mercer has to fi
 NumPy checks what it found; scikit-learn's counterpart is run under the same limit, and has to end
 in a `MemoryError`, or else the case shows nothing.
 
-    python -m benchmarks.limits [--only ridge,predict]
+    python -m benchmarks.races.limits [--only ridge,predict]
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def _relative(found: Array, wanted: Array) -> float:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what became of each case."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.limits")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.races.limits")
     parser.add_argument("--only", default=",".join(CASES), help="a choice of the cases")
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
     options = parser.parse_args(arguments)

@@ -18,7 +18,7 @@ from benchmarks.harness import (
     slowdown,
     touch_memory,
 )
-from benchmarks.products import points
+from benchmarks.races.products import points
 
 D = 20
 #: Rank-one weights cost nothing to hold; dense ones are a matrix.

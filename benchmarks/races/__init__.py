@@ -1,0 +1,1 @@
+"""The races: one file for each group, each with a function `races`."""
