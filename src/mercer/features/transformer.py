@@ -13,6 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
@@ -208,7 +209,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return 0 if term.factors else 1
 
     def _check_parameters(self) -> None:
-        self._require_whole("n_components", 1, 1000)
+        checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
 
     # What they share
     # ----------------------------------------------------------------------------------
