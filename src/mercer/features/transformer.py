@@ -19,7 +19,7 @@ from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, points_of
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.parallel import blas_threads
@@ -226,7 +226,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
         """Let the kernel check the data; unlike models, nothing of them is kept, nor copied."""
         try:
-            points = kernel._points(X)
+            points = points_of(kernel, X)
         except DataError as error:
             raise type(error)(f"{type(self).__name__}: {error}") from None
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):
