@@ -45,7 +45,7 @@ from mercer.kernels.stationary import (
     Wendland,
 )
 from mercer.kernels.strings import Spectrum
-from mercer.kernels.values import Bounded, Fixed
+from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from mercer.exceptions import MemoryForecastError
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
 _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
+# Bytes of a matrix below which asking the system takes longer than computing it.
 _WORTH_ASKING = 2**26
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -37,7 +43,24 @@ def available() -> int:
     >>> memory.available() > 0
     True
     """
-    return max(0, min((*_machine(), *_control_groups(), *_address_space()), default=sys.maxsize))
+    # This count includes the caches that the system would give back.
+    free = _count(_PROC / "meminfo", "MemAvailable:")
+    least = _physical() if free is None else free * 1024
+    for limit_file, usage_file, statistics, page_cache in _control_groups(_PROC, _CGROUP):
+        limit, used = _count(limit_file), _count(usage_file)
+        if limit is not None and used is not None and limit - used < least:
+            # Page cache counts as used, but is given back on demand.
+            least = min(least, limit - used + (_count(statistics, page_cache) or 0))
+    if resource is not None:
+        ceiling = resource.getrlimit(resource.RLIMIT_AS)[0]
+        used = (
+            None
+            if ceiling == resource.RLIM_INFINITY
+            else _count(_PROC / "self" / "status", "VmSize:")
+        )
+        if used is not None:
+            least = min(least, ceiling - used * 1024)
+    return max(0, least)
 
 
 def require(size: int, what: str, remedy: str, *, budget: int | None = None) -> None:
@@ -86,7 +109,6 @@ def require_matrix(shape: tuple[int, int], itemsize: int = 8) -> None:
         Bytes of an entry.
     """
     size = shape[0] * shape[1] * itemsize
-    # Asking the system takes longer than a small matrix.
     if size > _WORTH_ASKING:
         require(
             size,
@@ -120,75 +142,53 @@ def readable(size: int) -> str:
     return f"{amount:.3g} {_UNITS[unit]}"
 
 
-def _machine() -> Iterator[int]:
-    """Free memory of the machine, counting caches that the system would give back."""
-    fields = _fields(_PROC / "meminfo")
-    if "MemAvailable" in fields:
-        yield fields["MemAvailable"] * 1024
-        return
+def _physical() -> int:
+    """Free memory as `os.sysconf` reports it: all memory where free memory is not known."""
     try:
         pages = os.sysconf("SC_AVPHYS_PAGES") if "SC_AVPHYS_PAGES" in os.sysconf_names else -1
         if pages < 0:
             pages = os.sysconf("SC_PHYS_PAGES")
-        yield pages * os.sysconf("SC_PAGE_SIZE")
+        return pages * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
-        return
+        return sys.maxsize
 
 
-def _control_groups() -> Iterator[int]:
-    """What each enclosing control group leaves: version 2, then version 1."""
+def _count(file: Path, name: str = "") -> int | None:
+    """The first integer in a file, or the first after a name; None if there is none."""
     try:
-        lines = (_PROC / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield from _up(_CGROUP, path, "memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            root = _CGROUP / "memory"
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            yield from _up(root, path, *names)
-
-
-def _up(root: Path, path: str, limit: str, usage: str, cache: str) -> Iterator[int]:
-    """Walk from a control group to its root: any level may be the one that binds."""
-    group = root / path.strip("/")
-    while True:
-        ceiling, used = _number(group / limit), _number(group / usage)
-        if ceiling is not None and used is not None:
-            # Page cache counts as used, but is given back on demand.
-            yield ceiling - used + _fields(group / "memory.stat").get(cache, 0)
-        if group == root or root not in group.parents:
-            return
-        group = group.parent
-
-
-def _address_space() -> Iterator[int]:
-    """What RLIMIT_AS leaves."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    used = _fields(_PROC / "self" / "status").get("VmSize")
-    if limit != resource.RLIM_INFINITY and used is not None:
-        yield limit - used * 1024
-
-
-def _number(file: Path) -> int | None:
-    """The integer in a file; None if there is no such file or it says "max"."""
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
+        text = file.read_text()
+        return int(text.partition(name)[2].split(None, 1)[0]) if name else int(text)
+    except (OSError, ValueError, IndexError):  # no such file, the word "max", no such name
         return None
 
 
-def _fields(file: Path) -> dict[str, int]:
-    """The lines ``name value`` or ``name: value unit`` of a file of statistics."""
+@cache
+def _control_groups(proc: Path, root: Path) -> list[tuple[Path, Path, Path, str]]:
+    """Files of the control groups around this process that have a limit, found once per process.
+
+    Each entry holds the files of limit, usage and statistics, and the statistic of the page cache.
+    Any group from that of the process up to the root may be the one whose limit binds.
+    """
     try:
-        lines = file.read_text().splitlines()
+        lines = (proc / "self" / "cgroup").read_text().splitlines()
     except OSError:
-        return {}
-    pairs = (line.replace(":", " ").split() for line in lines)
-    return {p[0]: int(p[1]) for p in pairs if len(p) > 1 and p[1].isdigit()}
+        return []
+    groups = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2
+            top, names = root, ("memory.max", "memory.current", "\ninactive_file ")
+        elif "memory" in controllers.split(","):
+            top = root / "memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file ")
+        else:
+            continue
+        group = top / path.strip("/")
+        for folder in (group, *group.parents):
+            if (folder / names[0]).exists():
+                groups.append(
+                    (folder / names[0], folder / names[1], folder / "memory.stat", names[2])
+                )
+            if folder == top:
+                break
+    return groups

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mercer.exceptions import DataError, MercerError, NotDifferentiableError, ParameterError
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.categorical import Categorical
 from mercer.kernels.special import Precomputed
 from mercer.parallel import threads
@@ -228,7 +228,7 @@ def _reference(case: _Case) -> None:
         elif case.kernel.input_tags()["pairwise"]:
             cols = None
         for points in (None, cols):
-            pairs = case.kernel._pairs(rows, points)
+            pairs = pairs_of(case.kernel, rows, points)
             found = case.kernel(rows, points)
             bound = case.bound(pairs.rows, pairs.cols)
             wanted = np.asarray(reference.evaluate(case.kernel.expression, pairs), dtype=float)
@@ -411,7 +411,7 @@ _CHECKS: dict[str, Callable[[_Case], None]] = {
 def _nodes(kernel: Any) -> Iterator[Any]:
     """The kernel and all kernels inside it."""
     yield kernel
-    for _, child in kernel._children():
+    for _, child in kernel._tree.levels:
         yield from _nodes(child)
 
 

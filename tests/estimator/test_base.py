@@ -12,7 +12,6 @@ from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
-from mercer.solvers.ridge import problem
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -80,7 +79,7 @@ def test_a_failed_fit_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(problem.cholesky, "solve", interrupt)
+    monkeypatch.setattr(mc.RBF, "__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.ones((4, 5)), [1.0, 2.0, 2.0, 3.0])
     assert vars(model) == before

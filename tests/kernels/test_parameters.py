@@ -12,9 +12,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from mercer.exceptions import ParameterError, UnresolvedParameterError
-from mercer.kernels.parameters import Choice, Integer, NonNegative, Part, Positive, Real
-from mercer.kernels.tree import Parameterised, kind, named_children
-from mercer.kernels.values import Bounded, Fixed
+from mercer.kernels.parameters import (
+    Bounded,
+    Child,
+    Children,
+    Choice,
+    Fixed,
+    Integer,
+    NonNegative,
+    Part,
+    Positive,
+    Real,
+)
+from mercer.kernels.tree import Parameterised, kind, named_children, with_values
 
 
 class RBF(Parameterised):
@@ -53,50 +63,26 @@ class Mixture(Parameterised):
 
 
 class Scaled(Parameterised):
-    kernel = Part()
+    kernel = Child()
     scale = NonNegative(1.0)
-
-    def _children(self):
-        return (("", self.kernel),)
-
-    def _with_children(self, children):
-        return self._with_values(kernel=children[0])
 
 
 class On(Parameterised):
-    kernel = Part()
+    kernel = Child()
     columns = Part(())
-
-    def _children(self):
-        return (("", self.kernel),)
-
-    def _with_children(self, children):
-        return self._with_values(kernel=children[0])
 
 
 class PolynomialOf(Parameterised):
     _kind = "polynomial"
-    kernel = Part()
+    kernel = Child()
     coefficients = NonNegative([1.0, 1.0], ndim=1)
-
-    def _children(self):
-        return (("", self.kernel),)
-
-    def _with_children(self, children):
-        return self._with_values(kernel=children[0])
 
 
 class Sum(Parameterised):
-    kernels = Part()
+    kernels = Children()
 
     def __init__(self, *kernels):
         self._initialise(kernels=kernels)
-
-    def _children(self):
-        return tuple(zip(named_children(self.kernels), self.kernels, strict=True))
-
-    def _with_children(self, children):
-        return self._with_values(kernels=tuple(children))
 
     def __repr__(self):
         return f"Sum({', '.join(map(repr, self.kernels))})"
@@ -412,7 +398,7 @@ def test_reading_unwraps_and_declared_does_not():
 def test_with_values_takes_anything():
     symbol = object()
     kernel = Cauchy(2.0)
-    traced = kernel._with_values(alpha=symbol)
+    traced = with_values(kernel, alpha=symbol)
     assert traced.alpha is symbol
     assert traced.length_scale == 2.0
     assert kernel.alpha == 1.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mercer as mc
+from mercer.kernels.base import pairs_of
 from mercer.program import engine
 
 RNG = np.random.default_rng(0)
@@ -30,7 +31,7 @@ KERNELS = [
 
 
 def by_the_long_way(kernel: mc.Kernel, X: Any, Z: Any = None) -> Any:
-    return engine.gram(kernel.expression, kernel._pairs(X, Z))
+    return engine.gram(kernel.expression, pairs_of(kernel, X, Z))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mercer as mc
 from mercer.exceptions import ParameterError
+from mercer.kernels.base import pairs_of
 from mercer.program import engine, reference
 from mercer.program.gradient import input_gradient, parameter_gradient
 
@@ -54,7 +55,7 @@ def test_shapes_that_do_not_fill_tiles(
     X = (RNG.normal(size=(n, d)) / np.sqrt(d)).astype(dtype)
     Z = (RNG.normal(size=(m, d)) / np.sqrt(d)).astype(dtype)
     for args in ((X, Z), (X,)):
-        pairs = kernel._pairs(*args)
+        pairs = pairs_of(kernel, *args)
         wanted = np.asarray(reference.evaluate(kernel.expression, pairs), float)
         size = bound(kernel, X, args[-1])
         tolerance = TOLERANCE[np.dtype(dtype)]
@@ -79,7 +80,7 @@ def test_any_number_of_vectors(r: int) -> None:
 def test_gradients_equal_the_reference(kernel: mc.Kernel) -> None:
     X, Z = RNG.normal(size=(70, 5)) / 2, RNG.normal(size=(45, 5)) / 2
     U, V = RNG.normal(size=(70, 2)), RNG.normal(size=(45, 2))
-    pairs = kernel._pairs(X, Z)
+    pairs = pairs_of(kernel, X, Z)
     for weights in (U @ V.T, (U, V)):
         args = kernel.expression, pairs
         found = parameter_gradient(*args, weights, engine.contract)

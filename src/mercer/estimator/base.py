@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -143,25 +142,6 @@ class KernelEstimator(BaseEstimator):
             )
         return kernel
 
-    def _require_flags(self, *names: str) -> None:
-        """Refuse parameters that are neither True nor False: "no" would count as True."""
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} = {value!r} is neither True nor False; "
-                    "pass one of them."
-                )
-
-    def _require_whole(self, name: str, least: int, example: int) -> None:
-        """Refuse a parameter that is not a whole number, or too small."""
-        value = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise ParameterError(
-                f"{type(self).__name__}: {name} = {value!r} is not a whole number >= {least}; pass "
-                f"for example {example}."
-            )
-
     @contextmanager
     def _fitting(self) -> Iterator[None]:
         """Forget the last fit; bring it back if this one fails or is interrupted."""
@@ -293,12 +273,3 @@ class KernelEstimator(BaseEstimator):
         for name in waiting:
             shown.pop(name, None)
         return shown
-
-
-def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
-    """Refuse labels of a single class, which tell nothing from anything."""
-    if len(classes) < 2:
-        raise DataError(
-            f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "
-            "weight; pass data with at least two classes."
-        )

@@ -33,3 +33,12 @@ def checked_labels(owner: str, y: ArrayLike | None, n: int) -> NDArray[Any]:
             f"{owner}: y has {len(labels)} labels but X has {n} rows; pass one for each row."
         )
     return labels
+
+
+def require_two_classes(owner: str, classes: NDArray[Any]) -> None:
+    """Refuse labels of a single class, which tell nothing from anything."""
+    if len(classes) < 2:
+        raise DataError(
+            f"{owner}: y has only one class, {classes.tolist()[0]!r}, among the rows of positive "
+            "weight; pass data with at least two classes."
+        )

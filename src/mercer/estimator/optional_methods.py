@@ -1,4 +1,4 @@
-"""Methods that some configurations of an estimator do not have, with the reason."""
+"""Methods that only some configurations of an estimator have."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 Method = Callable[..., Any]
 
 
-class _Offered:
-    """A method that is there unless a reason speaks against it."""
+class _Available:
+    """A method that an instance has unless ``why_not`` returns a reason."""
 
     def __init__(self, method: Method, why_not: Callable[[Any], str | None]) -> None:
         self.method, self.why_not = method, why_not
         self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, owner: type[Any]) -> Any:
-        if model is None:  # asked for its signature
+        if model is None:  # read on the class, for its signature
             return self.method
         reason = self.why_not(model)
         if reason is not None:
@@ -28,6 +28,6 @@ class _Offered:
         return MethodType(self.method, model)
 
 
-def offered_unless(why_not: Callable[[Any], str | None]) -> Callable[[Method], Any]:
-    """Hide a method from estimators that cannot have it; to ask for it then tells why."""
-    return lambda method: _Offered(method, why_not)
+def available_unless(why_not: Callable[[Any], str | None]) -> Callable[[Method], Any]:
+    """Hide a method from estimators that cannot have it; the AttributeError states the reason."""
+    return lambda method: _Available(method, why_not)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from mercer.exceptions import ParameterError
-from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.combinations import Product, Sum
+from mercer.kernels.algebra import Product, Sum
+from mercer.kernels.base import Kernel, Scope, scoped_children
 from mercer.kernels.special import Constant
 from mercer.kernels.stationary import Cosine, Periodic, SpectralMixture
 from mercer.kernels.vector import Stationary
@@ -71,12 +71,12 @@ def _terms(kernel: Kernel, scope: Scope) -> list[Term]:
 
 @_terms.register
 def _(kernel: Sum, scope: Scope) -> list[Term]:
-    return list(chain.from_iterable(_terms(k, s) for k, s in kernel._scoped_children(scope)))
+    return list(chain.from_iterable(_terms(k, s) for k, s in scoped_children(kernel, scope)))
 
 
 @_terms.register
 def _(kernel: Product, scope: Scope) -> list[Term]:
-    return _multiplied(kernel, [_terms(k, s) for k, s in kernel._scoped_children(scope)])
+    return _multiplied(kernel, [_terms(k, s) for k, s in scoped_children(kernel, scope)])
 
 
 @_terms.register
@@ -139,7 +139,7 @@ def _(kernel: SpectralMixture, scope: Scope) -> list[Term]:
 
 
 def _inner(kernel: Any, scope: Scope) -> list[Term]:
-    child, inside = next(kernel._scoped_children(scope))
+    child, inside = scoped_children(kernel, scope)[0]
     return _terms(child, inside)
 
 

@@ -15,7 +15,7 @@ from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import Factor, Term, expand
 from mercer.features.normal_draws import normals_and_uniforms
 from mercer.features.transformer import DrawnFeatures, TermMap
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, scoped_children
 from mercer.kernels.dot_product import Linear, Polynomial
 from mercer.kernels.points import Points
 from mercer.kernels.wrappers import Exponential
@@ -183,7 +183,7 @@ def _exponents(owner: str, term: Term) -> Term:
         kernel = factor.kernel
         if not isinstance(kernel, Exponential):
             raise _refusal(owner, kernel)
-        ((child, scope),) = kernel._scoped_children(factor.scope)
+        ((child, scope),) = scoped_children(kernel, factor.scope)
         for summand in expand(child, scope):
             gain, offset, inner = _summand(owner, kernel, summand)
             weight += offset

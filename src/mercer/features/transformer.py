@@ -13,12 +13,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, points_of
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
 from mercer.parallel import blas_threads
@@ -208,7 +209,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return 0 if term.factors else 1
 
     def _check_parameters(self) -> None:
-        self._require_whole("n_components", 1, 1000)
+        checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
 
     # What they share
     # ----------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
         """Let the kernel check the data; unlike models, nothing of them is kept, nor copied."""
         try:
-            points = kernel._points(X)
+            points = points_of(kernel, X)
         except DataError as error:
             raise type(error)(f"{type(self).__name__}: {error}") from None
         with as_data_errors(type(self).__name__, "Pass the columns that fit saw, in that order."):

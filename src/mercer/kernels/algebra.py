@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from mercer.exceptions import ParameterError, ParameterTypeError
-from mercer.kernels.base import Kernel
-from mercer.kernels.combinations import Product, Sum, as_kernel, is_number
-from mercer.kernels.values import Bounded, Fixed, plain
+from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.parameters import Bounded, Children, Fixed, plain
+from mercer.kernels.points import Points
+from mercer.kernels.special import Constant
+from mercer.kernels.views import Columns
 from mercer.kernels.wrappers import (
     Exponential,
     Normalized,
@@ -24,7 +26,10 @@ from mercer.kernels.wrappers import (
     Scaled,
     ScaledBy,
     Warped,
+    products,
+    side_by_side,
 )
+from mercer.program.expression import Expr
 
 __all__ = [
     "Exponential",
@@ -38,6 +43,126 @@ __all__ = [
     "Sum",
     "Warped",
 ]
+
+
+class _Composite(Kernel):
+    """Several kernels of the same data."""
+
+    kernels = Children()
+    _symbol = ""
+
+    def __init__(self, *kernels: Kernel) -> None:
+        if not kernels:
+            raise ParameterError(
+                f"{type(self).__name__}: there are no kernels; pass at least one kernel."
+            )
+        parts = [as_kernel(k, self._symbol) for k in kernels]
+        self._initialise(kernels=tuple(_flatten(type(self), parts)))
+
+    def _traces(self, scope: Scope) -> list[Expr]:
+        return [child._trace(inner) for child, inner in scoped_children(self, scope)]
+
+    def _all_features(self, scope: Scope, points: Points) -> list[Columns]:
+        return [child._features(inner, points) for child, inner in scoped_children(self, scope)]
+
+
+class Sum(_Composite):
+    """Sum of kernels, k1 + k2 + ...: the feature spaces stand side by side.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+        The terms; usually written ``k1 + k2``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> mc.RBF() + mc.Linear()
+    RBF() + Linear()
+    """
+
+    _symbol = "+"
+    _precedence = 0
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+    def _trace(self, scope: Scope) -> Expr:
+        first, *rest = self._traces(scope)
+        for term in rest:
+            first = first + term
+        return first
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        levels = [level for level, _ in self._tree.levels]
+        return side_by_side(self._all_features(scope, points), levels)
+
+
+class Product(_Composite):
+    """Product of kernels, k1 * k2 * ...: all products of the parts' features.
+
+    Parameters
+    ----------
+    *kernels : Kernel
+        The factors; usually written ``k1 * k2``.
+
+    Examples
+    --------
+    >>> import mercer as mc
+    >>> (mc.RBF() + mc.Linear()) * mc.Periodic()
+    (RBF() + Linear()) * Periodic()
+    """
+
+    _symbol = "*"
+    _precedence = 1
+
+    def __repr__(self) -> str:
+        # After the first factor a bare scale would read as belonging to what stands before it.
+        return " * ".join(
+            f"({k!r})" if k._precedence < (2 if i else 1) else repr(k)
+            for i, k in enumerate(self.kernels)
+        )
+
+    def _trace(self, scope: Scope) -> Expr:
+        first, *rest = self._traces(scope)
+        for factor in rest:
+            first = first * factor
+        return first
+
+    def _features(self, scope: Scope, points: Points) -> Columns:
+        return products(self._all_features(scope, points))
+
+
+def as_kernel(value: Any, operation: str) -> Kernel:
+    """Return kernels as they are, and a number as the constant kernel."""
+    if isinstance(value, Kernel):
+        return value
+    if not is_number(value):
+        raise ParameterTypeError(
+            f"kernel {operation} {type(value).__name__}: the other side must be a kernel or a "
+            f"number; write for example k {operation} mercer.Linear(), or k {operation} 2.0."
+        )
+    if not 0 <= plain(value) < np.inf:
+        raise ParameterError(
+            f"kernel {operation} {value!r}: a constant must be finite and >= 0, because a negative "
+            f"constant is not positive semi-definite; write for example k {operation} 2.0."
+        )
+    return Constant(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number, held or bounded or plain."""
+    number = plain(value)
+    if isinstance(number, np.ndarray):
+        return number.ndim == 0 and number.dtype.kind in "iuf"
+    return isinstance(number, int | float | np.integer | np.floating) and not isinstance(
+        number, bool
+    )
+
+
+def _flatten(kind: type[_Composite], kernels: list[Kernel]) -> list[Kernel]:
+    """Sums within sums and products within products become one; never one within the other."""
+    return [part for k in kernels for part in (k.kernels if type(k) is kind else [k])]
 
 
 def add(a: Any, b: Any) -> Kernel:

@@ -8,20 +8,21 @@ expression.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from mercer.exceptions import DataError, NoFeatureMapError
-from mercer.kernels.heuristics import Scatter
-from mercer.kernels.points import Points, as_points
-from mercer.kernels.tree import Parameterised
-from mercer.kernels.views import EVERYTHING, Columns, Numbers, Select, View, Warp
-from mercer.program import direct, engine, reference
-from mercer.program.expression import Expr, Scale, Slot
+from mercer.kernels.heuristics import Scatter, heuristic_length
+from mercer.kernels.parameters import plain
+from mercer.kernels.points import Points
+from mercer.kernels.tree import Parameterised, with_children
+from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
+from mercer.program import engine, reference
+from mercer.program.expression import Expr
 from mercer.program.pairs import Array, Pairs, Values
 from mercer.program.specialise import reads
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mercer.gram import Gram
 
 ScatterOf = Callable[[View], Scatter]
+K = TypeVar("K", bound="Kernel")
 
 
 def _algebra(operation: str, *operands: Any) -> Kernel:
@@ -50,23 +52,27 @@ class Scope:
         """The full path of a parameter."""
         return f"{self.prefix}{name}"
 
-    def inside(self, level: str) -> Scope:
-        """The scope of a child; the level "" adds nothing to paths."""
-        return Scope(self.view, f"{self.prefix}{level}__" if level else self.prefix)
+    def then(self, step: Any) -> Scope:
+        """The scope after a step, such as a selection of columns."""
+        return Scope(self.view.then(step), self.prefix)
 
-    def on(self, columns: tuple[Any, ...]) -> Scope:
-        """The scope after a selection of columns."""
-        return Scope(self.view.then(Select(columns)), self.prefix)
 
-    def warped(self, function: Any) -> Scope:
-        """The scope after a function of the data."""
-        return Scope(self.view.then(Warp(function)), self.prefix)
+def scoped_children(kernel: Kernel, scope: Scope) -> list[tuple[Kernel, Scope]]:
+    """The children of a composition, each with its scope."""
+    children: list[tuple[Kernel, Scope]] = []
+    for level, child in kernel._tree.levels:
+        inner = Scope(scope.view, f"{scope.prefix}{level}__") if level else scope
+        children.append((child, inner if kernel._step is None else inner.then(kernel._step)))  # type: ignore[arg-type]
+    return children
 
-    def slot(
-        self, owner: str, *, scale: Scale | None = None, centred: bool = False, sparse: bool = True
-    ) -> Slot:
-        """The numeric columns that this scope shows."""
-        return Slot(self.view.read_by(Numbers(owner, sparse)), scale, centred)
+
+def _leaves(kernel: Kernel, scope: Scope) -> Iterator[tuple[Kernel, View]]:
+    """The leaves of a composition, each with its view of the data."""
+    if not kernel._child_names:
+        yield kernel, kernel._view(scope)
+        return
+    for child, inner in scoped_children(kernel, scope):
+        yield from _leaves(child, inner)
 
 
 class Kernel(Parameterised, ABC):
@@ -95,6 +101,12 @@ class Kernel(Parameterised, ABC):
     #: Of a composition: whether it is indefinite where the kernel inside is.
     _undoable: ClassVar[bool] = False
 
+    #: Of a composition: what a child sees of the data is the result of this step.
+    _step: Any = None
+
+    #: The distance whose typical size the heuristics for length_scale="..." find.
+    _metric: ClassVar[str] = "euclidean"
+
     #: How tightly the repr binds: 0 for a sum, 1 for a product, 2 for a power, 3 for a name.
     _precedence: ClassVar[int] = 3
 
@@ -107,8 +119,16 @@ class Kernel(Parameterised, ABC):
 
     @cached_property
     def expression(self) -> Expr:
-        """The traced expression, shared by all executors."""
-        return self._trace(Scope())
+        """The traced expression, shared by all executors and by kernels of the same structure."""
+        structure = _structure(self)
+        expression = _expressions.get(structure)
+        if expression is None:
+            expression = self._trace(Scope())
+            if structure is not None:
+                if len(_expressions) >= _MOST_EXPRESSIONS:
+                    _expressions.clear()
+                _expressions[structure] = expression
+        return expression
 
     @property
     def is_psd(self) -> bool | None:
@@ -117,9 +137,9 @@ class Kernel(Parameterised, ABC):
         What is made of kernels is one. What is made of anything else may be one all the same,
         unless the operation can be undone.
         """
-        if not self._levels:
+        if not self._child_names:
             return self.psd
-        known = [child.is_psd for _, child in self._levels]  # type: ignore[attr-defined]
+        known = [child.is_psd for _, child in self._tree.levels]  # type: ignore[attr-defined]
         if all(known):
             return True
         return known[0] if self._undoable else None
@@ -132,46 +152,25 @@ class Kernel(Parameterised, ABC):
 
         The columns of two data frames are matched by name, in the order of X.
         """
-        key = self._direct_key(X, Z)
-        if key is None:
-            return engine.gram(self.expression, self._pairs(X, Z))
-        bound = self._bound.get(key)
-        if bound is not None:
-            matrix = direct.gram(bound, X, Z)
+        direct = self._direct
+        if direct is not None:
+            matrix = direct.gram(X, Z)
             if matrix is not None:
                 return matrix
-        pairs = self._pairs(X, Z)
-        if key not in self._bound:
-            self._bound[key] = direct.bind(self.expression, pairs)
+        pairs = pairs_of(self, X, Z)
+        if direct is not None:
+            direct.bind(self.expression, pairs)
         return engine.gram(self.expression, pairs)
 
-    def _direct_key(self, X: Any, Z: Any) -> tuple[int, str] | None:
-        """What a program for small plain arrays is found by; None where data need the long way."""
-        if not (direct.is_plain(X) and (Z is None or direct.is_plain(Z)) and self._reads_floats):
-            return None
-        (n, width), (m, other) = X.shape, (X if Z is None else Z).shape
-        if (
-            not 0 < n * m <= direct.LIMIT
-            or width != other
-            or (Z is not None and Z.dtype != X.dtype)
-        ):
-            return None
-        return width, X.dtype.char
-
     @cached_property
-    def _bound(self) -> dict[tuple[int, str], Any]:
-        """Programs bound to the parameters, for small arrays, by number and type of columns."""
-        return {}
-
-    @cached_property
-    def _reads_floats(self) -> bool:
-        """Whether every leaf takes all columns of any finite floats, just as they are."""
-        return all(leaf._takes_any_floats and not view.steps for leaf, view in self._readings)
-
-    @property
-    def _takes_any_floats(self) -> bool:
-        """Whether a leaf reads columns of numbers, and refuses none that are finite."""
-        return False
+    def _direct(self) -> engine.Direct | None:
+        """Programs for small arrays; None if a leaf does not take all columns of any floats."""
+        for leaf, view in self._readings:
+            if view.steps or not isinstance(view.reader, Numbers):
+                return None
+            if leaf.input_tags()["positive_only"]:
+                return None
+        return engine.Direct()
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row of X, without the matrix.
@@ -185,7 +184,7 @@ class Kernel(Parameterised, ABC):
         -------
         ndarray of shape (n,)
         """
-        points = self._points(X)
+        points = points_of(self, X)
         pairs = Pairs(points, points, self._parameter_values, same=True, aligned=True)
         return reference.diagonal(self.expression, pairs)
 
@@ -206,31 +205,11 @@ class Kernel(Parameterised, ABC):
         """
         from mercer.gram import Gram
 
-        return Gram(self, self._pairs(X, Z, freeze=True))
-
-    def _pairs(self, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
-        values = self._parameter_values
-        rows = self._points(X, freeze)
-        if Z is None:
-            return Pairs(rows, rows, values, same=True)
-        return Pairs(rows, self._points(Z, freeze).ordered_like(rows), values)
+        return Gram(self, pairs_of(self, X, Z, freeze=True))
 
     @cached_property
     def _parameter_values(self) -> Values:
-        return Values(self.parameter_values())
-
-    def _points(self, X: Any, freeze: bool = False) -> Points:
-        points = as_points(X, type(self).__name__)
-        if freeze and not isinstance(X, Points):
-            points = points.frozen()
-        if len(points) == 0:
-            raise DataError(
-                "Found array with 0 sample(s) while a minimum of 1 is required by "
-                f"{type(self).__name__}; pass at least one row."
-            )
-        for leaf, view in self._readings:
-            leaf._check_points(points, view)
-        return points
+        return Values(self._tree.values)
 
     # Data
     # ---------------------------------------------------------------------------------------------
@@ -249,7 +228,7 @@ class Kernel(Parameterised, ABC):
         -------
         Points
         """
-        points = self._points(X, freeze=copy)
+        points = points_of(self, X, freeze=copy)
         for slot in reads(self.expression).slots:
             points.columns(slot.view)
         return points
@@ -279,15 +258,8 @@ class Kernel(Parameterised, ABC):
 
     @cached_property
     def _readings(self) -> tuple[tuple[Kernel, View], ...]:
-        return tuple(self._leaves(Scope()))
-
-    def _leaves(self, scope: Scope) -> Iterator[tuple[Kernel, View]]:
-        """The leaves of a composition, each with its view of the data."""
-        children = list(self._scoped_children(scope))
-        if not children:
-            yield self, self._view(scope)
-        for child, inner in children:
-            yield from child._leaves(inner)
+        """The leaves of this kernel, each with its view of the data."""
+        return tuple(_leaves(self, Scope()))
 
     def _view(self, scope: Scope) -> View:
         """What a leaf reads in a scope."""
@@ -296,19 +268,9 @@ class Kernel(Parameterised, ABC):
     def _check_points(self, points: Points, view: View) -> None:
         """Refuse points that this leaf cannot take."""
 
-    def _scoped_children(self, scope: Scope) -> Iterator[tuple[Kernel, Scope]]:
-        """The children of a composition, each with its scope."""
-        for level, child in self._levels:
-            assert isinstance(child, Kernel)
-            yield child, self._child_scope(scope.inside(level))
-
-    def _child_scope(self, scope: Scope) -> Scope:
-        """What a child sees of what this kernel sees."""
-        return scope
-
     def input_tags(self) -> dict[str, bool]:
         """Say what X may be: ``pairwise``, ``sparse``, ``string``, ``two_d``, ``positive_only``."""
-        tags = [child.input_tags() for _, child in self._levels]  # type: ignore[attr-defined]
+        tags = [child.input_tags() for _, child in self._tree.levels]  # type: ignore[attr-defined]
         return {
             "pairwise": any(t["pairwise"] for t in tags),
             "sparse": all(t["sparse"] for t in tags),
@@ -343,8 +305,8 @@ class Kernel(Parameterised, ABC):
         """
         if not self.unresolved():
             return self
-        points = as_points(X, type(self).__name__)
-        weight = None if sample_weight is None else self._checked_weight(sample_weight, len(points))
+        points = X if isinstance(X, Points) else Points(X, type(self).__name__)
+        weight = None if sample_weight is None else checked_weight(self, sample_weight, len(points))
         return self.resolved_by(lambda view: Scatter.of(points.matrix(view), weight))
 
     def resolved_by(self, scatter_of: ScatterOf) -> Self:
@@ -360,34 +322,12 @@ class Kernel(Parameterised, ABC):
         Kernel
             The same kernel when nothing was unresolved.
         """
-        return self._resolve(Scope(), scatter_of)
+        return _resolved(self, Scope(), scatter_of)
 
     def unresolved_views(self) -> list[View]:
         """Return what the kernels inside read whose length-scale is not a number yet."""
-        found = [view for leaf, view in self._readings if leaf.unresolved()]
-        return list(dict.fromkeys(found))
-
-    def _checked_weight(self, sample_weight: Any, n: int) -> Array:
-        try:
-            weight = np.asarray(sample_weight, dtype=float)
-        except (TypeError, ValueError):
-            weight = np.asarray(np.nan)
-        usable = weight.shape == (n,) and np.isfinite(weight).all() and (weight >= 0).all()
-        if not usable or not weight.any():
-            raise DataError(
-                f"{type(self).__name__}: sample_weight = {sample_weight!r:.60} does not hold one "
-                f"finite weight >= 0 for each of the {n} rows, not all of them 0; pass such "
-                "weights, or None."
-            )
-        return weight
-
-    def _resolve(self, scope: Scope, scatter_of: ScatterOf) -> Self:
-        children = tuple(c._resolve(s, scatter_of) for c, s in self._scoped_children(scope))
-        if not children or all(
-            new is old for new, (_, old) in zip(children, self._levels, strict=True)
-        ):
-            return self
-        return self._with_children(children)
+        views = [view for leaf, view in self._readings if leaf.unresolved()]
+        return list(dict.fromkeys(views))
 
     # Explicit features
     # --------------------------------------------------------------------------------
@@ -405,11 +345,11 @@ class Kernel(Parameterised, ABC):
         ndarray or csr_array of shape (n, p)
             ``Phi`` with ``Phi @ Phi.T`` equal to ``k(X)``.
         """
-        return self._features(Scope(), self._points(X)).values
+        return self._features(Scope(), points_of(self, X)).values
 
     def feature_names(self, X: Any) -> list[str]:
         """Return a name for each column of ``feature_map(X)``."""
-        return list(self._features(Scope(), self._points(X)).feature_names)
+        return list(self._features(Scope(), points_of(self, X)).feature_names)
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         raise NoFeatureMapError(
@@ -495,3 +435,101 @@ class Kernel(Parameterised, ABC):
             Takes the data (all rows) and returns as many rows.
         """
         return _algebra("Warped", self, function)
+
+
+# Data
+# -------------------------------------------------------------------------------------------------
+
+
+def points_of(kernel: Kernel, X: Any, freeze: bool = False) -> Points:
+    """The data as points that each leaf of the kernel can read; frozen ones are a copy of X."""
+    points = X if isinstance(X, Points) else Points(X, type(kernel).__name__)
+    if freeze and points is not X:
+        points.freeze()
+    if len(points) == 0:
+        raise DataError(
+            "Found array with 0 sample(s) while a minimum of 1 is required by "
+            f"{type(kernel).__name__}; pass at least one row."
+        )
+    for leaf, view in kernel._readings:
+        leaf._check_points(points, view)
+    return points
+
+
+def pairs_of(kernel: Kernel, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
+    """All pairs of a row of X with a row of Z, or of X when Z is left out."""
+    values = kernel._parameter_values
+    rows = points_of(kernel, X, freeze)
+    if Z is None:
+        return Pairs(rows, rows, values, same=True)
+    return Pairs(rows, points_of(kernel, Z, freeze).ordered_like(rows), values)
+
+
+def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:
+    """Weights of the rows as an array, if they are finite, >= 0 and not all 0."""
+    try:
+        weight = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        weight = np.asarray(np.nan)
+    usable = weight.shape == (n,) and np.isfinite(weight).all() and (weight >= 0).all()
+    if not usable or not weight.any():
+        raise DataError(
+            f"{type(kernel).__name__}: sample_weight = {sample_weight!r:.60} does not hold one "
+            f"finite weight >= 0 for each of the {n} rows, not all of them 0; pass such "
+            "weights, or None."
+        )
+    return weight
+
+
+def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
+    """The kernel with numbers in place of heuristics, from a summary of what its leaves read."""
+    if not kernel._child_names:
+        stored = kernel._values.get("length_scale")
+        if not isinstance(plain(stored), str):
+            return kernel
+        length = heuristic_length(stored, kernel._metric, scatter_of(kernel._view(scope)))
+        return kernel.replace(length_scale=length)
+    old = scoped_children(kernel, scope)
+    new = [_resolved(child, inner, scatter_of) for child, inner in old]
+    if all(a is b for a, (b, _) in zip(new, old, strict=True)):
+        return kernel
+    return with_children(kernel, new)
+
+
+# Structure
+# --------------------------------------------------------------------------------------------
+
+
+def _structure(kernel: Kernel) -> Hashable | None:
+    """What the expression of a built-in kernel depends on; None for others, and for functions.
+
+    Values of learned parameters are leaves of the expression, so that only their shapes count. The
+    methods of a kernel that is not mercer's own may depend on anything.
+    """
+    if not type(kernel).__module__.startswith("mercer."):
+        return None
+    parts: list[Hashable] = [type(kernel)]
+    for name, declaration in kernel._declarations.items():
+        value = kernel._values[name]
+        if not declaration.concrete:
+            value = plain(value)
+            parts.append(getattr(value, "shape", ()))
+        elif name in kernel._child_names:
+            inside = [
+                _structure(child) for child in (value if isinstance(value, tuple) else [value])
+            ]
+            if None in inside:
+                return None
+            parts.append(tuple(inside))
+        elif isinstance(value, int | float | str) or (
+            isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
+        ):
+            parts.append(value)
+        else:
+            return None
+    return tuple(parts)
+
+
+#: Expressions by structure: kernels of one structure share one, and what is compiled from it.
+_expressions: dict[Hashable, Expr] = {}
+_MOST_EXPRESSIONS = 256

@@ -10,9 +10,9 @@ from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Positive
 from mercer.kernels.stationary import weighted_columns
 from mercer.kernels.tracing import coordinate_leaf
-from mercer.kernels.vector import VectorKernel
-from mercer.kernels.views import Codes
-from mercer.program.expression import Expr, Scale, Slot, X, Z, parameter
+from mercer.kernels.vector import VectorKernel, slot_of
+from mercer.kernels.views import Codes, View
+from mercer.program.expression import Expr, X, Z, parameter
 from mercer.program.operations import apply
 
 __all__ = ["Categorical"]
@@ -46,13 +46,13 @@ class Categorical(VectorKernel):
         """1 for different categories, 0 for equal ones."""
         return np.not_equal(x, z)
 
-    def _slot(self, scope: Scope, scale: Scale | None = None, centred: bool = False) -> Slot:
-        return Slot(scope.view.read_by(Codes(type(self).__name__)))
+    def _view(self, scope: Scope) -> View:
+        return scope.view.read_by(Codes(type(self).__name__))
 
     def _trace(self, scope: Scope) -> Expr:
         body = self.coordinate(X, Z)
         if np.ndim(self.weight) == 0:
-            total = coordinate_leaf(body, self._slot(scope), 1) * parameter(scope.path("weight"))
+            total = coordinate_leaf(body, slot_of(self, scope), 1) * parameter(scope.path("weight"))
         else:
             weights = [parameter(scope.path("weight"), j) for j in range(len(self.weight))]
             total = weighted_columns(self, scope, body, weights)

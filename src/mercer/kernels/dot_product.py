@@ -14,7 +14,7 @@ from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, diagonal
-from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel
+from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel, slot_of
 from mercer.kernels.views import Columns, UnitRows
 from mercer.maps import monomials
 from mercer.program.expression import Expr, X, Z
@@ -225,14 +225,14 @@ class ArcCosine(VectorKernel):
 
     def _trace(self, scope: Scope) -> Expr:
         # The angle from |u - v| and |u + v| of unit vectors keeps its digits near 0 and near pi.
-        unit = Scope(scope.view.then(UnitRows()), scope.prefix)
-        apart = Expr("squared_distance", (), self._slot(unit))
-        together = coordinate_leaf((X + Z) * (X + Z), self._slot(unit), 1)
+        unit = scope.then(UnitRows())
+        apart = Expr("squared_distance", (), slot_of(self, unit))
+        together = coordinate_leaf((X + Z) * (X + Z), slot_of(self, unit), 1)
         theta = 2.0 * apply("arctan2", apply("sqrt", apart), apply("sqrt", together))
         value = self._angular(theta) / math.pi
         if self.order == 0:
             return value
-        size = apply("power", Expr("dot", (), self._slot(scope)), self.order / 2)
+        size = apply("power", Expr("dot", (), slot_of(self, scope)), self.order / 2)
         return value * diagonal(size, "row") * diagonal(size, "column")
 
     def _angular(self, theta: Expr) -> Expr:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
-from mercer.kernels.values import Bounded
+from mercer.kernels.parameters import Bounded, plain
 from mercer.sampling import Draw
 
 Array = np.ndarray[Any, Any]
@@ -111,24 +111,17 @@ def median_distance(sample: Any, metric: str) -> float:
     return _or_one(median if median > 0 else distances.mean())
 
 
-def euclidean_length(name: str, scatter: Scatter) -> float:
-    """Length-scale for kernels of the Euclidean distance."""
-    if name == "median":
-        return scatter.median("euclidean")
-    spread = scatter.spread()
-    return _or_one(np.sqrt(spread.width / 2) * spread.deviation)
+def heuristic_length(stored: Any, metric: str, scatter: Scatter) -> float:
+    """The length-scale that a heuristic finds, within the bounds that the user gave.
 
-
-def manhattan_length(name: str, scatter: Scatter) -> float:
-    """Length-scale for the L1 distance: d sd / sqrt(pi) is half its mean for normal data."""
-    if name == "median":
-        return scatter.median("cityblock")
-    spread = scatter.spread()
-    return _or_one(spread.width / np.sqrt(np.pi) * spread.deviation)
-
-
-def bounded_length(stored: Any, length: float) -> float:
-    """Move a heuristic value into the bounds that the user gave."""
+    For normal data, d sd / sqrt(pi) is half the mean L1 distance.
+    """
+    if plain(stored) == "median":
+        length = scatter.median(metric)
+    else:
+        spread = scatter.spread()
+        root = np.sqrt(spread.width / 2) if metric == "euclidean" else spread.width / np.sqrt(np.pi)
+        length = _or_one(root * spread.deviation)
     if isinstance(stored, Bounded):
         return float(np.clip(length, stored.low, stored.high))
     return length

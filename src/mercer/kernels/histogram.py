@@ -9,8 +9,9 @@ import numpy as np
 from mercer.kernels.base import Scope
 from mercer.kernels.parameters import Choice, Positive
 from mercer.kernels.tracing import coordinate_leaf, diagonal
-from mercer.kernels.vector import Coordinate, VectorKernel
-from mercer.program.expression import Expr, X, Z
+from mercer.kernels.vector import Coordinate, VectorKernel, slot_of
+from mercer.kernels.views import Numbers
+from mercer.program.expression import Expr, Slot, X, Z
 from mercer.program.operations import apply
 
 __all__ = ["AdditiveChi2", "Chi2", "HistogramIntersection", "Tanimoto"]
@@ -117,10 +118,11 @@ class Tanimoto(VectorKernel):
 
     def _trace(self, scope: Scope) -> Expr:
         if self.form == "dot":
-            common = Expr("dot", (), self._slot(scope))
+            common = Expr("dot", (), slot_of(self, scope))
             size = common
         else:
-            slot = scope.slot("Tanimoto(form='minmax')", sparse=False)
+            reader = Numbers("Tanimoto(form='minmax')", sparse=False)
+            slot = Slot(scope.view.read_by(reader))
             common = coordinate_leaf(apply("minimum", X, Z), slot, 1)
             size = coordinate_leaf(X, slot, 1)
         union = diagonal(size, "row") + diagonal(size, "column") - common

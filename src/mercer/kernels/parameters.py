@@ -3,32 +3,23 @@
 A *declaration* (`Positive`, `NonNegative`, `Real`, `Integer`, `Choice`) says which values a
 parameter may take and how a continuous one is mapped to the unconstrained line for learning. A
 *value* is a plain number or array, which is a starting value, or `Fixed` (held) or `Bounded`
-(learned within bounds): see `mercer.kernels.values`. `mercer.kernels.tree` builds the objects that
-carry them.
+(learned within bounds). `mercer.kernels.tree` builds the objects that carry them.
 """
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
 from inspect import Parameter
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from mercer.exceptions import ParameterError
-from mercer.kernels.values import (
-    Array,
-    Bounded,
-    Fixed,
-    Mask,
-    numeric,
-    plain,
-    shorten,
-    show,
-    to_float,
-)
 
 __all__ = [
     "Bounded",
@@ -46,6 +37,198 @@ __all__ = [
 REQUIRED: Any = Parameter.empty
 
 
+# Values
+# ------------------------------------------------------------------------------------------------
+
+Array: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+#: Entries of a long array that its hash reads.
+_HASHED_ENTRIES = 256
+
+
+def show(value: object) -> str:
+    """Return source text that evaluates to ``value``: arrays as lists, infinity spelled out."""
+    if isinstance(value, np.ndarray):
+        return show(value.tolist())
+    if isinstance(value, list):
+        return f"[{', '.join(map(show, value))}]"
+    if isinstance(value, float) and np.isinf(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def same(a: object, b: object) -> bool:
+    """Return whether two stored values are equal, arrays by content."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and bool(a == b)
+
+
+def digest(value: object) -> int:
+    """Return a hash that agrees with `same`; of a long array it reads only the beginning."""
+    if isinstance(value, np.ndarray):
+        return hash((value.shape, tuple(value.flat[:_HASHED_ENTRIES].tolist())))
+    if isinstance(value, tuple):
+        return hash(tuple(map(digest, value)))
+    return hash(value)
+
+
+def plain(stored: Any) -> Any:
+    """Return a stored value without its `Fixed` or `Bounded`."""
+    return stored.value if isinstance(stored, Fixed | Bounded) else stored
+
+
+def read_only(value: Any) -> Any:
+    """Return ``value``, made read-only if it is an array."""
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    return value
+
+
+def shorten(value: object) -> str:
+    """Return the source text of a value, cut where it is too long for a sentence."""
+    is_long = isinstance(value, np.ndarray) and value.size > 100
+    text = repr(value) if is_long else show(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def to_float(value: object) -> Array | None:
+    """Convert real numbers, nested or not, to a new float64 array; None if they are not that."""
+    if type(value) is float:
+        return np.asarray(value + 0.0)
+    try:
+        if not (isinstance(value, np.ndarray) and value.dtype.kind in "iuf"):
+            value = np.asarray(value, dtype=object)
+            if any(isinstance(v, bool) or not isinstance(v, numbers.Real) for v in value.flat):
+                return None
+        # Adding zero copies, and turns -0.0 into 0.0, so that equal values have equal hashes.
+        return np.asarray(np.asarray(value, dtype=np.float64) + 0.0)
+    except (OverflowError, ValueError):
+        return None
+
+
+def numeric(subject: str, value: object, remedy: Callable[[], str]) -> float | Array:
+    """Convert ``value`` to a float or a read-only float64 array, or say why that is impossible."""
+    array = to_float(value)
+    if array is None:
+        raise ParameterError(f"{subject} = {shorten(value)} is not a number; {remedy()}.")
+    if array.size == 0:
+        raise ParameterError(f"{subject} = {shorten(value)} is empty; {remedy()}.")
+    if np.isnan(array).any():
+        raise ParameterError(f"{subject} = {shorten(array)} is not finite; {remedy()}.")
+    return float(array) if array.ndim == 0 else read_only(array)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Value:
+    """A starting value with a statement about learning: equal by value, rebuilt by its repr."""
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        is_heuristic = isinstance(self.value, str)
+        value = self.value if is_heuristic else numeric(f"{name}: value", self.value, _remedy)
+        object.__setattr__(self, "value", value)
+
+    def _fields(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Value):
+            return NotImplemented
+        return type(self) is type(other) and same(self._fields(), other._fields())
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, digest(self._fields())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(show, self._fields()))})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Through the constructor, because NumPy's pickles and deep copies are writeable.
+        return type(self), self._fields()
+
+
+def _remedy() -> str:
+    return "pass a number or an array of numbers"
+
+
+class Fixed(_Value):
+    """A value that is held: nothing learns it.
+
+    It stays held when a plain number replaces it. A heuristic such as ``"median"`` is allowed
+    where the parameter allows it, and is held once it is resolved.
+
+    Parameters
+    ----------
+    value : float, array-like or str
+        The value.
+
+    Examples
+    --------
+    >>> from mercer.kernels.parameters import Fixed
+    >>> Fixed(2)
+    Fixed(2.0)
+    """
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Bounded(_Value):
+    """A value that is learned within ``low <= value <= high``.
+
+    Parameters
+    ----------
+    value : float, array-like or str
+        The starting value, or a heuristic where the parameter allows it.
+    low, high : float or array-like
+        The bounds, ``low < high``: one for all entries, or one for each.
+
+    Examples
+    --------
+    >>> from mercer.kernels.parameters import Bounded
+    >>> Bounded(1, 0.1, 10)
+    Bounded(1.0, 0.1, 10.0)
+    """
+
+    low: Any
+    high: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("low", "high"):
+            bound = numeric(f"Bounded: {name}", getattr(self, name), lambda: "pass a number")
+            object.__setattr__(self, name, bound)
+        shape = () if isinstance(self.value, str) else np.shape(self.value)
+        if not {np.shape(self.low), np.shape(self.high)} <= {(), shape}:
+            raise ParameterError(
+                f"Bounded: low and high have shapes {np.shape(self.low)} and "
+                f"{np.shape(self.high)}, and the value has shape {shape}; "
+                "pass one bound for all entries, or one for each."
+            )
+        if not np.all(np.less(self.low, self.high)):
+            raise ParameterError(
+                f"Bounded: low = {shorten(self.low)}, high = {shorten(self.high)} do not "
+                "satisfy low < high; pass wider bounds, or Fixed(value) to hold the value."
+            )
+        if not isinstance(self.value, str) and not self._contains(self.value):
+            raise ParameterError(
+                f"Bounded: value = {shorten(self.value)} does not satisfy "
+                f"{shorten(self.low)} <= value <= {shorten(self.high)}; "
+                "pass a value inside the bounds, or wider bounds."
+            )
+
+    def _contains(self, value: Any) -> bool:
+        return bool(np.all((self.low <= value) & (value <= self.high)))
+
+
+# Declarations
+# ------------------------------------------------------------------------------------------
+
+
 class Declaration(ABC):
     """What values a parameter may take. As a class attribute it reads the instance's value.
 
@@ -56,6 +239,9 @@ class Declaration(ABC):
     """
 
     name: str = "parameter"
+
+    #: Whether the parameter is a plain Python value: never traced, never in theta.
+    concrete: bool = True
 
     def __init__(self, default: Any = REQUIRED) -> None:
         self.default = default
@@ -75,18 +261,9 @@ class Declaration(ABC):
         """Whether the parameter has no default."""
         return self.default is REQUIRED
 
-    @property
-    def concrete(self) -> bool:
-        """Whether the parameter is a plain Python value: never traced, never in theta."""
-        return True
-
     @abstractmethod
     def validate(self, owner: str, given: object) -> Any:
         """Return what is stored for ``given``, or raise a ParameterError in ``owner``'s name."""
-
-    def is_unresolved(self, stored: object) -> bool:
-        """Return whether the stored value is a heuristic that waits for data."""
-        return False
 
     def free(self, stored: Any) -> Mask:
         """Return which entries of the stored value are learned, in the shape of the value."""
@@ -136,15 +313,12 @@ class Continuous(Declaration):
         self.per_column = per_column
         self.heuristics = tuple(heuristics)
         self.allow_infinity = allow_infinity
-        self.learned = learned
-
-    @property
-    def concrete(self) -> bool:
-        """Whether the parameter is never traced and never in theta."""
-        return not self.learned
+        self.learned, self.concrete = learned, not learned
 
     def validate(self, owner: str, given: object) -> Any:
         """Return the float, read-only array, heuristic, `Fixed` or `Bounded` to store."""
+        if type(given) is float and math.isfinite(given) and self._satisfied(given):
+            return given + 0.0  # turns -0.0 into 0.0
         if not isinstance(given, Fixed | Bounded):
             return self._validate_plain(owner, given)
         if not self.learned:
@@ -157,20 +331,20 @@ class Continuous(Declaration):
     def _validate_plain(self, owner: str, given: object) -> float | Array | str:
         if isinstance(given, str) and given in self.heuristics:
             return str(given)
-        subject, remedy = f"{owner}: {self.name}", self._remedy()
-        value = numeric(subject, given, remedy)
+        subject = f"{owner}: {self.name}"
+        value = numeric(subject, given, self._remedy)
         dimensions = np.ndim(value)
         if dimensions > self.ndim:
             rule = f"has at most {self.ndim} dimension(s)" if self.ndim else "is a single number"
             raise ParameterError(
                 f"{subject} = {shorten(value)} is an array of {dimensions} dimension(s), but "
-                f"{self.name} {rule}; {remedy}."
+                f"{self.name} {rule}; {self._remedy()}."
             )
         if not self.allow_infinity and not np.all(np.isfinite(value)):
-            raise ParameterError(f"{subject} = {shorten(value)} is not finite; {remedy}.")
+            raise ParameterError(f"{subject} = {shorten(value)} is not finite; {self._remedy()}.")
         if not np.all(self._satisfied(value)):
             raise ParameterError(
-                f"{subject} = {shorten(value)} does not satisfy {self._rule()}; {remedy}."
+                f"{subject} = {shorten(value)} does not satisfy {self._rule()}; {self._remedy()}."
             )
         return value
 
@@ -205,17 +379,15 @@ class Continuous(Declaration):
         allowed = np.isfinite(value) & self._satisfied(value)
         return value.tolist() if np.all(allowed) else 1.0
 
-    def is_unresolved(self, stored: object) -> bool:
-        """Return whether the stored value is a heuristic that waits for data."""
-        return isinstance(plain(stored), str)
-
     def free(self, stored: Any) -> Mask:
         """Return which entries of the stored value are learned, in the shape of the value."""
-        if not self.learned or isinstance(stored, Fixed) or self.is_unresolved(stored):
-            shape = () if self.is_unresolved(stored) else np.shape(plain(stored))
-            return np.zeros(shape, dtype=np.bool_)
+        value = plain(stored)
+        if isinstance(value, str):  # a heuristic that waits for data
+            return np.zeros((), dtype=np.bool_)
+        if not self.learned or isinstance(stored, Fixed):
+            return np.zeros(np.shape(value), dtype=np.bool_)
         with np.errstate(divide="ignore"):
-            return np.asarray(np.isfinite(self.to_theta(plain(stored))))
+            return np.asarray(np.isfinite(self.to_theta(value)))
 
     @abstractmethod
     def _rule(self) -> str: ...
@@ -432,10 +604,18 @@ class Choice(Declaration):
 class Part(Declaration):
     """Structure that belongs to an object's value but is no parameter.
 
-    Child kernels, columns and functions are parts: they count for equality, hash, repr, pickle
-    and the constructor, and do not appear in ``parameters()`` or ``get_params()``.
+    Columns and functions are parts: they count for equality, hash, repr, pickle and the
+    constructor, and do not appear in ``parameters()`` or ``get_params()``.
     """
 
     def validate(self, owner: str, given: object) -> Any:
         """Return ``given`` as it is: the class that declares a part checks it."""
         return given
+
+
+class Child(Part):
+    """One object inside another; its parameters keep their names."""
+
+
+class Children(Part):
+    """A tuple of objects inside another; the parameters of each are under the name of its kind."""

@@ -61,14 +61,13 @@ class Points:
     original_length: int
 
     def __init__(self, data: Any, owner: str = "Points") -> None:
-        self._data = ingest(data, owner)
-        self._length = self.original_length = len_of(self._data)
-        self._reset()
+        plain = type(data) is np.ndarray and data.ndim
+        self._data = data if plain else ingest(data, owner)
+        self._length = self.original_length = len(data) if plain else len_of(self._data)
         self._parent: Points | None = None
         self._rows: Any = None
         self._ids: Array | None = None
-
-    def _reset(self) -> None:
+        # What has been computed for each view: columns, their centres, and packed panels.
         self._columns: dict[Any, Columns] = {}
         self._centres: dict[Any, Array] = {}
         self.packs: dict[Any, Any] = {}
@@ -77,10 +76,8 @@ class Points:
         return {"data": self.data, "ids": self.ids, "original_length": self.original_length}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._data, self._ids = ingest(state["data"], "Points"), state["ids"]
-        self._length, self.original_length = len_of(self._data), state["original_length"]
-        self._parent = self._rows = None
-        self._reset()
+        self.__init__(state["data"])  # type: ignore[misc]
+        self._ids, self.original_length = state["ids"], state["original_length"]
 
     def __len__(self) -> int:
         return self._length
@@ -102,8 +99,7 @@ class Points:
                 f"Points[{rows!r}]: there are {self._length} rows; select them by a slice, a mask "
                 "or positions among them."
             ) from None
-        part = Points.__new__(Points)
-        part._reset()
+        part = Points(())
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         part.original_length = self.original_length
@@ -133,17 +129,21 @@ class Points:
         _ = self.data
         return self._data
 
-    def frozen(self) -> Points:
-        """The same points with a copy of their container, which later writes do not reach.
+    def freeze(self) -> None:
+        """Put a copy in the place of the container, which later writes do not reach.
 
         Objects in a list are not copied: do not change those in place.
         """
-        self._data = own_copy(self._frame())
-        self._reset()
-        return self
+        if type(self._data) is np.ndarray:
+            self._data = self._data.copy() if self._data.flags.writeable else self._data
+        else:
+            self._data = own_copy(self._frame())
+        self._columns, self._centres, self.packs = {}, {}, {}
 
     def ordered_like(self, other: Points) -> Points:
-        """The same points with the columns of a data frame in the order of another's."""
+        """These points with the columns of a data frame in the order of another's."""
+        if type(self._data) is np.ndarray:
+            return self
         own, wanted = given_names(self.origin._data), given_names(other.origin._data)
         if own is None or wanted is None or own == wanted or sorted(own) != sorted(wanted):
             return self
@@ -152,15 +152,12 @@ class Points:
         return turned
 
     def detached(self) -> Points:
-        """The same points with rows of their own; the points that they came from can be freed."""
-        part = Points.__new__(Points)
-        part._reset()
-        part._data, part._ids, part._length = take(self._frame(), slice(None)), self.ids, len(self)
-        part.original_length = self.original_length
-        part._parent = part._rows = None
-        # Rows that were picked are a copy already.
-        picked = self._parent is not None and not isinstance(self._rows, slice)
-        return part if picked else part.frozen()
+        """These points with rows of their own; the points that they came from can be freed."""
+        part = Points(take(self._frame(), slice(None)))
+        part._ids, part.original_length = self.ids, self.original_length
+        if self._parent is None or isinstance(self._rows, slice):  # other rows are a copy already
+            part.freeze()
+        return part
 
     @staticmethod
     def concatenate(parts: Sequence[Points]) -> Points:
@@ -187,14 +184,14 @@ class Points:
 
     def columns(self, view: Any) -> Columns:
         """The columns of a view, computed once."""
-        found = self._columns.get(view)
-        if found is None:
+        columns = self._columns.get(view)
+        if columns is None:
             if self._parent is not None:
-                found = self._parent.columns(view).take(self._rows)
+                columns = self._parent.columns(view).take(self._rows)
             else:
-                found = view.read(self._data)
-            self._columns[view] = found
-        return found
+                columns = view.read(self._data)
+            self._columns[view] = columns
+        return columns
 
     def column_names(self, view: Any) -> tuple[str, ...]:
         """Names of the columns of a view: the data frame's, or positions in the array."""
@@ -230,26 +227,26 @@ class Points:
 
         Distances do not depend on it; their rounding does.
         """
-        found = self._centres.get(view)
-        if found is None:
+        centre = self._centres.get(view)
+        if centre is None:
             matrix = self.matrix(view)
             dense = isinstance(matrix, np.ndarray)
-            found = _core.middle(matrix) if dense else np.zeros(matrix.shape[1])
-            self._centres[view] = found
-        return found
+            centre = _core.middle(matrix) if dense else np.zeros(matrix.shape[1])
+            self._centres[view] = centre
+        return centre
 
     def about(self, centres: Mapping[Any, Array]) -> Points:
-        """The same points, with centres of views that more points than these have."""
-        found = self.detached()
-        found._centres.update(centres)
-        return found
+        """These points around given centres of their views, such as those of more points."""
+        points = self.detached()
+        points._centres.update(centres)
+        return points
 
     def frame_of(self, view: Any) -> Any:
         """The data after the steps of a view."""
         return view.apply(self._frame())
 
     def data_of(self, view: Any) -> Any:
-        """The same in the user's own type: what Python functions are given."""
+        """The data after the steps of a view, in the user's own type: for Python functions."""
         return guarded(self.frame_of(view))
 
     def function_values(self, view: Any, function: Callable[[Any], Any]) -> Array:

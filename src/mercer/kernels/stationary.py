@@ -9,15 +9,13 @@ import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
-from mercer.kernels.heuristics import Scatter, manhattan_length
 from mercer.kernels.interpolation import matern_table
-from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.kernels.parameters import Fixed, Integer, NonNegative, Positive, Real, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, symbolic
-from mercer.kernels.values import Fixed, plain
-from mercer.kernels.vector import Stationary, VectorKernel
-from mercer.kernels.views import Columns, Select
-from mercer.program.expression import DIFFERENCE, Expr, Scale, X, Z, as_expression, parameter
+from mercer.kernels.vector import Stationary, VectorKernel, length_scale_of, slot_of
+from mercer.kernels.views import Columns, Select, View
+from mercer.program.expression import DIFFERENCE, Expr, X, Z, as_expression, parameter
 from mercer.program.operations import apply, lookup
 
 __all__ = [
@@ -93,16 +91,11 @@ class Laplacian(Stationary):
 
     psd = True
     takes_sparse = False
+    _metric = "cityblock"
 
     def profile(self, r1: Any) -> Any:
         """The exponential, exp(-r) of the scaled L1 distance."""
         return np.exp(-r1)
-
-    def _distance(self, scope: Scope) -> Expr:
-        return coordinate_leaf(abs(DIFFERENCE), self._slot(scope, self._scale(scope)), 1)
-
-    def _heuristic(self, name: str, scatter: Scatter) -> float:
-        return manhattan_length(name, scatter)
 
 
 class Matern(Stationary):
@@ -221,12 +214,13 @@ class Wendland(Stationary):
         cubic = (l**3 + 9 * l * l + 23 * l + 15) * r + 6 * l * l + 36 * l + 45
         return inside * ((cubic * r + 15 * l + 45) * r + 15) / 15
 
-    def _check_columns(self, columns: Columns) -> None:
-        super()._check_columns(columns)
-        if columns.width > self.dimension:
+    def _check_points(self, points: Points, view: View) -> None:
+        super()._check_points(points, view)
+        width = points.columns(view).width
+        if width > self.dimension:
             raise DataError(
-                f"Wendland: the data have {columns.width} columns but the kernel is positive "
-                f"definite in at most dimension = {self.dimension}; pass dimension={columns.width}."
+                f"Wendland: the data have {width} columns but the kernel is positive definite in "
+                f"at most dimension = {self.dimension}; pass dimension={width}."
             )
 
 
@@ -234,8 +228,8 @@ def weighted_columns(kernel: VectorKernel, scope: Scope, body: Expr, weights: li
     """Sum weight_j body(x_j, z_j) over the columns: every column has a weight."""
     total: Any = 0.0
     for j, weight in enumerate(weights):
-        column = Scope(scope.view.then(Select((j,))), scope.prefix)
-        total = total + weight * coordinate_leaf(body, kernel._slot(column), 1)
+        column = scope.then(Select((j,)))
+        total = total + weight * coordinate_leaf(body, slot_of(kernel, column), 1)
     return as_expression(total)
 
 
@@ -272,7 +266,7 @@ class Periodic(VectorKernel):
         body = symbolic(self, scope, "coordinate", X, Z)
         if np.ndim(self.length_scale) == 0:
             total = (
-                coordinate_leaf(body, self._slot(scope), 1)
+                coordinate_leaf(body, slot_of(self, scope), 1)
                 / parameter(scope.path("length_scale")) ** 2
             )
         else:
@@ -305,11 +299,11 @@ class Cosine(VectorKernel):
     psd = True
 
     def _trace(self, scope: Scope) -> Expr:
-        scale = Scale(scope.path("length_scale"), per_column=np.ndim(self.length_scale) == 1)
-        return apply("cos", coordinate_leaf(DIFFERENCE, self._slot(scope, scale), 1))
+        slot = slot_of(self, scope, length_scale_of(self, scope))
+        return apply("cos", coordinate_leaf(DIFFERENCE, slot, 1))
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        angle = (points.matrix(self._slot(scope).view) / self.length_scale).sum(axis=1)
+        angle = (points.matrix(self._view(scope)) / self.length_scale).sum(axis=1)
         return Columns(np.stack([np.cos(angle), np.sin(angle)], axis=1), names=("cos", "sin"))
 
 
@@ -364,9 +358,8 @@ class SpectralMixture(VectorKernel):
         return total
 
     def _component(self, scope: Scope, q: int) -> Expr:
-        per_column = np.ndim(self.length_scale) == 2
-        scale = Scale(scope.path("length_scale"), row=q, per_column=per_column)
-        distance = Expr("squared_distance", (), self._slot(scope, scale, centred=True))
+        slot = slot_of(self, scope, length_scale_of(self, scope, row=q), centred=True)
+        distance = Expr("squared_distance", (), slot)
         envelope, wave = (
             apply("exp", -distance / 2),
             apply("cos", 2 * math.pi * self._phase(scope, q)),
@@ -377,18 +370,18 @@ class SpectralMixture(VectorKernel):
         """sum_j f_qj (x_j - z_j)."""
         if np.ndim(self.frequencies) == 1:
             frequency = parameter(scope.path("frequencies"), q)
-            return frequency * coordinate_leaf(DIFFERENCE, self._slot(scope), 1)
+            return frequency * coordinate_leaf(DIFFERENCE, slot_of(self, scope), 1)
         frequencies = [
             parameter(scope.path("frequencies"), q, j) for j in range(self.frequencies.shape[1])
         ]
         return weighted_columns(self, scope, DIFFERENCE, frequencies)
 
-    def _check_columns(self, columns: Columns) -> None:
+    def _check_points(self, points: Points, view: View) -> None:
+        width = points.columns(view).width
         for name in ("frequencies", "length_scale"):
             value = getattr(self, name)
-            if np.ndim(value) == 2 and value.shape[1] != columns.width:
+            if np.ndim(value) == 2 and value.shape[1] != width:
                 raise ParameterError(
                     f"SpectralMixture: {name} has {value.shape[1]} columns but the kernel sees "
-                    f"{columns.width}; "
-                    "pass shape (components,) or (components, columns)."
+                    f"{width}; pass shape (components,) or (components, columns)."
                 )

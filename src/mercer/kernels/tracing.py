@@ -10,7 +10,8 @@ from scipy.sparse import issparse
 
 from mercer.exceptions import DataError, DataTypeError, UnfusedWarning, ValidityError, warn
 from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.values import plain
+from mercer.kernels.parameters import plain
+from mercer.kernels.tree import with_values
 from mercer.kernels.views import View
 from mercer.linalg.symmetric import asymmetry
 from mercer.program import engine, reference
@@ -133,11 +134,11 @@ def learns(kernel: Kernel) -> bool:
 def symbolic(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
     """Run a kernel's method with its continuous parameters and arguments as expressions."""
     leaves = {
-        name: _leaf(scope.path(name), plain(kernel.declared(name)))
+        name: _leaf(scope.path(name), plain(kernel._values[name]))
         for name, declaration in kernel._declarations.items()
-        if name in kernel._own_names and not declaration.concrete
+        if not declaration.concrete
     }
-    return as_expression(getattr(kernel._with_values(**leaves), method)(*arguments))
+    return as_expression(getattr(with_values(kernel, **leaves), method)(*arguments))
 
 
 def _leaf(path: str, value: Any, *index: int) -> Any:

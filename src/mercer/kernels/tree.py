@@ -1,7 +1,7 @@
 """Immutable objects with declared parameters, and the tree that they form when they nest.
 
 `Parameterised` is the base of kernels. It knows parameters, paths and theta, and nothing about
-data or mathematics.
+data or mathematics. The `Tree` of an object lists its parameters and those of the objects inside.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ import difflib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 
@@ -19,15 +21,30 @@ import numpy as np
 import numpy.typing as npt
 
 from mercer.exceptions import ParameterError, UnresolvedParameterError
-from mercer.kernels.entries import ParameterEntry
-from mercer.kernels.parameters import Declaration, Part
-from mercer.kernels.values import Array, Bounded, Fixed, digest, read_only, same, show
+from mercer.kernels.parameters import (
+    Array,
+    Bounded,
+    Child,
+    Children,
+    Continuous,
+    Declaration,
+    Fixed,
+    Mask,
+    Part,
+    digest,
+    read_only,
+    same,
+    show,
+)
 
-__all__ = ["Parameterised", "kind", "named_children"]
+__all__ = ["ParameterEntry", "Parameterised", "Tree", "kind", "named_children"]
 
-# Compositions are walked recursively, with a handful of calls for each level: deeper ones would run
-# into Python's own limit somewhere inside a fit.
+# Depth of a composition. Compositions are walked recursively, with a handful of calls per level:
+# deeper ones would run into Python's own limit somewhere inside a fit.
 _DEEPEST = 100
+
+# How far, relative to 1 + |bound|, theta may leave its bounds by rounding.
+_ROUNDING = 1e-12
 
 T = TypeVar("T", bound="Parameterised")
 
@@ -49,14 +66,13 @@ class Parameterised:
     """An immutable value object with declared parameters.
 
     A subclass declares parameters as class attributes and gets a constructor, equality, hash,
-    repr, pickle, and the parameter vector ``theta``. A subclass that holds others keeps them in
-    a `Part`, and overrides ``_children`` and ``_with_children``. One with an ``__init__`` of its
-    own ends it with ``self._initialise(**values)``.
+    repr, pickle, and the parameter vector ``theta``. A subclass that holds others declares them as
+    a `Child` or as `Children`. One with an ``__init__`` of its own ends it with
+    ``self._initialise(**values)``.
 
     Examples
     --------
-    >>> from mercer.kernels.parameters import Positive
-    >>> from mercer.kernels.values import Fixed
+    >>> from mercer.kernels.parameters import Fixed, Positive
     >>> from mercer.kernels.tree import Parameterised
     >>> class Cauchy(Parameterised):
     ...     length_scale = Positive(1.0, per_column=True)
@@ -70,7 +86,13 @@ class Parameterised:
     Fixed(2.0)
     """
 
+    # What `__init_subclass__` finds out once for each class: the declarations by name, the values
+    # to store for those that have a default, the names of parameters, and those of children.
     _declarations: ClassVar[Mapping[str, Declaration]] = MappingProxyType({})
+    _defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    _own_names: ClassVar[tuple[str, ...]] = ()
+    _child_names: ClassVar[tuple[str, ...]] = ()
+
     _kind: ClassVar[str | None] = None
     __signature__: ClassVar[inspect.Signature]
     _values: dict[str, Any] = cast(dict[str, Any], _Uninitialised())
@@ -78,21 +100,25 @@ class Parameterised:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._declarations = MappingProxyType(_collect(cls))
+        cls._defaults = MappingProxyType(
+            {
+                name: declaration.validate(
+                    f"the default in class {cls.__name__}", declaration.default
+                )
+                for name, declaration in cls._declarations.items()
+                if not declaration.required
+            }
+        )
+        cls._own_names = tuple(
+            name for name, d in cls._declarations.items() if not isinstance(d, Part)
+        )
+        cls._child_names = tuple(
+            name for name, d in cls._declarations.items() if isinstance(d, Child | Children)
+        )
         cls.__signature__ = _signature(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        positional = _positional_names(type(self))
-        if len(args) > len(positional):
-            raise ParameterError(
-                f"{_owner(self)}: {len(args)} positional values were given, and there are "
-                f"{len(positional)} to take; the parameters are {_listed(self._declarations)}."
-            )
-        values = dict(zip(positional, args, strict=False))
-        for name in values.keys() & kwargs.keys():
-            raise ParameterError(
-                f"{_owner(self)}: {name} is given twice, by position and by name; pass it once."
-            )
-        self._initialise(**values, **kwargs)
+        self._initialise(**(_by_name(self, args, kwargs) if args else kwargs))
 
     def _initialise(self, **values: Any) -> None:
         """Validate and store the values, and the defaults of those that are not given."""
@@ -101,37 +127,21 @@ class Parameterised:
                 raise _unknown(self, name, self._declarations)
         stored = {}
         for name, declaration in self._declarations.items():
-            given = values.get(name, declaration.default)
-            if name not in values and declaration.required:
+            if name in values:
+                stored[name] = declaration.validate(type(self).__name__, values[name])
+            elif name in self._defaults:
+                stored[name] = self._defaults[name]
+            else:
                 raise ParameterError(
                     f"{_owner(self)}: {name} is required and was not given; pass {name}=..."
                 )
-            stored[name] = declaration.validate(_owner(self), given)
         object.__setattr__(self, "_values", stored)
-        self._check_depth()
+        if self._child_names:
+            _check_depth(self)
         self._check()
-
-    def _check_depth(self) -> None:
-        if self._depth > _DEEPEST:
-            raise ParameterError(
-                f"{_owner(self)}: the composition is {self._depth} kernels deep, more than the "
-                f"{_DEEPEST} allowed; write Sum(*kernels) or Product(*kernels), which hold many "
-                "kernels side by side, or one function in place of a chain of them."
-            )
-
-    @cached_property
-    def _depth(self) -> int:
-        """How many objects are nested in each other, this one included."""
-        return 1 + max((child._depth for _, child in self._children()), default=0)
 
     def _check(self) -> None:
         """Check the rules that tie several parameters together; a subclass may override it."""
-
-    def _with_values(self, **values: Any) -> Self:
-        """Return a copy with stored values replaced by anything, without validation."""
-        new = object.__new__(type(self))
-        object.__setattr__(new, "_values", {**self._values, **values})
-        return new
 
     # ------------------------------------------------------------------------- value semantics
 
@@ -165,25 +175,15 @@ class Parameterised:
         )
 
     def __hash__(self) -> int:
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
         return hash((type(self), digest(tuple(self._values.values()))))
 
     def __repr__(self) -> str:
         shown = (
             f"{name}={show(stored)}"
             for name, stored in self._values.items()
-            if not self._is_default(name, stored)
+            if name not in self._defaults or not same(stored, self._defaults[name])
         )
         return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _is_default(self, name: str, stored: object) -> bool:
-        declaration = self._declarations[name]
-        if declaration.required:
-            return False
-        return same(stored, declaration.validate(_owner(self), declaration.default))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (type(self), self._values)
@@ -199,55 +199,10 @@ class Parameterised:
 
     # ---------------------------------------------------------------------------------- the tree
 
-    def _children(self) -> tuple[tuple[str, Parameterised], ...]:
-        """Return (name, child) pairs; the name "" adds no level to paths."""
-        return ()
-
-    def _with_children(self, children: tuple[Any, ...]) -> Self:
-        """Return a copy that holds ``children`` in place of its own, in the same order."""
-        raise NotImplementedError(f"{_owner(self)} has _children but no _with_children")
-
     @cached_property
-    def _levels(self) -> tuple[tuple[str, Parameterised], ...]:
-        """The children under the level that paths show: "" where a child adds none.
-
-        A transparent child gets a level after all where its names would hide behind others.
-        """
-        taken = set(self._own_names)
-        levels = []
-        for name, child in self._children():
-            heads = {path.partition("__")[0]: entry for path, entry in child._entries.items()}
-            hidden = [entry for head, entry in heads.items() if head in taken]
-            level = _class_kind(type(hidden[0].owner)) if not name and hidden else name
-            taken |= {level} if level else heads.keys()
-            levels.append((level, child))
-        return tuple(levels)
-
-    @property
-    def _own_names(self) -> list[str]:
-        """The names of the parameters that this node declares itself."""
-        return [name for name, d in self._declarations.items() if not isinstance(d, Part)]
-
-    @cached_property
-    def _entries(self) -> dict[str, ParameterEntry]:
-        entries = {
-            name: ParameterEntry(name, self._declarations[name], self._values[name], self)
-            for name in self._own_names
-        }
-        for level, child in self._levels:
-            for entry in child._entries.values():
-                path = _join(level, entry.path)
-                entries[path] = ParameterEntry(path, entry.declaration, entry.stored, entry.owner)
-        return entries
-
-    @cached_property
-    def _level_paths(self) -> list[str]:
-        """The paths of whole children, as `replace` takes them."""
-        paths = []
-        for level, child in self._levels:
-            paths += [level] if level else []
-            paths += [_join(level, path) for path in child._level_paths]
-        return paths
+    def _tree(self) -> Tree:
+        """The parameters of this object and of those inside it."""
+        return Tree(self)
 
     def parameters(self) -> dict[str, ParameterEntry]:
         """Return every parameter of the tree by its path: this node's own, then its children's.
@@ -256,7 +211,7 @@ class Parameterised:
         -------
         dict of str to ParameterEntry
         """
-        return dict(self._entries)
+        return dict(self._tree.entries)
 
     def declared(self, name: str) -> Any:
         """Return what is stored under one of this node's names, with `Fixed` or `Bounded`."""
@@ -272,8 +227,9 @@ class Parameterised:
         deep : bool
             Whether to include the parameters of children.
         """
-        entries = self._entries if deep else {name: self._entries[name] for name in self._own_names}
-        return {path: entry.stored for path, entry in entries.items()}
+        if not deep:
+            return {name: self._values[name] for name in self._own_names}
+        return {path: entry.stored for path, entry in self._tree.entries.items()}
 
     def replace(self, **params: Any) -> Self:
         """Return a copy with some parameters, or whole children, replaced.
@@ -286,75 +242,45 @@ class Parameterised:
             Values by path, such as ``length_scale=2.0`` or ``rbf__length_scale=2.0``; or a new
             child by the name of its level, such as ``rbf=Matern()``.
         """
+        entries, levels = self._tree.entries, self._tree.level_paths
         for path in params:
-            if path not in self._entries and path not in self._level_paths:
-                raise _unknown(self, path, [*self._entries, *self._level_paths])
-            for level in self._level_paths:
+            if path not in entries and path not in levels:
+                raise _unknown(self, path, [*entries, *levels])
+            for level in levels:
                 if level in params and path.startswith(f"{level}__"):
                     raise ParameterError(
                         f"{_owner(self)}: {level} is replaced as a whole and {path} is given too; "
                         f"set the parameter in the new {level}."
                     )
-        return self._replace(params)
-
-    def _replace(self, params: Mapping[str, Any]) -> Self:
-        new = self
-        old_children = tuple(child for _, child in self._levels)
-        children = tuple(_replaced(level, child, params) for level, child in self._levels)
-        if any(a is not b for a, b in zip(children, old_children, strict=True)):
-            new = new._with_children(children)
-            new._check_depth()
-        values = {
-            name: _like(
-                self._values[name],
-                self._declarations[name].validate(_owner(self), params[name]),
-                f"{_owner(self)}: {name}",
-            )
-            for name in self._own_names
-            if name in params
-        }
-        if values:
-            new = new._with_values(**values)
-            new._check()
+        new = _replaced(self, params)
+        if self._child_names:
+            _check_depth(new)
         return new
 
     # -------------------------------------------------------------------------------- learning
 
     def unresolved(self) -> list[str]:
         """Return the paths that still hold a heuristic such as ``"median"``."""
-        return [path for path, entry in self._entries.items() if entry.is_unresolved]
-
-    def _require_resolved(self) -> None:
-        for path in self.unresolved():
-            raise UnresolvedParameterError(
-                f"{_owner(self)}: {path} = {self._entries[path].value!r} is not resolved into a "
-                "number yet; call resolve(X), fit an estimator, or pass a number "
-                f"(for example {path}=1.0)."
-            )
-
-    @property
-    def _free_entries(self) -> list[ParameterEntry]:
-        self._require_resolved()
-        return [entry for entry in self._entries.values() if entry.free.any()]
+        return [path for path, entry in self._tree.entries.items() if entry.is_unresolved]
 
     @property
     def theta(self) -> Array:
         """The free parameters under their unconstrained transforms: a read-only vector."""
-        thetas = [entry.theta for entry in self._free_entries]
+        thetas = [entry.theta for entry in self._tree.free]
         theta: Array = read_only(np.concatenate([np.empty(0), *thetas]))
         return theta
 
     @property
     def theta_bounds(self) -> Array:
         """The bounds of theta, one row (low, high) for each entry; infinite where there is none."""
-        bounds = [entry.bounds for entry in self._free_entries]
+        bounds = [entry.bounds for entry in self._tree.free]
         theta_bounds: Array = read_only(np.concatenate([np.empty((0, 2)), *bounds]))
         return theta_bounds
 
     @property
     def theta_names(self) -> list[str]:
         """The path of each entry of theta; entries of arrays as ``length_scale[2]``."""
-        return [name for entry in self._free_entries for name in entry.names]
+        return [name for entry in self._tree.free for name in entry.names]
 
     def with_theta(self, theta: npt.ArrayLike) -> Self:
         """Return a copy with the free parameters at ``theta``.
@@ -364,8 +290,9 @@ class Parameterised:
         theta : array-like of shape (k,)
             Unconstrained coordinates, in the order of ``theta_names``.
         """
-        entries = self._free_entries
-        sizes = [np.count_nonzero(entry.free) for entry in entries]
+        free = self._tree.free
+        ends = np.cumsum([np.count_nonzero(entry.free) for entry in free], dtype=int).tolist()
+        size = ends[-1] if ends else 0
         try:
             vector = np.asarray(theta, dtype=np.float64)
         except (TypeError, ValueError):
@@ -375,23 +302,17 @@ class Parameterised:
                 f"{_owner(self)}: theta = {theta!r} is not a vector of numbers; "
                 f"pass one number for each of {_listed(self.theta_names)}."
             )
-        if vector.shape != (sum(sizes),):
+        if vector.shape != (size,):
             raise ParameterError(
-                f"{_owner(self)}: theta has shape {vector.shape} and not ({sum(sizes)},); "
+                f"{_owner(self)}: theta has shape {vector.shape} and not ({size},); "
                 f"pass one number for each of {_listed(self.theta_names)}."
             )
-        parts = np.split(vector, np.cumsum(sizes)[:-1])
-        moved = zip(entries, parts, strict=True) if entries else ()
-        return self._replace({entry.path: entry.at_theta(part) for entry, part in moved})
+        parts = zip(free, [0, *ends], ends, strict=False)
+        return _replaced(self, {e.path: e.at_theta(vector[low:high]) for e, low, high in parts})
 
     def parameter_values(self) -> dict[str, float | Array]:
         """Return the plain values of the continuous parameters by path, free or not."""
-        self._require_resolved()
-        return {
-            path: entry.value
-            for path, entry in self._entries.items()
-            if not entry.declaration.concrete
-        }
+        return dict(self._tree.values)
 
     def chain(self, gradients: Mapping[str, npt.ArrayLike]) -> Array:
         """Return the gradient in theta from gradients in the plain values.
@@ -405,10 +326,274 @@ class Parameterised:
             Those of parameters that are not free are dropped.
         """
         for path in gradients:
-            if path not in self._entries:
-                raise _unknown(self, path, self._entries)
-        parts = [entry.chained(gradients) for entry in self._free_entries]
+            if path not in self._tree.entries:
+                raise _unknown(self, path, self._tree.entries)
+        parts = [entry.chained(gradients) for entry in self._tree.free]
         return np.concatenate([np.empty(0), *parts])
+
+
+# -------------------------------------------------------------------------- the parameters of a tree
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterEntry:
+    """One parameter of a tree: where it is, what may be stored there, and what is."""
+
+    path: str  # the path from the root, levels joined by two underscores
+    declaration: Declaration
+    stored: Any  # the stored value, with its `Fixed` or `Bounded`
+    value: Any  # the plain value
+    owner: Parameterised  # the node of the tree that declares the parameter
+    is_unresolved: bool  # whether the value is a heuristic that waits for data
+
+    @cached_property
+    def free(self) -> Mask:
+        """Which entries are learned: a boolean array in the shape of the value."""
+        return self.declaration.free(self.stored)
+
+    @property
+    def theta(self) -> Array:
+        """The free entries under the unconstrained transform, in row-major order."""
+        assert isinstance(self.declaration, Continuous)
+        value = np.asarray(self.value, dtype=np.float64)
+        return self.declaration.to_theta(value[self.free])
+
+    @property
+    def bounds(self) -> Array:
+        """The bounds of the free entries under the transform, one row (low, high) for each."""
+        assert isinstance(self.declaration, Continuous)
+        if not isinstance(self.stored, Bounded):
+            return np.tile([-np.inf, np.inf], (int(np.count_nonzero(self.free)), 1))
+        ends = (
+            np.broadcast_to(end, self.free.shape) for end in (self.stored.low, self.stored.high)
+        )
+        with np.errstate(divide="ignore"):
+            return np.column_stack([self.declaration.to_theta(end[self.free]) for end in ends])
+
+    @property
+    def names(self) -> list[str]:
+        """The path of each free entry: ``path`` for a number, ``path[i]`` in an array."""
+        if self.free.ndim == 0:
+            return [self.path] if self.free else []
+        indices = np.argwhere(self.free).tolist()
+        return [f"{self.path}[{', '.join(map(str, index))}]" for index in indices]
+
+    def at_theta(self, theta: Array) -> Any:
+        """Return the plain value with its free entries at ``theta``."""
+        assert isinstance(self.declaration, Continuous)
+        theta = self._within_bounds(theta)
+        value: Any = np.array(self.value, dtype=np.float64)
+        with np.errstate(over="ignore", under="ignore"):
+            moved = self.declaration.from_theta(theta)
+        if isinstance(self.stored, Bounded):
+            ends = (self.stored.low, self.stored.high)
+            low, high = (np.broadcast_to(end, self.free.shape)[self.free] for end in ends)
+            moved = np.clip(moved, low, high)
+        # exp(log(x)) need not be x: what does not move keeps its value to the last bit.
+        value[self.free] = np.where(theta == self.theta, value[self.free], moved)
+        value = value if value.ndim else float(value)
+        if not np.array_equal(self.declaration.free(value), self.free):
+            raise ParameterError(
+                f"{type(self.owner).__name__}: theta = {theta.tolist()} takes {self.path} out of "
+                "the range of float64; pass theta closer to 0."
+            )
+        return value
+
+    def _within_bounds(self, theta: Array) -> Array:
+        if not isinstance(self.stored, Bounded):
+            return theta
+        low, high = self.bounds.T
+        slack_low, slack_high = (
+            _ROUNDING * (1 + np.abs(np.where(np.isfinite(end), end, 0))) for end in (low, high)
+        )
+        if np.any((theta < low - slack_low) | (theta > high + slack_high)):
+            raise ParameterError(
+                f"{type(self.owner).__name__}: theta = {theta.tolist()} takes {self.path} out of "
+                f"its bounds {self.stored}; keep theta within theta_bounds."
+            )
+        return np.clip(theta, low, high)
+
+    def chained(self, gradients: Mapping[str, npt.ArrayLike]) -> Array:
+        """Return the gradient in theta, picked from gradients in the values by path."""
+        assert isinstance(self.declaration, Continuous)
+        owner = type(self.owner).__name__
+        if self.path not in gradients:
+            raise ParameterError(
+                f"{owner}: the gradient in {self.path} is missing and the parameter is free; pass "
+                "it, or hold the parameter with Fixed."
+            )
+        gradient = np.asarray(gradients[self.path], dtype=np.float64)
+        if gradient.shape != self.free.shape:
+            raise ParameterError(
+                f"{owner}: the gradient in {self.path} has shape {gradient.shape} and the value "
+                f"has shape {self.free.shape}; pass one number for each entry."
+            )
+        chained: Array = (gradient * self.declaration.slope(self.value))[self.free]
+        return chained
+
+
+class Tree:
+    """The parameters of an object and of the objects inside it, by path."""
+
+    def __init__(self, root: Parameterised) -> None:
+        self._root = root
+        self.entries: dict[str, ParameterEntry] = {}
+        for name in root._own_names:
+            declaration, stored = root._declarations[name], root._values[name]
+            value = stored.value if isinstance(stored, Fixed | Bounded) else stored
+            waits = isinstance(value, str) and isinstance(declaration, Continuous)
+            self.entries[name] = ParameterEntry(name, declaration, stored, value, root, waits)
+        #: The children under the level that paths show: "" where a child adds none.
+        self.levels = _levels(root) if root._child_names else ()
+        self.depth: int = 1
+        for level, child in self.levels:
+            self.depth = max(self.depth, 1 + child._tree.depth)
+            for path, entry in child._tree.entries.items():
+                if level:
+                    path = f"{level}__{path}"
+                    entry = replace(entry, path=path)
+                self.entries[path] = entry
+
+    @cached_property
+    def level_paths(self) -> list[str]:
+        """The paths of whole children, as `replace` takes them."""
+        paths = []
+        for level, child in self.levels:
+            paths += [level] if level else []
+            paths += [f"{level}__{p}" if level else p for p in child._tree.level_paths]
+        return paths
+
+    @cached_property
+    def free(self) -> list[ParameterEntry]:
+        """The parameters with an entry in theta; refused while a parameter is unresolved."""
+        self._require_resolved()
+        return [entry for entry in self.entries.values() if entry.free.any()]
+
+    @cached_property
+    def values(self) -> dict[str, float | Array]:
+        """The plain values of the continuous parameters; refused while one is unresolved."""
+        self._require_resolved()
+        values = {}
+        for path, entry in self.entries.items():
+            if not entry.declaration.concrete:
+                values[path] = entry.value
+        return values
+
+    def _require_resolved(self) -> None:
+        for path, entry in self.entries.items():
+            if entry.is_unresolved:
+                raise UnresolvedParameterError(
+                    f"{_owner(self._root)}: {path} = {entry.value!r} is not resolved into a "
+                    "number yet; call resolve(X), fit an estimator, or pass a number "
+                    f"(for example {path}=1.0)."
+                )
+
+
+def _levels(root: Parameterised) -> tuple[tuple[str, Parameterised], ...]:
+    """The children, each under the level of its paths.
+
+    A `Child` has no level, unless its names would hide behind others.
+    """
+    taken = set(root._own_names)
+    levels = []
+    for name, child in _children(root):
+        heads = {path.partition("__")[0]: entry for path, entry in child._tree.entries.items()}
+        hidden = [entry for head, entry in heads.items() if head in taken]
+        level = _class_kind(type(hidden[0].owner)) if not name and hidden else name
+        taken |= {level} if level else heads.keys()
+        levels.append((level, child))
+    return tuple(levels)
+
+
+def _children(node: Parameterised) -> list[tuple[str, Parameterised]]:
+    """The children with their names; the name "" adds no level to paths."""
+    children: list[tuple[str, Parameterised]] = []
+    for name in node._child_names:
+        value = node._values[name]
+        if isinstance(node._declarations[name], Child):
+            children.append(("", value))
+        else:
+            children += zip(named_children(value), value, strict=True)
+    return children
+
+
+def with_values(node: T, **values: Any) -> T:
+    """Return a copy with stored values replaced by anything, without validation."""
+    new = object.__new__(type(node))
+    object.__setattr__(new, "_values", {**node._values, **values})
+    return new
+
+
+def with_children(node: T, children: Sequence[Parameterised]) -> T:
+    """Return a copy that holds ``children`` in place of its own, in their order."""
+    queue, values = iter(children), {}
+    for name in node._child_names:
+        old = node._values[name]
+        values[name] = tuple(islice(queue, len(old))) if isinstance(old, tuple) else next(queue)
+    return with_values(node, **values)
+
+
+def _check_depth(node: Parameterised) -> None:
+    if node._tree.depth > _DEEPEST:
+        raise ParameterError(
+            f"{_owner(node)}: the composition is {node._tree.depth} kernels deep, more than the "
+            f"{_DEEPEST} allowed; write Sum(*kernels) or Product(*kernels), which hold many "
+            "kernels side by side, or one function in place of a chain of them."
+        )
+
+
+def _replaced(node: T, params: Mapping[str, Any]) -> T:
+    """Return a copy with the values, or whole children, at some paths from the node replaced."""
+    new, values = node, {}
+    for name in node._own_names:
+        if name in params:
+            value = node._declarations[name].validate(_owner(node), params[name])
+            old = node._values[name]
+            if isinstance(old, Fixed | Bounded) and not isinstance(value, Fixed | Bounded):
+                value = _like(old, value, f"{_owner(node)}: {name}")
+            values[name] = value
+    levels = node._tree.levels
+    children = [_replaced_child(level, child, params) for level, child in levels]
+    if any(a is not b for a, (_, b) in zip(children, levels, strict=True)):
+        new = with_children(new, children)
+    if values:
+        new = with_values(new, **values)
+    if new is not node:
+        new._check()
+    return new
+
+
+def _replaced_child(level: str, child: Parameterised, params: Mapping[str, Any]) -> Parameterised:
+    if level and level in params:
+        new = params[level]
+        if not isinstance(new, Parameterised):
+            path = f"{level}__{next(iter(child._tree.entries), 'name')}"
+            raise ParameterError(
+                f"{_owner(child)}: {level} = {new!r} is not a kernel; pass a kernel, or set a "
+                f"parameter by its path (such as {path})."
+            )
+        return new
+    prefix = f"{level}__" if level else ""
+    tree, within = child._tree, {}
+    for path, value in params.items():
+        inside = path.removeprefix(prefix) if path.startswith(prefix) else ""
+        if inside in tree.entries or inside in tree.level_paths:
+            within[inside] = value
+    return _replaced(child, within) if within else child
+
+
+def _like(old: Fixed | Bounded, new: Any, subject: str) -> Fixed | Bounded:
+    """Wrap a plain new value as the old one was: `Fixed` and `Bounded` are sticky."""
+    if isinstance(old, Fixed):
+        return Fixed(new)
+    try:
+        return Bounded(new, old.low, old.high)
+    except ParameterError:
+        raise ParameterError(
+            f"{subject} = {show(new)} does not satisfy the bounds that it was given, "
+            f"{show(old.low)} <= value <= {show(old.high)}; pass a value inside them, or a Bounded "
+            "value with bounds of its own."
+        ) from None
 
 
 # ------------------------------------------------------------------------------ names of children
@@ -416,7 +601,7 @@ class Parameterised:
 
 def kind(kernel: Parameterised) -> str:
     """Return the kind of the innermost kernel under transparent wrappers, in snake case."""
-    children = kernel._children()
+    children = _children(kernel)
     if len(children) == 1 and children[0][0] == "":
         return kind(children[0][1])
     return _class_kind(type(kernel))
@@ -438,10 +623,6 @@ def _class_kind(cls: type[Parameterised]) -> str:
         return cls._kind
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__)
     return re.sub(r"_+", "_", words).strip("_").lower()
-
-
-def _join(level: str, path: str) -> str:
-    return f"{level}__{path}" if level else path
 
 
 # ---------------------------------------------------------------------------- building a class
@@ -471,8 +652,6 @@ def _check_declaration(cls: type[Parameterised], name: str, declaration: Declara
             f"{cls.__name__}: {name} shares its declaration with {declaration.name}; "
             "write one declaration for each parameter."
         )
-    if not declaration.required:
-        declaration.validate(f"the default in class {cls.__name__}", declaration.default)
 
 
 def _signature(cls: type[Parameterised]) -> inspect.Signature:
@@ -500,6 +679,24 @@ def _positional_names(cls: type[Parameterised]) -> list[str]:
     return names
 
 
+def _by_name(
+    instance: Parameterised, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The values by name of a call of the constructor with positional values."""
+    positional = _positional_names(type(instance))
+    if len(args) > len(positional):
+        raise ParameterError(
+            f"{_owner(instance)}: {len(args)} positional values were given, and there are "
+            f"{len(positional)} to take; the parameters are {_listed(instance._declarations)}."
+        )
+    values = dict(zip(positional, args, strict=False))
+    for name in values.keys() & kwargs.keys():
+        raise ParameterError(
+            f"{_owner(instance)}: {name} is given twice, by position and by name; pass it once."
+        )
+    return values | kwargs
+
+
 def _unpickle(cls: type[T], values: dict[str, Any]) -> T:
     """Build an object from stored values; pickled arrays come back writeable, so freeze them."""
     new = object.__new__(cls)
@@ -508,40 +705,6 @@ def _unpickle(cls: type[T], values: dict[str, Any]) -> T:
 
 
 # --------------------------------------------------------------------------------- small helpers
-
-
-def _replaced(level: str, child: Parameterised, params: Mapping[str, Any]) -> Parameterised:
-    if level and level in params:
-        new = params[level]
-        if not isinstance(new, Parameterised):
-            raise ParameterError(
-                f"{_owner(child)}: {level} = {new!r} is not a kernel; pass a kernel, or set a "
-                f"parameter by its path (such as {level}__{next(iter(child._entries), 'name')})."
-            )
-        return new
-    prefix = _join(level, "")
-    within = {path.removeprefix(prefix): v for path, v in params.items() if path.startswith(prefix)}
-    known = child._entries.keys() | set(child._level_paths)
-    within = {path: v for path, v in within.items() if path in known}
-    return child._replace(within) if within else child
-
-
-def _like(old: Any, new: Any, subject: str) -> Any:
-    """Wrap a plain new value as the old one was: `Fixed` and `Bounded` are sticky."""
-    if isinstance(new, Fixed | Bounded):
-        return new
-    if isinstance(old, Fixed):
-        return Fixed(new)
-    if not isinstance(old, Bounded):
-        return new
-    try:
-        return Bounded(new, old.low, old.high)
-    except ParameterError:
-        raise ParameterError(
-            f"{subject} = {show(new)} does not satisfy the bounds that it was given, "
-            f"{show(old.low)} <= value <= {show(old.high)}; pass a value inside them, or a Bounded "
-            "value with bounds of its own."
-        ) from None
 
 
 def _owner(instance: Parameterised) -> str:

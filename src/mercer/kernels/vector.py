@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
-from mercer.kernels import heuristics
-from mercer.kernels.base import Kernel, ScatterOf, Scope
-from mercer.kernels.parameters import Continuous, Positive
+from mercer.kernels.base import Kernel, Scope
+from mercer.kernels.parameters import Positive, plain
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import (
     UnfusedCoordinate,
@@ -21,9 +19,8 @@ from mercer.kernels.tracing import (
     symbolic,
     traced,
 )
-from mercer.kernels.values import plain
-from mercer.kernels.views import Columns, View
-from mercer.program.expression import Expr, Scale, Slot, X, Z
+from mercer.kernels.views import Numbers, View
+from mercer.program.expression import DIFFERENCE, Expr, Scale, Slot, X, Z
 
 #: Where the symmetry of a function of two numbers is tried, on all pairs.
 _PROBES = np.array([-1000.0, -2.0, -0.5, 0.0, 0.25, 0.75, 3.0, 1000.0])
@@ -48,21 +45,21 @@ class VectorKernel(Kernel):
             "positive_only": self.non_negative,
         }
 
-    @property
-    def _takes_any_floats(self) -> bool:
-        return not self.non_negative
-
-    def _slot(self, scope: Scope, scale: Scale | None = None, centred: bool = False) -> Slot:
-        return scope.slot(
-            type(self).__name__, scale=scale, centred=centred, sparse=self.takes_sparse
-        )
-
     def _view(self, scope: Scope) -> View:
-        return cast(View, self._slot(scope).view)
+        return scope.view.read_by(Numbers(type(self).__name__, self.takes_sparse))
 
     def _check_points(self, points: Points, view: View) -> None:
         columns = points.columns(view)
-        self._check_columns(columns)
+        for name, declaration in self._declarations.items():
+            value = self._values[name]
+            if type(value) is float or not getattr(declaration, "per_column", False):
+                continue
+            size = np.size(plain(value))
+            if np.ndim(plain(value)) and size != columns.width:
+                raise ParameterError(
+                    f"{type(self).__name__}: {name} has {size} values but the kernel sees "
+                    f"{columns.width} columns; pass one number, or one for each column."
+                )
         if self.non_negative and columns.values.min() < 0:
             raise DataError(
                 f"Negative values in data passed to X: {type(self).__name__} compares histograms "
@@ -70,24 +67,18 @@ class VectorKernel(Kernel):
                 "or use another kernel."
             )
 
-    def _check_columns(self, columns: Columns) -> None:
-        """Refuse an array-valued parameter that does not have one value for each column."""
-        for name, size in self._sizes.items():
-            if size != columns.width:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} has {size} values but the kernel sees "
-                    f"{columns.width} columns; pass one number, or one for each column."
-                )
 
-    @cached_property
-    def _sizes(self) -> dict[str, int]:
-        """The number of values of each parameter that has one for each column."""
-        values = {
-            name: plain(self.declared(name))
-            for name, declaration in self._declarations.items()
-            if isinstance(declaration, Continuous) and declaration.per_column
-        }
-        return {name: len(value) for name, value in values.items() if np.ndim(value)}
+def slot_of(
+    kernel: Kernel, scope: Scope, scale: Scale | None = None, centred: bool = False
+) -> Slot:
+    """The numeric columns that a kernel reads in a scope."""
+    return Slot(kernel._view(scope), scale, centred)
+
+
+def length_scale_of(kernel: Kernel, scope: Scope, row: int | None = None) -> Scale:
+    """The factor 1 / length_scale of the columns; a matrix of length-scales has a row for each."""
+    dimensions = np.ndim(plain(kernel._values["length_scale"])) - (row is not None)
+    return Scale(scope.path("length_scale"), row=row, per_column=dimensions == 1)
 
 
 class Stationary(VectorKernel):
@@ -125,45 +116,29 @@ class Stationary(VectorKernel):
         """Return the kernel as a function of the scaled squared distance."""
 
     def _trace(self, scope: Scope) -> Expr:
-        return traced(self, scope, "profile", self._distance(scope))
+        slot = slot_of(self, scope, length_scale_of(self, scope), centred=True)
+        if self._metric == "euclidean":
+            return traced(self, scope, "profile", Expr("squared_distance", (), slot))
+        return traced(self, scope, "profile", coordinate_leaf(abs(DIFFERENCE), slot, 1))
 
     def _check_points(self, points: Points, view: View) -> None:
         super()._check_points(points, view)
-        matrix = points.matrix(view)
-        if not isinstance(matrix, np.ndarray):
-            self._warn_of_cancellation(matrix)
+        matrix = points.columns(view).values
+        if type(matrix) is not np.ndarray:
+            _warn_of_cancellation(self, matrix)
 
-    def _warn_of_cancellation(self, matrix: Any) -> None:
-        """Sparse rows are not centred: distances far smaller than their norms lose digits."""
-        norm = float(matrix.multiply(matrix).sum(axis=1).max()) / float(np.min(self._length())) ** 2
-        if norm * np.finfo(float).eps > 1e-6:
-            warn(
-                f"{type(self).__name__}: sparse rows are up to {np.sqrt(norm):.1e} length-scales "
-                "long, so that distances computed from their inner products keep less than six "
-                "digits; pass a dense array (X.toarray()), or use a larger length_scale.",
-                NumericalWarning,
-            )
 
-    def _scale(self, scope: Scope) -> Scale:
-        return Scale(scope.path("length_scale"), per_column=np.ndim(self._length()) == 1)
-
-    def _length(self) -> Any:
-        value = self.length_scale
-        return 1.0 if isinstance(value, str) else value
-
-    def _distance(self, scope: Scope) -> Expr:
-        return Expr("squared_distance", (), self._slot(scope, self._scale(scope), centred=True))
-
-    def _resolve(self, scope: Scope, scatter_of: ScatterOf) -> Self:
-        if not isinstance(self.length_scale, str):
-            return self
-        length = self._heuristic(self.length_scale, scatter_of(self._view(scope)))
-        return self.replace(
-            length_scale=heuristics.bounded_length(self.declared("length_scale"), length)
+def _warn_of_cancellation(kernel: Stationary, matrix: Any) -> None:
+    """Sparse rows are not centred: distances far smaller than their norms lose digits."""
+    length = 1.0 if isinstance(kernel.length_scale, str) else float(np.min(kernel.length_scale))
+    norm = float(matrix.multiply(matrix).sum(axis=1).max()) / length**2
+    if norm * np.finfo(float).eps > 1e-6:
+        warn(
+            f"{type(kernel).__name__}: sparse rows are up to {np.sqrt(norm):.1e} length-scales "
+            "long, so that distances computed from their inner products keep less than six "
+            "digits; pass a dense array (X.toarray()), or use a larger length_scale.",
+            NumericalWarning,
         )
-
-    def _heuristic(self, name: str, scatter: heuristics.Scatter) -> float:
-        return heuristics.euclidean_length(name, scatter)
 
 
 class DotProduct(VectorKernel):
@@ -193,7 +168,7 @@ class DotProduct(VectorKernel):
         """Return the kernel as a function of the inner product."""
 
     def _trace(self, scope: Scope) -> Expr:
-        return traced(self, scope, "profile", Expr("dot", (), self._slot(scope)))
+        return traced(self, scope, "profile", Expr("dot", (), slot_of(self, scope)))
 
 
 class Coordinate(VectorKernel):
@@ -241,7 +216,7 @@ class Coordinate(VectorKernel):
             source = UnfusedCoordinate(self, self._view(scope), learns(self))
             return Expr("external", (), source)
         self._check_symmetry()
-        return coordinate_leaf(body, self._slot(scope), self._degree())
+        return coordinate_leaf(body, slot_of(self, scope), self._degree())
 
     def _check_symmetry(self) -> None:
         """Compare the function with its mirror image at numbers of either sign and any size."""

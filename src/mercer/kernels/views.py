@@ -382,7 +382,8 @@ class View:
 
     def read(self, data: Any) -> Columns:
         """The columns that the reader finds in the data."""
-        columns: Columns = self.reader.read(self.apply(data), lambda j: self._label(data, j))
+        seen = self.apply(data) if self.steps else data
+        columns: Columns = self.reader.read(seen, lambda j: self._label(data, j))
         return columns
 
     def _label(self, data: Any, column: int) -> str:
@@ -398,8 +399,8 @@ class View:
         return _interned((*self.steps, step), self.reader)
 
     def read_by(self, reader: Any) -> View:
-        """The same steps with another reader."""
-        return _interned(self.steps, reader)
+        """The view of these steps with another reader."""
+        return _views.get((self.steps, reader)) or _interned(self.steps, reader)
 
 
 _views: weakref.WeakValueDictionary[tuple[Any, ...], View] = weakref.WeakValueDictionary()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from mercer.exceptions import NoFeatureMapError, ParameterError, ParameterTypeError
-from mercer.kernels import explicit
-from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.parameters import Integer, NonNegative, Part
+from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.parameters import Child, Integer, NonNegative, Part, plain, show
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import diagonal
-from mercer.kernels.values import plain, show
-from mercer.kernels.views import Columns
+from mercer.kernels.views import Columns, Select, Warp
+from mercer.maps import composition
 from mercer.program.expression import Expr, PointFunction, parameter
 from mercer.program.operations import apply, inverse
+from mercer.program.pairs import Array
 
 __all__ = [
     "Exponential",
@@ -32,7 +34,7 @@ __all__ = [
 class _Wrapper(Kernel):
     """One kernel, changed; its parameters keep their names."""
 
-    kernel = Part()
+    kernel = Child()
 
     def __init__(self, kernel: Kernel, **values: Any) -> None:
         if not isinstance(kernel, Kernel):
@@ -42,22 +44,13 @@ class _Wrapper(Kernel):
             )
         self._initialise(kernel=kernel, **values)
 
-    def _children(self) -> tuple[tuple[str, Kernel], ...]:
-        return (("", self.kernel),)
-
-    def _with_children(self, children: tuple[Any, ...]) -> Self:
-        return self._with_values(kernel=children[0])
-
-    def _inside(self, scope: Scope) -> Scope:
-        return next(self._scoped_children(scope))[1]
-
     def _inner(self, scope: Scope) -> Expr:
-        expression: Expr = self.kernel._trace(self._inside(scope))
-        return expression
+        ((child, inside),) = scoped_children(self, scope)
+        return child._trace(inside)
 
     def _inner_features(self, scope: Scope, points: Points) -> Columns:
-        columns: Columns = self.kernel._features(self._inside(scope), points)
-        return columns
+        ((child, inside),) = scoped_children(self, scope)
+        return child._features(inside, points)
 
     def _operand(self) -> str:
         """The kernel inside, in brackets where an operator follows."""
@@ -87,7 +80,7 @@ class Scaled(_Wrapper):
         return self._inner(scope) * parameter(scope.path("scale"))
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        return explicit.times(self._inner_features(scope, points), np.sqrt(self.scale))
+        return times(self._inner_features(scope, points), np.sqrt(self.scale))
 
 
 class Power(_Wrapper):
@@ -106,7 +99,7 @@ class Power(_Wrapper):
         return self._inner(scope) ** self.exponent
 
     def _features(self, scope: Scope, points: Points) -> Columns:
-        return explicit.products([self._inner_features(scope, points)] * self.exponent)
+        return products([self._inner_features(scope, points)] * self.exponent)
 
 
 class Exponential(_Wrapper):
@@ -163,15 +156,15 @@ class PolynomialOf(_Wrapper):
         parts: list[Columns] = []
         for i, coefficient in enumerate(self.coefficients):
             if i:
-                power = inner if i == 1 else explicit.products([power, inner])
+                power = inner if i == 1 else products([power, inner])
             if coefficient > 0:
-                parts.append(explicit.times(power, np.sqrt(coefficient)))
+                parts.append(times(power, np.sqrt(coefficient)))
         if not parts:
             raise NoFeatureMapError(
                 "polynomial([0, ...]): the zero kernel has no features; pass a positive "
                 "coefficient."
             )
-        return explicit.side_by_side(parts)
+        return side_by_side(parts)
 
 
 class ScaledBy(_Wrapper):
@@ -196,7 +189,7 @@ class ScaledBy(_Wrapper):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         factor = points.function_values(scope.view, self.function)[:, None]
-        return explicit.times(self._inner_features(scope, points), factor)
+        return times(self._inner_features(scope, points), factor)
 
 
 class Normalized(_Wrapper):
@@ -219,9 +212,9 @@ class Normalized(_Wrapper):
 
     def _features(self, scope: Scope, points: Points) -> Columns:
         inner = self._inner_features(scope, points)
-        length = explicit.lengths(inner)
+        length = _lengths(inner)
         factor = np.where(length > 0, 1.0 / np.where(length > 0, length, 1.0), 0.0)
-        return explicit.times(inner, factor)
+        return times(inner, factor)
 
 
 class OnColumns(_Wrapper):
@@ -241,8 +234,9 @@ class OnColumns(_Wrapper):
     def __repr__(self) -> str:
         return f"{self._operand()}.on({', '.join(map(repr, self.columns))})"
 
-    def _child_scope(self, scope: Scope) -> Scope:
-        return scope.on(self.columns)
+    @property
+    def _step(self) -> Select:
+        return Select(self.columns)
 
     def _trace(self, scope: Scope) -> Expr:
         return self._inner(scope)
@@ -272,8 +266,9 @@ class Warped(_Wrapper):
     def __repr__(self) -> str:
         return f"{self._operand()}.warp({_name_of(self.function)})"
 
-    def _child_scope(self, scope: Scope) -> Scope:
-        return scope.warped(self.function)
+    @property
+    def _step(self) -> Warp:
+        return Warp(self.function)
 
     def _trace(self, scope: Scope) -> Expr:
         return self._inner(scope)
@@ -291,3 +286,46 @@ def _check_callable(method: str, function: Any) -> None:
 
 def _name_of(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
+
+
+# Explicit features of compositions, from those of their parts
+# ------------------------------------------------------------------------------------------
+
+
+def side_by_side(parts: Sequence[Columns], levels: Sequence[str] = ()) -> Columns:
+    """Features of a sum: those of the parts in turn, named after their levels where there are."""
+    prefixes = [f"{level}: " for level in levels] or [""] * len(parts)
+
+    def names() -> Sequence[str]:
+        return composition.concatenate_names(
+            *(
+                [prefix + name for name in part.feature_names]
+                for prefix, part in zip(prefixes, parts, strict=True)
+            )
+        )
+
+    return Columns(composition.concatenate(*(part.values for part in parts)), names=names)
+
+
+def products(parts: Sequence[Columns]) -> Columns:
+    """Features of a product: every feature of one part times every one of the others."""
+
+    def names() -> Sequence[str]:
+        return composition.tensor_product_names(*(part.feature_names for part in parts))
+
+    return Columns(composition.tensor_product(*(part.values for part in parts)), names=names)
+
+
+def times(columns: Columns, factor: float | Array) -> Columns:
+    """Features times a number, or one number for each row."""
+    if isinstance(columns.values, np.ndarray):
+        return Columns(columns.values * factor, names=columns.names)
+    return Columns(sp.csr_array(columns.values * factor), names=columns.names)
+
+
+def _lengths(columns: Columns) -> Array:
+    """The Euclidean length of each row, as a column."""
+    values = columns.values
+    squares = values**2 if isinstance(values, np.ndarray) else values.power(2)
+    sums = np.asarray(squares.sum(axis=1), dtype=float)
+    return np.asarray(np.sqrt(sums)).reshape(-1, 1)

@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from mercer import memory
 from mercer.exceptions import DataError, DataTypeError, MercerWarning, ParameterError, warn
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, checked_weight
 from mercer.kernels.containers import ingest, len_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import White
@@ -132,7 +132,7 @@ def select(
     2
     """
     data = kernel.validate(points)
-    weights = None if sample_weight is None else kernel._checked_weight(sample_weight, len(data))
+    weights = None if sample_weight is None else checked_weight(kernel, sample_weight, len(data))
     rows = InMemory(RowBlock(data, np.empty((len(data), 0)), weights))
     return select_rows(
         kernel,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
-from mercer.kernels.values import Bounded, Fixed
+from mercer.kernels.parameters import Bounded, Fixed
 
 Array = NDArray[np.floating[Any]]
 Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None

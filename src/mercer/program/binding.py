@@ -66,8 +66,8 @@ def packing(slot: Slot, pairs: Pairs, matrix: Any, dtype: np.dtype[Any]) -> Pack
     """How the columns of a slot are packed, for either side of the pairs."""
     what = "the data" if slot.scale is None else "the data divided by their length-scale"
     subject = f"{getattr(slot.view, 'owner', 'the kernel')}: {what}"
-    if slot.angle is not None:
-        return Packing(pairs.wound(slot, matrix), None, None, dtype, subject)
+    if slot.on_circle is not None:
+        return Packing(pairs.on_circle(slot, matrix), None, None, dtype, subject)
     if matrix.dtype not in (SINGLE, DOUBLE):
         matrix = matrix.astype(DOUBLE)
     scale = pairs.scale(slot, matrix.shape[1])
@@ -76,7 +76,7 @@ def packing(slot: Slot, pairs: Pairs, matrix: Any, dtype: np.dtype[Any]) -> Pack
 
 def _packed(points: Any, slot: Slot, pack: Packing) -> Any:
     """Pack points around their own centre once: they are compared with others again and again."""
-    if slot.angle is not None:  # depends on a parameter
+    if slot.on_circle is not None:  # depends on a parameter
         return pack()
     key = (None if pack.scale is None else pack.scale.tobytes(), pack.dtype)
     found = points.packs.get(slot)

@@ -23,12 +23,75 @@ from mercer.program.pairs import Array, Pairs
 from mercer.program.requests import CoordinateRequest, Request
 from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, reads, specialise
 
+#: Pairs up to which `Direct` is used; beyond, threads and forecasts of memory begin to matter.
+DIRECT_LIMIT = 2**15
 #: Rows and columns of the blocks in which leaves that Python evaluates are brought into memory.
 BLOCK = 1024
-
-
+#: Bytes of a cache line.
 _CACHE_LINE = 64
+#: Bytes from which a matrix starts at a cache line.
 _LARGE = 2**24
+
+
+class Direct:
+    """Programs of a kernel for small plain arrays, straight from the data.
+
+    Optimisers and loops call kernels on a few points, thousands of times. Where all that a kernel
+    reads are the columns of a plain array of floats, one call of the engine checks, centres, scales
+    and packs them, with the results of the ordinary way.
+    """
+
+    __slots__ = ("_programs",)
+
+    def __init__(self) -> None:
+        # A program for each number and type of columns; None where it needs more than columns.
+        self._programs: dict[tuple[int, str], Any] = {}
+
+    def gram(self, X: Any, Z: Any) -> Array | None:
+        """The matrix of all pairs; None where the ordinary way has to be taken."""
+        if type(X) is not np.ndarray or X.ndim != 2:
+            return None
+        columns = X.shape[1], X.dtype.char
+        program = self._programs.get(columns)
+        if program is None or not X.dtype.isnative:
+            return None
+        n = m = len(X)
+        if Z is not None:
+            if type(Z) is not np.ndarray or Z.ndim != 2 or Z.dtype != X.dtype:
+                return None
+            m = len(Z)
+            if Z.shape[1] != columns[0]:
+                return None
+        if not 0 < n * m <= DIRECT_LIMIT:
+            return None
+        out = np.empty((n, m), X.dtype)
+        return out if program.gram(X, Z, out) else None
+
+    def bind(self, root: Expr, pairs: Pairs) -> None:
+        """Keep the program for arrays of as many columns as these."""
+        data = pairs.cols.data
+        if type(data) is not np.ndarray or data.ndim != 2 or not data.dtype.isnative:
+            return
+        columns = data.shape[1], data.dtype.char
+        small = pairs.shape[0] * pairs.shape[1] <= DIRECT_LIMIT
+        if small and columns[1] in "df" and columns not in self._programs:
+            self._programs[columns] = _direct_program(root, pairs, data)
+
+
+def _direct_program(root: Expr, pairs: Pairs, data: Array) -> Any | None:
+    special = specialise(root, pairs)
+    lowered = lower((special.root,))
+    needs_more = lowered.vectors or lowered.blocks or lowered.compares_rows
+    if needs_more or special.computed != special.given or not lowered.slots:
+        return None
+    slots = []
+    for slot in lowered.slots:
+        if slot.on_circle is not None or pairs.cols.matrix(slot.view) is not data:
+            return None
+        scale = pairs.scale(slot, data.shape[1])
+        slots.append((slot.centred, [] if scale is None else scale.tolist()))
+    scalars = pairs.values.scalars(lowered.scalars)
+    return _core.Direct(lowered.program, lowered.results[0], scalars.tolist(), slots)
 
 
 def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:

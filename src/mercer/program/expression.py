@@ -48,19 +48,21 @@ class Scale:
 class Slot:
     """Numeric columns that a primitive reads: a view of the data, perhaps centred and scaled.
 
-    With ``angle``, a scalar s, each column x is wound around a circle of diameter 1, as the two
+    With ``on_circle``, a scalar s, each column x is mapped to a circle of diameter 1, as the two
     columns cos(2 s x) / 2 and sin(2 s x) / 2: squared distances become sin^2(s (x - z)).
     """
 
     view: Hashable
     scale: Scale | None = None
     centred: bool = False
-    angle: Expr | None = None
+    on_circle: Expr | None = None
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Slots are keys of every cache on the way to the engine: hash them once.
-        object.__setattr__(self, "_hash", hash((self.view, self.scale, self.centred, self.angle)))
+        object.__setattr__(
+            self, "_hash", hash((self.view, self.scale, self.centred, self.on_circle))
+        )
 
     def __hash__(self) -> int:
         return self._hash

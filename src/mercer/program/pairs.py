@@ -132,11 +132,11 @@ class Pairs:
         """The factor of each column of a slot."""
         return None if slot.scale is None else self.values.scale(slot.scale, width)
 
-    def wound(self, slot: Slot, matrix: Array) -> Array:
-        """The columns of a slot with an angle, wound around the circle."""
-        assert slot.angle is not None
-        (turn,) = self.values.scalars((slot.angle,))
-        angles = 2.0 * turn * (matrix - self.cols.centre(slot.view))
+    def on_circle(self, slot: Slot, matrix: Array) -> Array:
+        """The columns of a periodic slot as points of the circle."""
+        assert slot.on_circle is not None
+        (frequency,) = self.values.scalars((slot.on_circle,))
+        angles = 2.0 * frequency * (matrix - self.cols.centre(slot.view))
         return np.concatenate([np.cos(angles), np.sin(angles)], axis=1) / 2.0
 
     def is_sparse(self, slot: Slot) -> bool:

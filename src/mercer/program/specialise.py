@@ -98,20 +98,20 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
 
 @cached_on_root
 def _rewritten(root: Expr, sparse: frozenset[Slot]) -> Expr:
-    return _fold_scales(_sparsify(_wind(root), sparse))
+    return _fold_scales(_sparsify(_on_circles(root), sparse))
 
 
-def _wind(root: Expr) -> Expr:
+def _on_circles(root: Expr) -> Expr:
     """sum_k sin^2(s (x_k - z_k)) is a squared distance on circles: no sine for every pair."""
 
     def rewrite(node: Expr) -> Expr | None:
         if node.op != "coordinate" or node.attr.degree != 1:
             return None
-        angle = _squared_sine(node.attr.body)
+        frequency = _squared_sine(node.attr.body)
         slot: Slot = node.attr.slot
-        if angle is None or slot.scale is not None:
+        if frequency is None or slot.scale is not None:
             return None
-        return Expr("squared_distance", (), Slot(slot.view, angle=angle))
+        return Expr("squared_distance", (), Slot(slot.view, on_circle=frequency))
 
     return substitute(root, rewrite)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
@@ -224,9 +225,9 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
     # Checks -------------------------------------------------------------------------------------
 
     def _check_learning(self) -> None:
-        self._require_flags("learn")
-        self._require_whole("n_restarts", 0, 5)
-        self._require_whole("max_iter", 1, 200)
+        checks.require_flags(self, "learn")
+        checks.require_count(type(self).__name__, "n_restarts", self.n_restarts, least=0, example=5)
+        checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=200)
 
     def _validate_copies(self, sample_weight: ArrayLike | None, y: Array) -> Array | None:
         """Weights that count copies of rows."""

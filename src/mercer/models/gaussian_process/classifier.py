@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from mercer import memory
-from mercer.estimator.base import require_two_classes
+from mercer.estimator.labels import require_two_classes
 from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess

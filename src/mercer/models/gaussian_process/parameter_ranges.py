@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels.algebra import Scaled
-from mercer.kernels.base import Kernel, Scope
-from mercer.kernels.entries import ParameterEntry
+from mercer.kernels.base import Kernel, Scope, scoped_children
 from mercer.kernels.parameters import Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
 from mercer.kernels.stationary import Periodic, SpectralMixture
+from mercer.kernels.tree import ParameterEntry
 from mercer.kernels.vector import VectorKernel
 from mercer.program import reference
 from mercer.program.pairs import Pairs
@@ -101,7 +101,7 @@ class Place:
         pairs = Pairs(
             self.points, self.points, self.root._parameter_values, same=True, aligned=True
         )
-        inner = next(self.kernel._scoped_children(self.scope))
+        inner = scoped_children(self.kernel, self.scope)[0]
         values = reference.evaluate(inner[0]._trace(inner[1]), pairs)
         mean = float(np.mean(np.asarray(values, dtype=np.float64)))
         return mean if np.isfinite(mean) and mean > 0 else 1.0
@@ -112,7 +112,7 @@ def places(kernel: Kernel, points: Points) -> Iterator[Place]:
 
     def walk(node: Kernel, scope: Scope) -> Iterator[Place]:
         yield Place(node, scope, kernel, points)
-        for child, inner in node._scoped_children(scope):
+        for child, inner in scoped_children(node, scope):
             yield from walk(child, inner)
 
     return walk(kernel, Scope())

@@ -14,6 +14,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from mercer.estimator import checks
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.parameters import Bounded, Fixed
@@ -627,7 +628,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 f"{', '.join(map(repr, _CRITERIA))}."
             )
         require_solver(owner, self.solver)
-        self._require_flags("normalize_y")
+        checks.require_flags(self, "normalize_y")
         self._check_learning()
         if not self.learn and isinstance(self.noise, str) and self.noise == "learn":
             raise ParameterError(

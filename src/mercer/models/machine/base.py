@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import losses, penalties
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator, shown
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
@@ -472,8 +473,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                     f"{'1.0' if name == 'alpha' else '1e-8'}."
                 )
         self._check_solver()
-        self._require_whole("max_iter", 1, 1000)
-        self._require_flags("fit_intercept")
+        checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=1000)
+        checks.require_flags(self, "fit_intercept")
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)
 

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, log_softmax
 from sklearn.base import ClassifierMixin
 
-from mercer.estimator.base import require_two_classes
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
-from mercer.estimator.labels import checked_labels
+from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.scoring import AccuracyOf
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
@@ -199,7 +200,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_online_parameters(self) -> None:
-        self._require_flags("shuffle")
+        checks.require_flags(self, "shuffle")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise ParameterError(
                 f"{type(self).__name__}: budget = {self.budget!r} is not a budget; pass None, "

@@ -14,7 +14,7 @@ from sklearn.callback import with_callbacks
 from mercer import memory
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import Report
-from mercer.estimator.optional_methods import offered_unless
+from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -235,7 +235,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                     self._fit_rows(lesson, passes, report)
         return self
 
-    @offered_unless(_why_no_partial_fit)
+    @available_unless(_why_no_partial_fit)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from further rows, once each; the function so far is where it begins.
 

@@ -11,8 +11,10 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_y
 
-from mercer.estimator.base import require_two_classes, shown
-from mercer.estimator.optional_methods import offered_unless
+from mercer.estimator import checks
+from mercer.estimator.base import shown
+from mercer.estimator.labels import require_two_classes
+from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -173,7 +175,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             )
         return self
 
-    @offered_unless(why_not_more)
+    @available_unless(why_not_more)
     def partial_fit(
         self,
         X: Any,
@@ -399,7 +401,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
-        self._require_flags("averaged")
+        checks.require_flags(self, "averaged")
         if self.averaged and self.budget is not None and self.budget.forgets:
             raise ParameterError(
                 f"KernelPerceptron: averaged=True needs all points that it averages over, but "

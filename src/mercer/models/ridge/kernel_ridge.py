@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
@@ -437,7 +438,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
                 f"{owner}: alpha = {self.alpha!r} is not a finite number >= 0; pass for example "
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
-        self._require_flags("fit_intercept", "warm_start")
+        checks.require_flags(self, "fit_intercept", "warm_start")
         is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
         if not (isinstance(self.solver, str) and self.solver == "auto") and (
             not is_solver or isinstance(self.solver, type)

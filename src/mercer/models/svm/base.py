@@ -14,6 +14,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import ParameterError, ShortFitWarning, warn
 from mercer.kernels.base import Kernel
@@ -400,7 +401,7 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_shared(self) -> None:
-        self._require_flags("shrinking")
+        checks.require_flags(self, "shrinking")
         if not isinstance(self.verbose, bool | np.bool_ | Integral):
             raise ParameterError(
                 f"{type(self).__name__}: verbose = {self.verbose!r} is neither True nor False; "

@@ -18,9 +18,10 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import memory
-from mercer.estimator.base import require_two_classes, shown
-from mercer.estimator.labels import checked_labels
-from mercer.estimator.optional_methods import offered_unless
+from mercer.estimator import checks
+from mercer.estimator.base import shown
+from mercer.estimator.labels import checked_labels, require_two_classes
+from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, ParameterError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.svm.base import SupportVectorMachine
@@ -347,7 +348,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             train = np.setdiff1d(np.arange(len(codes)), several[held])
             yield train, np.concatenate([several[held], single])
 
-    @offered_unless(lambda model: _why_no_probabilities(model))
+    @available_unless(lambda model: _why_no_probabilities(model))
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes.
 
@@ -363,7 +364,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
-    @offered_unless(lambda model: _why_no_probabilities(model))
+    @available_unless(lambda model: _why_no_probabilities(model))
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities.
 
@@ -415,7 +416,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _check_parameters(self) -> None:
         self._check_shared()
-        self._require_flags("break_ties", "probability")
+        checks.require_flags(self, "break_ties", "probability")
         random_numbers(self.random_state, type(self).__name__)
         for name in ("decision_function_shape", "multi_class"):
             if getattr(self, name) not in _SHAPES:

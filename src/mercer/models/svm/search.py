@@ -25,7 +25,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mercer.estimator.base import shown
-from mercer.estimator.optional_methods import offered_unless
+from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
@@ -387,7 +387,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     best_estimator_: SVC
 
-    @offered_unless(_why_no_best)
+    @available_unless(_why_no_best)
     def score(self, X: Any, y: ArrayLike) -> float:
         """The score of the best machine, by the scorer of the search.
 
@@ -406,7 +406,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         best = self._best
         return float(self.scorer_(best, X, y))
 
-    @offered_unless(_why_no_best)
+    @available_unless(_why_no_best)
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes with the best machine.
 
@@ -422,7 +422,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         """
         return np.asarray(self._best.predict(X))
 
-    @offered_unless(_why_no_best)
+    @available_unless(_why_no_best)
     def decision_function(self, X: Any) -> Array:
         """The decision function of the best machine.
 
@@ -438,7 +438,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         """
         return np.asarray(self._best.decision_function(X))
 
-    @offered_unless(_why_no_probabilities)
+    @available_unless(_why_no_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Probabilities by the best machine.
 
@@ -454,7 +454,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         """
         return np.asarray(self._best.predict_proba(X))
 
-    @offered_unless(_why_no_probabilities)
+    @available_unless(_why_no_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities by the best machine.
 
