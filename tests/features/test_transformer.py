@@ -132,8 +132,10 @@ def test_draws_are_reproduced_and_rows_do_not_depend_on_each_other(name: str) ->
     with mc.threads(1):
         first = make(name).set_params(n_components=301).fit(X)
         whole = first.transform(X)
-    with mc.threads(2):
         assert_array_equal(make(name).set_params(n_components=301).fit(X).transform(X), whole)
+    with mc.threads(2):  # BLAS may cut a product in other places, and round its sums otherwise
+        again = make(name).set_params(n_components=301).fit(X).transform(X)
+        assert_allclose(again, whole, atol=1e-13 * abs(whole).max())
     assert_allclose(first.transform(X[17:20]), whole[17:20], atol=1e-9 * abs(whole).max())
     assert_array_equal(pickle.loads(pickle.dumps(first)).transform(X[:5]), first.transform(X[:5]))
     assert_array_equal(first.transform(mc.Points(X[:5])), first.transform(X[:5]))
