@@ -299,8 +299,14 @@ def test_kernels_of_another_kind(transformer: Any, message: str) -> None:
     [
         (mc.RandomFourier(n_components=0), "n_components = 0 is not a whole number >= 1"),
         (mc.RandomFourier(n_components=1.5), "n_components = 1.5 is not"),
-        (mc.RandomFourier(method="fast"), "method = 'fast' is not one of orthogonal, iid"),
-        (mc.PositiveFeatures(method="structured"), "is not one of orthogonal, iid, sobol"),
+        (
+            mc.RandomFourier(method="fast"),
+            "method = 'fast' is unknown; pass one of 'orthogonal', 'iid'",
+        ),
+        (
+            mc.PositiveFeatures(method="structured"),
+            "is unknown; pass one of 'orthogonal', 'iid', 'sobol'",
+        ),
         (mc.RandomFourier("rbf"), "kernel = 'rbf' is not a kernel"),
         (mc.RandomFourier(mc.RBF() + mc.Matern(), 1), "pass at least 2"),
         (mc.RandomFourier(mc.Cosine() + 1.0, 2), "pass at least 3"),

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
 from mercer.exceptions import DataError, as_data_errors
@@ -138,7 +139,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
             The transformer itself.
         """
         with self._fitting():
-            self._require_whole("n_landmarks", 1, 100)
+            checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
             kernel = self._kernel_or_default(self.kernel)
             require_no_noise(kernel, type(self).__name__)
             stream, given = self._stream(kernel, X, None, sample_weight, NoTargets())
@@ -156,7 +157,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
 
     def _fit_rows(self, rows: RowSource) -> Self:
         """Choose landmarks among rows in memory or in blocks."""
-        self._require_whole("n_landmarks", 1, 100)
+        checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
         validate_data(self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
         rng = random_numbers(self.random_state, type(self).__name__)

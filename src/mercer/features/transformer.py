@@ -13,9 +13,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import _core, memory
+from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
+from mercer.exceptions import DataError, NoFeatureMapError, as_data_errors
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel
@@ -203,7 +204,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return 0 if term.factors else 1
 
     def _check_parameters(self) -> None:
-        self._require_whole("n_components", 1, 1000)
+        checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
 
     # Features -------------------------------------------------------------------------------------
 
@@ -314,11 +315,7 @@ class DrawnFeatures(FeatureTransformer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.method not in self._methods:
-            raise ParameterError(
-                f"{type(self).__name__}: method = {self.method!r} is not one of "
-                f'{", ".join(self._methods)}; pass for example "{self._methods[0]}".'
-            )
+        checks.require_choice(type(self).__name__, "method", self.method, self._methods)
 
 
 def _blocks(out: Array) -> Iterator[slice]:

@@ -87,7 +87,7 @@ def read_blocks(
     ...     model.predict(blocks).round(3).tolist()
     [100.0, 120.0, 140.0]
     """
-    if isinstance(batch_rows, bool) or not isinstance(batch_rows, Integral) or batch_rows < 1:
+    if not isinstance(batch_rows, Integral) or isinstance(batch_rows, bool) or batch_rows < 1:
         raise ParameterError(
             f"read_blocks: batch_rows = {batch_rows!r} is not a whole number >= 1; pass for "
             "example 65536."

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel
@@ -189,15 +190,16 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     def _check_online_parameters(self) -> None:
         owner = type(self).__name__
-        self._require_flags("shuffle")
+        checks.require_flags(self, "shuffle")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise ParameterError(
                 f"{owner}: budget = {self.budget!r} is not a budget; pass None, "
                 "mercer.budgets.Remove(100), Project(100) or Quantize(0.1)."
             )
         for name, example in (("batch_size", 256), ("max_iter", 10)):
-            if getattr(self, name) is not None:
-                self._require_whole(name, 1, example)
+            value = getattr(self, name)
+            if value is not None:
+                checks.require_count(owner, name, value, example=example)
         try:
             check_random_state(self.random_state)
         except ValueError as error:

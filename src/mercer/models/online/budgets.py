@@ -17,13 +17,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.exceptions import ParameterError, ValidityError
+from mercer.estimator import checks
+from mercer.exceptions import ValidityError
 from mercer.linalg.cholesky import factorise
 from mercer.models.online.expansion import Batch, Plan
 
@@ -107,11 +107,8 @@ class Remove(Budget):
     which: Literal["oldest", "smallest"] = "oldest"
 
     def __post_init__(self) -> None:
-        _check_size(self)
-        if self.which not in ("oldest", "smallest"):
-            raise ParameterError(
-                f"Remove: which = {self.which!r} is unknown; pass 'oldest' or 'smallest'."
-            )
+        checks.require_count(type(self).__name__, "size", self.size)
+        checks.require_choice("Remove", "which", self.which, ("oldest", "smallest"))
 
     def plan(self, batch: Batch) -> Plan | None:
         """Plan when the oldest points leave."""
@@ -175,7 +172,7 @@ class Project(Budget):
     size: int
 
     def __post_init__(self) -> None:
-        _check_size(self)
+        checks.require_count(type(self).__name__, "size", self.size)
 
     def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Add the term; if the dictionary is full, project one term on the others."""
@@ -241,12 +238,7 @@ class Quantize(Budget):
     forgets = False
 
     def __post_init__(self) -> None:
-        number = isinstance(self.radius, Real) and not isinstance(self.radius, bool)
-        if not (number and 0 < self.radius < np.inf):
-            raise ParameterError(
-                f"Quantize: radius = {self.radius!r} is not a positive number; pass a distance in "
-                "feature space, such as 0.1."
-            )
+        checks.require_number("Quantize", "radius", self.radius, example=0.1)
 
     def plan(self, batch: Batch) -> Plan:
         """Plan which centre receives the term of each row."""
@@ -281,16 +273,6 @@ class Quantize(Budget):
             else:
                 centres.append(column)
         row_pass.change(column, increment)
-
-
-def _check_size(budget: Any) -> None:
-    size = budget.size
-    whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if not (whole and size >= 1):
-        raise ParameterError(
-            f"{type(budget).__name__}: size = {size!r} is not a whole number of at least 1; pass "
-            "the number of points to keep, such as 100."
-        )
 
 
 def _inverse(gram: Array) -> Array:

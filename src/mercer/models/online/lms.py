@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import memory
+from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import Report
 from mercer.estimator.optional_methods import offered_unless
@@ -402,26 +402,18 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         self._check_online_parameters()
         self._check_feature_map()
         step: Any = self.step_size
-        method: Any = self.method
         automatic = isinstance(step, str) and step == "auto"
-        if not automatic and not (_is_number(step) and float(step) > 0):
+        if not automatic and not (checks.is_finite(step) and step > 0):
             raise ParameterError(
                 f'KernelLMS: step_size = {self.step_size!r} is neither "auto" nor a positive '
                 'number; pass "auto" or for example 0.5.'
             )
         for name in ("alpha", "tol"):
-            value = getattr(self, name)
-            if not (_is_number(value) and value >= 0):
-                raise ParameterError(
-                    f"KernelLMS: {name} = {value!r} is not a finite number >= 0; pass for example "
-                    "0.01, or 0."
-                )
-        if not (isinstance(method, str) and method in _METHODS):
-            raise ParameterError(
-                f"KernelLMS: method = {self.method!r} is unknown; pass one of "
-                f"{', '.join(map(repr, _METHODS))}."
+            checks.require_number(
+                "KernelLMS", name, getattr(self, name), closed=True, example="0.01, or 0"
             )
-        if self.budget is not None and method == "batch":
+        checks.require_choice("KernelLMS", "method", self.method, _METHODS)
+        if self.budget is not None and self.method == "batch":
             raise ParameterError(
                 f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
                 "one of them out."
@@ -446,8 +438,3 @@ def _require_squares(kernel: Kernel, diagonal: Array) -> None:
             "make its error larger; use a kernel whose is_psd is True, or pass a matrix repaired "
             "by mercer.validity.repair with Precomputed()."
         )
-
-
-def _is_number(value: object) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]

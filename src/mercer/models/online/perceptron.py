@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.multiclass import unique_labels
 
+from mercer.estimator import checks
 from mercer.estimator.base import require_two_classes, shown
 from mercer.estimator.labels import checked_labels
 from mercer.estimator.optional_methods import offered_unless
@@ -363,7 +364,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     def _check_parameters(self) -> None:
         self._check_online_parameters()
-        self._require_flags("averaged")
+        checks.require_flags(self, "averaged")
         if self.averaged and self.budget is not None and self.budget.forgets:
             raise ParameterError(
                 f"KernelPerceptron: averaged=True needs all points that it averages over, but "

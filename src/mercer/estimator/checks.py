@@ -1,0 +1,84 @@
+"""Checks of parameters that are numbers, counts, flags or choices.
+
+Every check raises a `ParameterError` that states the owner, the value, the rule and an example.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from mercer.exceptions import ParameterError
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number that is not a flag; it may be infinite."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a finite real number that is not a flag."""
+    return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Whether a value is a whole number of at least ``least``, and not a flag."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    return whole and int(value) >= least  # type: ignore[call-overload]
+
+
+def require_number(
+    owner: str,
+    name: str,
+    value: Any,
+    *,
+    low: float = 0.0,
+    high: float = float(np.finfo(np.float64).max),
+    closed: bool = False,
+    example: object = 1.0,
+) -> float:
+    """Return a number > ``low`` (>= if ``closed``) and <= ``high``; infinity only if high is."""
+    inside = is_number(value) and value <= high and (value > low or (closed and value == low))
+    if not inside:
+        rule = f">= {low:g}" if closed else f"> {low:g}"
+        rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
+        kind = "a number" if math.isinf(high) else "a finite number"
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} is not {kind} {rule}; pass for example {example}."
+        )
+    return float(value)
+
+
+def require_count(
+    owner: str, name: str, value: Any, *, least: int = 1, example: object = 100
+) -> int:
+    """Return a whole number of at least ``least``."""
+    if not is_count(value, least):
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} is not a whole number >= {least}; pass for example "
+            f"{example}."
+        )
+    return int(value)
+
+
+def require_flags(model: object, *names: str) -> None:
+    """Refuse parameters of a model that are neither True nor False: "no" would count as True."""
+    for name in names:
+        value = getattr(model, name)
+        if not isinstance(value, bool | np.bool_):
+            raise ParameterError(
+                f"{type(model).__name__}: {name} = {value!r} is neither True nor False; "
+                "pass one of them."
+            )
+
+
+def require_choice(owner: str, name: str, value: Any, options: Collection[Any]) -> None:
+    """Refuse a value that is not one of a few options."""
+    if not any(type(value) is type(option) and value == option for option in options):
+        raise ParameterError(
+            f"{owner}: {name} = {value!r} is unknown; pass one of {', '.join(map(repr, options))}."
+        )
