@@ -24,7 +24,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.categorical import Categorical
 from mercer.kernels.dot_product import Anova, ArcCosine, Linear, Monomials, Polynomial, Sigmoid
 from mercer.kernels.histogram import AdditiveChi2, Chi2, HistogramIntersection, Tanimoto
-from mercer.kernels.parameters import Choice, Integer, NonNegative, Positive, Real
+from mercer.kernels.parameters import Bounded, Choice, Fixed, Integer, NonNegative, Positive, Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import (
     Constant,
@@ -45,7 +45,6 @@ from mercer.kernels.stationary import (
     Wendland,
 )
 from mercer.kernels.strings import Spectrum
-from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.vector import Coordinate, DotProduct, Stationary
 from mercer.models.forecast import forecast
 from mercer.models.gaussian_process.classifier import GaussianProcessClassifier

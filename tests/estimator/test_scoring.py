@@ -1,4 +1,4 @@
-"""Scores are those of the same targets in any unit, at once and in blocks."""
+"""Scores are those of scikit-learn, at once and in blocks."""
 
 from __future__ import annotations
 
@@ -36,30 +36,18 @@ def ways(model: Any, y: Any, weights: Any = None) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1.0, 1e160, 1e200, 1e300])
-@pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-def test_scores_do_not_depend_on_the_unit(scale: float, sign: int, weights: Any) -> None:
-    wanted = r2_score(sign * BOTH, RIDGE.fit(X, BOTH).predict(X), sample_weight=weights)
-    model = RIDGE.fit(X, BOTH * scale)
-    assert ways(model, sign * BOTH * scale, weights) == pytest.approx([wanted] * 3, rel=1e-9)
+def test_scores_of_arrays_blocks_and_collections(weights: Any) -> None:
+    model = RIDGE.fit(X, BOTH)
+    for y in (BOTH, -BOTH, BOTH + 100.0):
+        wanted = r2_score(y, model.predict(X), sample_weight=weights)
+        assert ways(model, y, weights) == pytest.approx([wanted] * 3, rel=1e-9)
 
 
-def test_each_target_has_its_unit_and_so_has_each_block() -> None:
-    scales = np.array([1e-200, 1e200])
-    wanted = r2_score(-BOTH, RIDGE.fit(X, BOTH).predict(X))
-    assert ways(RIDGE.fit(X, BOTH * scales), -BOTH * scales) == pytest.approx([wanted] * 3)
-    # Blocks of zeros, which have no unit, before and after some of tiny numbers.
-    tiny = np.where((np.arange(120) > 6) & (np.arange(120) < 90), Y, 0.0)
-    wanted = r2_score(-tiny, RIDGE.fit(X, tiny).predict(X))
-    assert ways(RIDGE.fit(X, tiny * 1e-200), -tiny * 1e-200) == pytest.approx([wanted] * 3)
-
-
-def test_predictions_in_another_unit_than_targets() -> None:
-    model = RIDGE.fit(X, Y)
-    for found in ways(model, Y * 1e-300):
-        assert found == -np.inf
-    assert ways(model, Y * 1e100) == pytest.approx([r2_score(Y, 0 * Y)] * 3)
+def test_constant_targets() -> None:
+    model = RIDGE.fit(X, 0 * Y)
+    assert ways(model, 0 * Y) == [1.0] * 3
+    assert ways(model, 0 * Y + 1) == [0.0] * 3
 
 
 @pytest.mark.parametrize(
@@ -78,11 +66,6 @@ def test_scores_of_other_regressors(model: Any) -> None:
         wanted = r2_score(Y, predicted, sample_weight=weights)
         assert model.score(X, Y, weights) == pytest.approx(wanted, rel=1e-12)
     assert model.score(X, Y, 2.0) == pytest.approx(model.score(X, Y), rel=1e-12)
-
-
-def test_tiny_targets_of_other_regressors() -> None:
-    model = mc.GaussianProcessRegressor(mc.RBF(mc.Fixed(1.0)), noise=mc.Fixed(0.1)).fit(X, Y)
-    assert model.score(X, Y * 1e-200) == -np.inf
 
 
 def test_what_is_refused() -> None:

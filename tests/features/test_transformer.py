@@ -132,8 +132,10 @@ def test_draws_are_reproduced_and_rows_do_not_depend_on_each_other(name: str) ->
     with mc.threads(1):
         first = make(name).set_params(n_components=301).fit(X)
         whole = first.transform(X)
-    with mc.threads(2):
         assert_array_equal(make(name).set_params(n_components=301).fit(X).transform(X), whole)
+    with mc.threads(2):  # BLAS may cut a product in other places, and round its sums otherwise
+        again = make(name).set_params(n_components=301).fit(X).transform(X)
+        assert_allclose(again, whole, atol=1e-13 * abs(whole).max())
     assert_allclose(first.transform(X[17:20]), whole[17:20], atol=1e-9 * abs(whole).max())
     assert_array_equal(pickle.loads(pickle.dumps(first)).transform(X[:5]), first.transform(X[:5]))
     assert_array_equal(first.transform(mc.Points(X[:5])), first.transform(X[:5]))
@@ -297,8 +299,14 @@ def test_kernels_of_another_kind(transformer: Any, message: str) -> None:
     [
         (mc.RandomFourier(n_components=0), "n_components = 0 is not a whole number >= 1"),
         (mc.RandomFourier(n_components=1.5), "n_components = 1.5 is not"),
-        (mc.RandomFourier(method="fast"), "method = 'fast' is not one of orthogonal, iid"),
-        (mc.PositiveFeatures(method="structured"), "is not one of orthogonal, iid, sobol"),
+        (
+            mc.RandomFourier(method="fast"),
+            "method = 'fast' is unknown; pass one of 'orthogonal', 'iid'",
+        ),
+        (
+            mc.PositiveFeatures(method="structured"),
+            "is unknown; pass one of 'orthogonal', 'iid', 'sobol'",
+        ),
         (mc.RandomFourier("rbf"), "kernel = 'rbf' is not a kernel"),
         (mc.RandomFourier(mc.RBF() + mc.Matern(), 1), "pass at least 2"),
         (mc.RandomFourier(mc.Cosine() + 1.0, 2), "pass at least 3"),

@@ -20,8 +20,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def by_blocks(method: Method) -> Method:
     """Let a method from rows to an array take blocks and Dask collections too.
 
-    Of blocks it returns one array, of Dask collections a lazy Dask array, of no rows an array
-    without rows.
+    Blocks give one array, a Dask collection gives a lazy Dask array, and an array without rows
+    gives a result without rows.
     """
 
     @wraps(method)
@@ -33,7 +33,7 @@ def by_blocks(method: Method) -> Method:
             applied = partial(_to_block, method, self)
             return source.mapped(applied, method.__name__, self._known_row)
         if isinstance(X, np.ndarray) and X.ndim == 2 and not len(X):
-            # What is made of one row says of what kind nothing is.
+            # The result for one row has the columns and the type of a result without rows.
             return method(self, filled(np.zeros((1, X.shape[1]), X.dtype), self._known_row))[:0]
         return method(self, X)
 
@@ -41,12 +41,12 @@ def by_blocks(method: Method) -> Method:
 
 
 def _to_block(method: Callable[..., Any], model: Any, data: Any) -> Any:
-    """What a method makes of a block, whose named columns may come in any order."""
+    """Apply a method to a block, whose named columns may come in any order."""
     return method(model, in_order(data, model._names_seen))
 
 
 class Score(Protocol):
-    """What parts of the rows say of a score; those of parts add up."""
+    """Sums over some rows from which a score is computed."""
 
     @property
     def value(self) -> float:
@@ -54,8 +54,13 @@ class Score(Protocol):
         ...
 
 
-def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable[[Method], Method]:
-    """Let the score of a model take blocks and Dask collections too, by sums over them."""
+def scored_by_blocks(
+    sums_of: Callable[[Any], Callable[[Block], Any]],
+) -> Callable[[Method], Method]:
+    """Let the score of a model take blocks and Dask collections too.
+
+    `sums_of(model)` maps a block to a `Score`; the scores of all blocks are added.
+    """
 
     def decorated(method: Method) -> Method:
         @wraps(method)
@@ -65,10 +70,10 @@ def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable
             source, X = source_of(owner, X, y, sample_weight, whole=np.inf, lists=True)
             if source is None:
                 return float(method(self, X, y, sample_weight))
-            found = source.map_sum(parts(self), method.__name__)
-            if found is None:
+            sums: Score | None = source.map_sum(sums_of(self), method.__name__)
+            if sums is None:
                 raise DataError(f"{owner}: {source.emptiness}")
-            return float(found.value)
+            return float(sums.value)
 
         return cast(Method, applied)
 
@@ -78,8 +83,8 @@ def scored_by_blocks(parts: Callable[[Any], Callable[[Block], Any]]) -> Callable
 class BlockTransformer(TransformerMixin, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base of transformers that take blocks and Dask collections.
 
-    What `set_output` asks for is made of every block: data frames of blocks are put one below the
-    other, and a Dask collection becomes a Dask data frame.
+    After `set_output`, every block becomes a data frame: those of blocks are concatenated, and a
+    Dask collection becomes a Dask data frame.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:

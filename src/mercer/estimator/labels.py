@@ -18,8 +18,9 @@ def checked_labels(owner: str, y: ArrayLike | None, n: int) -> NDArray[Any]:
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None; call fit(X, y)."
         )
+    remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
     try:
-        with as_data_errors(owner):
+        with as_data_errors(owner, remedy):
             labels: NDArray[Any] = column_or_1d(y, warn=True)
             assert_all_finite(labels, input_name="y")
             check_classification_targets(labels)

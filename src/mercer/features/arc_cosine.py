@@ -24,32 +24,29 @@ Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class NetworkUnits:
     """Threshold, rectified linear or squared rectified linear units with random weights."""
 
     matrix: Array  # (d, m): the weights
     order: int  # the power of the positive part; 0 is the threshold
     amplitude: float  # the root of twice the term's weight over m
-    at_zero: Array  # (m,): what a threshold says of 0, where it is undecided: 0 or 1
+    at_zero: Array  # (m,): the value of a threshold at 0, drawn as 0 or 1
 
     @property
     def width(self) -> int:
-        """How many units there are."""
+        """The number of units."""
         return int(self.matrix.shape[1])
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map in another precision."""
+        """Convert the map to another precision."""
         return replace(
             self,
             matrix=self.matrix.astype(dtype, copy=False),
             at_zero=self.at_zero.astype(dtype, copy=False),
         )
 
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Leave it to a look at the features."""
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows."""
+        """Write the features of rows to `out`."""
         with np.errstate(over="ignore", invalid="ignore"):
             np.matmul(parts[0], self.matrix, out=out)
             if self.order == 0:
@@ -66,9 +63,9 @@ class ArcCosineFeatures(DrawnFeatures):
 
     sqrt(2 / m) max(w_i.x, 0)^order for m standard normal w_i, the threshold for order 0. Inner
     products have expectation k_order(x, z) and, for independent w, variance
-    (2 k_(2 order)(x, z) - k_order(x, z)^2) / m. A threshold of w.x = 0 is 0 or 1 by a coin that is
-    tossed once for each unit, as by a vanishing random bias: so k_0(0, 0) = 1, the angle of a point
-    with itself being 0, and k_0(0, z) = 1/2, the average over directions.
+    (2 k_(2 order)(x, z) - k_order(x, z)^2) / m. Each unit draws once whether its threshold at
+    w.x = 0 is 0 or 1, as with a vanishing random bias. So k_0(0, 0) = 1, since the angle of a point
+    with itself is 0, and k_0(0, z) = 1/2, the average over directions.
 
     Parameters
     ----------
@@ -77,7 +74,7 @@ class ArcCosineFeatures(DrawnFeatures):
     n_components : int, default=1000
         The number of features.
     method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
-        How the vectors w depend on each other.
+        The joint distribution of the vectors w.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
@@ -129,4 +126,4 @@ class ArcCosineFeatures(DrawnFeatures):
         amplitude = math.sqrt(term.weight) * math.sqrt(2 / width)
         order = factor.kernel.order
         coins = rng.integers(0, 2, size=width if order == 0 else 0).astype(float)
-        return Units(np.ascontiguousarray(normals.T), order, amplitude, coins)
+        return NetworkUnits(np.ascontiguousarray(normals.T), order, amplitude, coins)

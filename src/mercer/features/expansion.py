@@ -1,8 +1,7 @@
-"""A composed kernel as a sum of products of its leaves: what explicit maps are built from.
+"""A composed kernel as a sum of products of its leaves, k = sum_t weight_t prod_f k_tf.
 
-Features of a sum stand side by side, and features of a product come from joint draws for its
-factors. So every map needs one thing of a composition: k = sum_t weight_t prod_f k_tf, each factor
-a leaf kernel with its own view of the data.
+Explicit maps are built from this expansion: features of a sum stand side by side, and features of
+a product come from joint draws for its factors. Each factor is a leaf kernel with its own columns.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from mercer.kernels.wrappers import Normalized, OnColumns, PolynomialOf, Power, 
 
 __all__ = ["Factor", "Term", "expand", "shares"]
 
-# More terms than anyone gives components to; an innocent power of a sum has that many.
+# The largest number of terms, which a power of a sum may exceed.
 _MOST_TERMS = 10_000
-# Leaves that are functions of x - z.
+# Leaf kernels that are functions of x - z.
 _OF_DIFFERENCES = (Stationary, Periodic, Cosine, SpectralMixture)
 
 
 @dataclass(frozen=True)
 class Factor:
-    """A leaf of a composition, and where it stands."""
+    """A leaf of a composition, and its place in it."""
 
     kernel: Kernel
     scope: Scope
 
     @property
     def view(self) -> View:
-        """What the leaf reads of the data."""
+        """The columns of the data that the leaf reads."""
         return self.kernel._view(self.scope)
 
 
@@ -117,7 +116,7 @@ def _(kernel: Normalized, scope: Scope) -> list[Term]:
 
 
 def _is_one_at_zero(term: Term) -> bool:
-    """Whether the leaves depend on differences alone; those that have features are 1 at zero."""
+    """Whether all leaves depend on differences alone, so that they are 1 at zero."""
     return all(isinstance(factor.kernel, _OF_DIFFERENCES) for factor in term.factors)
 
 
@@ -159,18 +158,18 @@ def shares(owner: str, weights: Iterable[float], fixed: Iterable[int], total: in
     The variance of a sum of estimates, sum_t weight_t^2 v_t / n_t, is smallest for n_t in
     proportion to weight_t sqrt(v_t), and the v_t are alike.
     """
-    amounts, given = np.array(list(weights)), np.array(list(fixed))
-    open_ = given == 0
-    left = total - int(given.sum())
-    if left < open_.sum():
+    amounts, counts = np.array(list(weights)), np.array(list(fixed))
+    shared = counts == 0
+    remaining = total - int(counts.sum())
+    if remaining < shared.sum():
         raise ParameterError(
             f"{owner}: n_components = {total} does not give each of the {len(amounts)} terms of "
-            f"the kernel a component; pass at least {int(given.sum() + open_.sum())}."
+            f"the kernel a component; pass at least {int(counts.sum() + shared.sum())}."
         )
-    if open_.any():
-        ideal = left * amounts[open_] / amounts[open_].sum()
-        given[open_] = _rounded(np.maximum(ideal, 1.0), left)
-    return [int(number) for number in given]
+    if shared.any():
+        ideal = remaining * amounts[shared] / amounts[shared].sum()
+        counts[shared] = _rounded(np.maximum(ideal, 1.0), remaining)
+    return [int(count) for count in counts]
 
 
 def _rounded(ideal: Any, total: int) -> Any:

@@ -22,7 +22,6 @@ from mercer.features.projections import (
     Structured,
     fastfood,
     project,
-    require_range,
     sorf,
 )
 from mercer.features.spectral_measures import (
@@ -47,32 +46,26 @@ Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class CosinesAndSines:
     """Cosines and sines of projections, times an amplitude."""
 
     projections: tuple[Projection, ...]  # the angles are their sum
-    sources: tuple[int, ...]  # which factor of the term each of them reads the data of
-    width: int  # the number of features: cosines, then sines. An odd one out is a cosine
+    sources: tuple[int, ...]  # for each of them, the factor of the term whose columns it projects
+    width: int  # the number of features: cosines, then sines; one more cosine if it is odd
     amplitude: float  # the square root of twice the term's weight over the width
-    # added to the last angle where the width is odd: a cosine alone, at a random phase, is unbiased
-    # too
-    phase: float
+    phase: float  # added to the last angle if the width is odd, so that its cosine is unbiased
 
     @property
     def n_angles(self) -> int:
-        """How many frequencies there are."""
+        """The number of frequencies."""
         return (self.width + 1) // 2
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map in another precision."""
+        """Convert the map to another precision."""
         return replace(self, projections=tuple(p.cast(dtype) for p in self.projections))
 
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Refuse data whose angles would overflow."""
-        require_range(owner, self.projections, [largest[i] for i in self.sources], dtype)
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows."""
+        """Write the features of rows to `out`."""
         angles = out[:, : self.n_angles]
         project(self.projections, [parts[i] for i in self.sources], angles)
         if self.width % 2:
@@ -80,13 +73,13 @@ class Waves:
         _core.waves(out, self.n_angles, self.amplitude, thread_count())
 
 
-class _WaveTransformer(FeatureTransformer):
-    """What random Fourier features share, however their frequencies are drawn."""
+class _FourierTransformer(FeatureTransformer):
+    """Base of random Fourier features, for any distribution of frequencies."""
 
     _may_overflow = False
 
     def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
-        """Products of cosines are exact if there is room for all sums of their frequencies."""
+        """Products of cosines are exact if n_components allows all sums of their frequencies."""
         widths = super()._fixed_widths(terms)
         if sum(max(width, 1) for width in widths) <= self.n_components:
             return widths
@@ -106,7 +99,7 @@ class _WaveTransformer(FeatureTransformer):
         else:
             drawn = self._projections(term.factors, independent(measures), n_angles, points, rng)
         sources, projections = _joined(term.factors, drawn)
-        return Waves(
+        return CosinesAndSines(
             projections,
             sources,
             width,
@@ -134,7 +127,7 @@ class _WaveTransformer(FeatureTransformer):
         rng: np.random.Generator,
         draw: Any,
     ) -> tuple[Projection, ...]:
-        """Rows of Hadamard products, given the lengths of normal vectors and the kernel's radii."""
+        """Rows of Hadamard products, scaled to the lengths of normal vectors times radii."""
         projections = []
         for factor, measure in zip(factors, measures, strict=True):
             if not (isinstance(measure, GaussianMixture) and measure.isotropic):
@@ -154,7 +147,7 @@ class _WaveTransformer(FeatureTransformer):
         return tuple(projections)
 
 
-class RandomFourier(_WaveTransformer, DrawnFeatures):
+class RandomFourier(_FourierTransformer, DrawnFeatures):
     r"""Random Fourier features: cosines and sines whose inner products estimate a kernel.
 
     A stationary kernel with k(x, x) = c is c E cos(w.(x - z)) over random frequencies w (Bochner).
@@ -163,11 +156,10 @@ class RandomFourier(_WaveTransformer, DrawnFeatures):
     c^2 ((1 + k(2 (x - z)) / c) / 2 - (k(x, z) / c)^2) / m. A model of n rows on them costs
     n_components^2 n instead of n^3.
 
-    Kernels compose: of a sum every term has features of its own, as many as its weight demands; of
-    a product the frequencies of the factors are drawn together, and add up, with random signs where
-    they are not symmetric about zero. A product of cosines is exact if there is room for the sums
-    of their frequencies with all signs. Length-scales ``"median"`` and ``"scale"`` are found by
-    `fit`.
+    Kernels compose. Every term of a sum has features of its own, in proportion to its weight. The
+    frequencies of the factors of a product are drawn jointly and added, with random signs if they
+    are not symmetric about zero. A product of cosines is exact if n_components allows the sums of
+    their frequencies with all signs. Length-scales ``"median"`` and ``"scale"`` are found by `fit`.
 
     Parameters
     ----------
@@ -178,10 +170,11 @@ class RandomFourier(_WaveTransformer, DrawnFeatures):
     n_components : int, default=1000
         The number of features: cosines and sines together.
     method : {"orthogonal", "iid", "sobol", "structured"}, default="orthogonal"
-        How frequencies depend on each other. "orthogonal" has the smaller error in all dimensions
-        but few; "sobol" (scrambled, quasi-random) is best up to some 20 columns; "structured" takes
-        products of Hadamard matrices in place of a dense one: n_components log(d) operations a row,
-        for d of 500 and more. Only "structured" is not exactly unbiased, by less than 0.001.
+        The joint distribution of frequencies. "orthogonal" has a smaller error than "iid" unless
+        there are few columns; "sobol" (scrambled, quasi-random) is best up to about 20 columns;
+        "structured" replaces the dense matrix by products of Hadamard matrices, with
+        n_components log(d) operations per row, for d of 500 and more. Only "structured" is not
+        exactly unbiased, by less than 0.001.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
@@ -198,7 +191,7 @@ class RandomFourier(_WaveTransformer, DrawnFeatures):
 
     See Also
     --------
-    Fastfood : The same with Hadamard matrices, unbiased.
+    Fastfood : Fourier features by Hadamard matrices, unbiased.
     TensorSketch : For polynomial kernels.
 
     References
@@ -242,14 +235,13 @@ class RandomFourier(_WaveTransformer, DrawnFeatures):
         )
 
 
-class Fastfood(_WaveTransformer):
-    r"""Random Fourier features by Fastfood: n_components log(d) operations a row.
+class Fastfood(_FourierTransformer):
+    r"""Random Fourier features by Fastfood: n_components log(d) operations per row.
 
-    In place of a dense matrix of frequencies stands S H G P H B: Hadamard matrices H, random signs
-    B, a permutation P, normal numbers G and lengths S. Every frequency by itself has the right
-    distribution, so that inner products are unbiased as those of :class:`RandomFourier` are;
-    frequencies of one block of d depend on each other, and the variance is somewhat
-    larger.
+    The dense matrix of frequencies is replaced by S H G P H B: Hadamard matrices H, random signs B,
+    a permutation P, normal numbers G and lengths S. Every frequency by itself has the exact
+    distribution, so that inner products are unbiased, as with :class:`RandomFourier`. Frequencies
+    of one block of d depend on each other, and the variance is somewhat larger.
 
     Parameters
     ----------
@@ -318,17 +310,17 @@ def _all_sums(
 def _joined(
     factors: Sequence[Factor], projections: Sequence[Projection]
 ) -> tuple[tuple[int, ...], tuple[Projection, ...]]:
-    """Add up the matrices of factors that see the same columns: one product with the data, not two.
+    """Add up the matrices of factors of the same columns, for one product with the data.
 
-    Returns which factor each of the projections that are left reads the data of.
+    Returns, for each remaining projection, the factor whose columns it projects, and projections.
     """
     joined: dict[int, Projection] = {}
     for i, (factor, projection) in enumerate(zip(factors, projections, strict=True)):
         steps = factor.scope.view.steps
         same = next((j for j in joined if factors[j].scope.view.steps == steps), None)
-        found = None if same is None else joined[same]
-        if same is not None and isinstance(found, Dense) and isinstance(projection, Dense):
-            joined[same] = replace(found, matrix=found.matrix + projection.matrix)
+        other = None if same is None else joined[same]
+        if same is not None and isinstance(other, Dense) and isinstance(projection, Dense):
+            joined[same] = replace(other, matrix=other.matrix + projection.matrix)
         else:
             joined[i] = projection
     return tuple(joined), tuple(joined.values())

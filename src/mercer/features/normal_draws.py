@@ -1,6 +1,6 @@
-"""Draws: rows of standard normal numbers whose average over the rows is better than chance.
+"""Draws of standard normal rows: independent, orthogonal or quasi-random.
 
-Each row by itself is standard normal, exactly; what differs is how rows depend on each other.
+Each row by itself is exactly standard normal; dependence between rows lowers the variance of means.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ __all__ = ["generator", "normals_and_uniforms", "orthogonal_normals"]
 
 Array = NDArray[np.float64]
 
-# As many as scipy has direction numbers for.
+# Number of columns for which scipy has direction numbers.
 _SOBOL_COLUMNS = 21_201
+# The smallest uniform number, so that normal quantiles are finite.
 _TINY = 2.0**-60
 
 
 def generator(random_state: Any, owner: str) -> np.random.Generator:
-    """Return a generator seeded from what scikit-learn calls a random state."""
+    """A generator seeded from a random state of scikit-learn."""
     return np.random.default_rng(random_numbers(random_state, owner).randint(2**31 - 1, size=4))
 
 
@@ -51,13 +52,12 @@ def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Arr
         return _independent_normals(rows, columns, rng)
     group = min(rows, columns)
     groups = -(-rows // group)
-    # The signs of the diagonal make the rotation uniform (Haar), whatever the library's convention.
+    # With the signs of the diagonal of R the rotation is uniform (Haar) for any LAPACK.
     Q, R = np.linalg.qr(rng.standard_normal((groups, columns, group)))
     Q = Q * np.sign(np.diagonal(R, axis1=1, axis2=2))[:, None, :]
     directions = Q.transpose(0, 2, 1).reshape(-1, columns)[:rows]
     lengths = np.sqrt(rng.chisquare(columns, size=(rows, 1)))
-    found: Array = directions * lengths
-    return found
+    return np.asarray(directions * lengths)
 
 
 def _independent_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
@@ -73,7 +73,7 @@ def _sobol(rows: int, columns: int, rng: np.random.Generator) -> Array:
         )
     if columns == 0:
         return np.empty((rows, 0))
-    # Of a power of two all projections are balanced; the first rows of it are nearly so.
+    # Sobol points are balanced for powers of two, and nearly so for the first rows of these.
     power = max(rows - 1, 0).bit_length()
     return _inside(qmc.Sobol(columns, scramble=True, seed=rng).random_base2(power)[:rows])
 

@@ -31,9 +31,9 @@ Array = NDArray[np.floating[Any]]
 
 __all__ = ["Nystrom"]
 
-# Rows from which the trace error is estimated where choosing landmarks did not compute it.
+# Rows from which the trace error is estimated if choosing landmarks did not compute it.
 _SAMPLE = 5000
-# Kernel values that are whitened in one call, so that Ctrl-C is heard.
+# Kernel values that are whitened in one call, so that Ctrl-C interrupts.
 _PANEL = 2**22
 
 _ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
@@ -55,20 +55,20 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         The kernel; by default an RBF with ``length_scale="scale"``. It says what X may be: vectors,
         strings, data frames, or row numbers of a given matrix.
     n_landmarks : int, default=100
-        How many landmarks to choose. With more than there are rows, all rows are taken.
+        The number of landmarks. With more than there are rows, all rows are taken.
     landmarks : str, array of int, or data, default="rpcholesky"
-        How to choose them: "rpcholesky" (in proportion to what is not yet explained), "uniform",
+        How to choose them: "rpcholesky" (in proportion to the unexplained variance), "uniform",
         "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
         row numbers; or the landmarks themselves.
     random_state : int, RandomState, Generator or None, default=None
-        What landmarks are drawn with.
+        The seed of the draws.
 
     Attributes
     ----------
     kernel_ : Kernel
         The kernel used.
     landmarks_ : Points
-        The landmarks that add something, the largest residual first. Duplicates are left out.
+        The landmarks that add to the rank, the largest residual first, without duplicates.
     landmark_indices_ : ndarray of shape (rank,) or None
         Their rows in the training data; None if points were given.
     rank_ : int
@@ -76,9 +76,9 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     factor_ : ndarray of shape (rank, rank)
         The triangle R.
     trace_error_ : float
-        The part of the (weighted) trace of the kernel matrix that the features leave unexplained: 0
-        is exact. For landmarks that were not chosen by "rpcholesky" it is estimated from 5000 rows,
-        if there are more.
+        The unexplained share of the (weighted) trace of the kernel matrix; 0 is exact. For
+        landmarks that were not chosen by "rpcholesky" it is estimated from 5000 rows, if there are
+        more.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -156,7 +156,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return self.landmarks_[:1] if hasattr(self, "landmarks_") else None
 
     def _fit_rows(self, rows: RowSource) -> Self:
-        """Choose landmarks among rows wherever they are."""
+        """Choose landmarks among rows in memory or in blocks."""
         checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
         validate_data(self, rows.first_row.data, "no_validation", reset=True, skip_check_array=True)
         self.kernel_ = rows.resolve(self._kernel_or_default(self.kernel))
@@ -177,8 +177,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return self
 
     def _factorise(self, landmarks: Points) -> NDArray[np.intp]:
-        """Set the triangle; return the landmarks that it is made of."""
-        # With two arguments, since the rows of a given matrix are not a square one by themselves.
+        """Set the triangle `factor_`; return the landmarks that it is computed from."""
+        # With two arguments, because rows of a precomputed matrix are not square.
         square = self.kernel_(landmarks, landmarks)
         if not np.isfinite(square).all():
             raise DataError(
@@ -187,28 +187,28 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
             )
         require_positive(self, self.kernel_, square, _ADVICE)
         with blas_threads():
-            found = whiten(square)
-        self.rank_ = found.rank
-        if not found.rank:  # a kernel that is 0 everywhere has one feature, which is 0
-            found = Whitening(np.zeros(1, np.intp), np.ones((1, 1), square.dtype))
-        self.factor_ = found.upper
-        return found.kept
+            whitening = whiten(square)
+        self.rank_ = whitening.rank
+        if not whitening.rank:  # a kernel that is 0 everywhere has one feature, which is 0
+            whitening = Whitening(np.zeros(1, np.intp), np.ones((1, 1), square.dtype))
+        self.factor_ = whitening.upper
+        return whitening.kept
 
     def _trace_error(self, rows: RowSource, rng: Any) -> float:
-        """The part of the trace that is not explained, from some rows if there are many."""
+        """The unexplained share of the trace, from a sample if there are many rows."""
         if len(rows) <= _SAMPLE:
             return rows.apply_to(np.arange(len(rows)), self._unexplained)
         if not rows.statistics.weighted:
             return rows.apply_to(uniform_rows(len(rows), _SAMPLE, rng), self._unexplained)
         drawn = rows.map_sum(WeightedDraw(_SAMPLE, seed_from(rng))).rows
-        return rows.apply_to(drawn, self._unexplained_alike)
+        return rows.apply_to(drawn, self._unexplained_of_draw)
 
-    def _unexplained_alike(self, part: RowBlock) -> float:
-        """The part of the trace that is not explained of rows that were drawn by weight."""
+    def _unexplained_of_draw(self, part: RowBlock) -> float:
+        """The unexplained share of the trace of rows that were drawn by weight."""
         return self._unexplained(replace(part, weights=None))
 
     def _unexplained(self, part: RowBlock) -> float:
-        """The part of the trace that is not explained of some rows."""
+        """The unexplained share of the trace of some rows."""
         diagonal = np.asarray(self.kernel_.diag(part.points), dtype=np.float64)
         explained = np.square(self._features(part.points), dtype=np.float64).sum(axis=1)
         mass = part.mass
@@ -216,7 +216,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
     def transform(self, X: Any) -> Array:
-        """Compute the features; beside them no matrix is held in memory.
+        """Compute the features, in the memory of the kernel values.
 
         Parameters
         ----------
@@ -243,7 +243,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return cross
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Find points from features: pre-images, for kernels with a gradient in their inputs.
+        """Find pre-images, points with given features, for kernels with a gradient in their inputs.
 
         Parameters
         ----------

@@ -24,6 +24,7 @@ __all__ = ["PositiveFeatures"]
 
 Array = NDArray[np.floating[Any]]
 
+# The largest logarithm of the constant factor of a term.
 _LARGEST_LOGARITHM = 700.0
 
 
@@ -35,17 +36,14 @@ class Exponentials:
     roots: tuple[float, ...]  # the roots of their scales, by which x is multiplied
     width: int  # the number of features: those of w, then those of -w
     log_amplitude: float  # the logarithm of the amplitude
-    logarithmic: bool = False  # whether the logarithms of the features are wanted
+    logarithmic: bool = False  # whether to write the logarithms of the features
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map in another precision."""
+        """Convert the map to another precision."""
         return replace(self, matrices=tuple(m.astype(dtype, copy=False) for m in self.matrices))
 
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Leave it to a look at the features."""
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows: exponents first, so that no factor overflows by itself."""
+        """Write the features of rows to `out`: exponents first, so that no factor overflows."""
         half = (self.width + 1) // 2
         with np.errstate(over="ignore", invalid="ignore"):
             out[:] = 0.0
@@ -68,9 +66,9 @@ class PositiveFeatures(DrawnFeatures):
     do not vanish or change sign. For m pairs of independent w the variance of an inner product is
     exp(x.z)^2 (cosh(\|x + z\|^2) - 1) / m: small where the kernel is small.
 
-    Features of long vectors leave the range of their type. A row of which one does at the upper
-    end, or the squares of all do at the lower end, is refused; a single one that is too small is 0.
-    Logarithms of features, as `log_transform` gives them, have no such limits.
+    Features of long vectors leave the range of their type. A row is refused if one of its features
+    overflows, or if the squares of all underflow; a single feature that is too small is 0.
+    Logarithms of features, as `log_transform` returns them, have no such limits.
 
     Parameters
     ----------
@@ -81,7 +79,7 @@ class PositiveFeatures(DrawnFeatures):
     n_components : int, default=1000
         The number of features.
     method : {"orthogonal", "iid", "sobol"}, default="orthogonal"
-        How the vectors w depend on each other.
+        The joint distribution of the vectors w.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
 
@@ -120,7 +118,7 @@ class PositiveFeatures(DrawnFeatures):
     def log_transform(self, X: Any) -> Array:
         """Compute the logarithms of the features, which are in range where the features are not.
 
-        What is divided by a sum of features, as in attention, needs features only up to a factor:
+        Attention divides by a sum of features, and needs features only up to a common factor:
         subtract the largest logarithm, then take the exponential.
 
         Parameters
@@ -146,13 +144,13 @@ class PositiveFeatures(DrawnFeatures):
                 self._require_digits(features, rows.start)
 
     def _require_digits(self, features: Array, start: int) -> None:
-        """Refuse rows whose inner products, even with themselves, have lost digits or vanish."""
-        least = np.sqrt(np.finfo(features.dtype).tiny)
-        lost = np.flatnonzero(features.max(axis=1) < least)
+        """Refuse rows whose inner products, even with themselves, underflow."""
+        smallest = np.sqrt(np.finfo(features.dtype).tiny)
+        lost = np.flatnonzero(features.max(axis=1) < smallest)
         if len(lost):
             raise DataError(
                 f"{type(self).__name__}: all features of row {start + lost[0]} are below "
-                f"{least:.1g}, so that their products are beyond the range of {features.dtype}, "
+                f"{smallest:.1g}, so that their products are beyond the range of {features.dtype}, "
                 f"since the row is long; {self._in_range}."
             )
 
@@ -177,7 +175,7 @@ class PositiveFeatures(DrawnFeatures):
 
 
 def _exponents(owner: str, term: Term) -> Term:
-    """A product of exponentials as one: its factors are the inner products of the exponent."""
+    """A product of exponentials as one, with the inner products of the exponent as factors."""
     weight, factors = math.log(term.weight), []
     for factor in term.factors:
         kernel = factor.kernel

@@ -26,8 +26,11 @@ from mercer.kernels.points import Points
 
 Array = NDArray[np.floating[Any]]
 
-_BLOCK = 64  # rows whose pre-images are sought together
+# Rows whose pre-images are found together.
+_BLOCK_ROWS = 64
+# Steps of L-BFGS.
 _MAX_ITER = 500
+# Ridge of the regression from features to points, relative to the trace.
 _RIDGE = 1e-6
 
 
@@ -41,17 +44,17 @@ class PreImages:
         self._backend: Any = None
         numbers = self._numbers(landmarks.data)
         self.landmarks = self._points(numbers)
-        self.centre, spread = numbers.mean(axis=0), numbers.std(axis=0)
-        self.spread = np.where(spread > 0, spread, 1.0)
-        self._standard = (numbers - self.centre) / self.spread
+        self.centre, scale = numbers.mean(axis=0), numbers.std(axis=0)
+        self.scale = np.where(scale > 0, scale, 1.0)
+        self._standard = (numbers - self.centre) / self.scale
         self._require_gradient()
 
     def __call__(self, features: Array) -> Array:
         """The pre-images of rows of features."""
-        found = np.empty((len(features), len(self.centre)))
+        points = np.empty((len(features), len(self.centre)))
         unfinished = 0
-        for first in range(0, len(features), _BLOCK):
-            span = slice(first, first + _BLOCK)
+        for first in range(0, len(features), _BLOCK_ROWS):
+            span = slice(first, first + _BLOCK_ROWS)
             wanted = features[span]
             start = self._start(wanted)
             result = minimize(
@@ -63,28 +66,28 @@ class PreImages:
                 options={"maxiter": _MAX_ITER, "maxfun": 2 * _MAX_ITER, "ftol": 0, "gtol": 1e-10},
             )
             unfinished += result.status == 1
-            found[span] = self.centre + self.spread * result.x.reshape(start.shape)
+            points[span] = self.centre + self.scale * result.x.reshape(start.shape)
         if unfinished:
             warn(
                 f"{self.owner}: the search for pre-images stopped after {_MAX_ITER} steps for some "
                 "rows, which are the best found; check them with transform.",
                 NumericalWarning,
             )
-        return found
+        return points
 
     def _objective(self, flat: Array, wanted: Array) -> tuple[float, Array]:
         """Half the squared distance of features, and its gradient."""
         standard = flat.reshape(len(wanted), -1)
-        gram = self.kernel.gram(self._points(self.centre + self.spread * standard), self.landmarks)
+        gram = self.kernel.gram(self._points(self.centre + self.scale * standard), self.landmarks)
         errors = self._whitened(gram.toarray()) - wanted
         weights = solve_triangular(self.upper, errors.T).T
-        slope = gram.input_gradient(weights) * self.spread
-        # In units of the features, so that the search ends at the same relative slope for all.
+        gradient = gram.input_gradient(weights) * self.scale
+        # Relative to the size of the features, as the tolerance of the gradient should be.
         unit = float(np.mean(np.sum(wanted**2, axis=1))) or 1.0
-        return 0.5 * float(np.sum(errors**2)) / unit, slope.ravel() / unit
+        return 0.5 * float(np.sum(errors**2)) / unit, gradient.ravel() / unit
 
     def _start(self, wanted: Array) -> Array:
-        """The better of two guesses, in standard units, for every row."""
+        """The better of two standardised guesses for every row."""
         known = self.upper.T  # the features of the landmarks
         system = known.T @ known
         system[np.diag_indices_from(system)] += _RIDGE * np.trace(system)
@@ -95,7 +98,7 @@ class PreImages:
         return np.where((errors[0] < errors[1])[:, None], learned, nearest)
 
     def _errors(self, standard: Array, wanted: Array) -> Array:
-        points = self._points(self.centre + self.spread * standard)
+        points = self._points(self.centre + self.scale * standard)
         features = self._whitened(self.kernel(points, self.landmarks))
         return np.asarray(np.sum((features - wanted) ** 2, axis=1))
 
@@ -105,7 +108,7 @@ class PreImages:
     # Rows of numbers ------------------------------------------------------------------------------
 
     def _numbers(self, data: Any) -> Array:
-        """The landmarks as a matrix, if they are one."""
+        """The landmarks as a matrix; refuse other data."""
         frame = nw.from_native(data, pass_through=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):
             self._names, self._backend = frame.columns, frame.implementation
@@ -120,7 +123,7 @@ class PreImages:
         return numbers
 
     def _points(self, numbers: Array) -> Points:
-        """A matrix in the container that the kernel knows."""
+        """A matrix in the container of the landmarks."""
         if self._names is None:
             return Points(numbers)
         return Points(nw.from_numpy(numbers, self._names, backend=self._backend))

@@ -1,6 +1,6 @@
 """Projections of rows on random vectors: a dense matrix, or Hadamard matrices and diagonals.
 
-A projection holds plain arrays, in float64; `cast` gives it the precision of the data.
+A projection holds arrays in float64; `cast` converts them to the precision of the data.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.exceptions import DataError
 from mercer.parallel import thread_count
 
-__all__ = ["Dense", "Projection", "Structured", "fastfood", "project", "require_range", "sorf"]
+__all__ = ["Dense", "Projection", "Structured", "fastfood", "project", "sorf"]
 
 Array = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Matrix = Any
 
-# In fewer dimensions products of Hadamard matrices and signs take too few different directions.
+# Size of the Hadamard matrices of `sorf`, at least: smaller ones have too few directions.
 _SMALLEST_SORF = 128
 
 
@@ -30,18 +29,10 @@ class Projection(Protocol):
     """A linear map of rows."""
 
     def write(self, rows: Matrix, out: Array) -> None:
-        """Write the projections of the rows."""
+        """Write the projections of the rows to `out`."""
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same projection in another precision."""
-
-    @property
-    def reach(self) -> float:
-        """What the largest entry of a row may be multiplied by."""
-
-    @property
-    def offset(self) -> float:
-        """What it may grow by before that."""
+        """Convert the projection to another precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,25 +40,14 @@ class Dense:
     """(x - centre) W."""
 
     matrix: Array  # (d, m): the matrix W
-    # (d,): what is subtracted; phases of data far from the origin would lose their digits
-    centre: Array
+    centre: Array  # (d,): subtracted, since phases of data far from the origin lose digits
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same projection in another precision."""
+        """Convert the projection to another precision."""
         return replace(self, matrix=_typed(self.matrix, dtype), centre=_typed(self.centre, dtype))
 
-    @property
-    def reach(self) -> float:
-        """The largest sum of absolute values of a column."""
-        return float(np.abs(self.matrix).sum(axis=0).max(initial=0.0))
-
-    @property
-    def offset(self) -> float:
-        """The largest entry of the centre."""
-        return float(np.abs(self.centre).max(initial=0.0))
-
     def write(self, rows: Matrix, out: Array) -> None:
-        """Write the projections of the rows."""
+        """Write the projections of the rows to `out`."""
         if isinstance(rows, np.ndarray):
             np.matmul(rows - self.centre, self.matrix, out=out)
         else:
@@ -85,11 +65,11 @@ class Structured:
     diagonals: Array  # (blocks, stages, size): the diagonals D; size is a power of two
     scales: Array  # (blocks, size): the diagonals S
     permutations: NDArray[np.int64] | None  # (blocks, size): the permutations P
-    centre: Array  # (d,): what is subtracted
-    lengths: Array  # (d,): what columns are divided by
+    centre: Array  # (d,): subtracted from the rows
+    lengths: Array  # (d,): the length-scales by which columns are divided
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same projection in another precision."""
+        """Convert the projection to another precision."""
         return replace(
             self,
             diagonals=_typed(self.diagonals, dtype),
@@ -98,29 +78,18 @@ class Structured:
             lengths=_typed(self.lengths, dtype),
         )
 
-    @property
-    def reach(self) -> float:
-        """The longest row times its size, more than the sum of its entries can be."""
-        longest = float(np.abs(self.scales).max(initial=0.0))
-        return longest * float(self.scales.shape[1] / self.lengths.min())
-
-    @property
-    def offset(self) -> float:
-        """The largest entry of the centre."""
-        return float(np.abs(self.centre).max(initial=0.0))
-
     def write(self, rows: Matrix, out: Array) -> None:
-        """Write the projections of the rows."""
+        """Write the projections of the rows to `out`."""
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
         scaled = (dense - self.centre) / self.lengths
         _core.hadamard(scaled, self.diagonals, self.permutations, self.scales, out, thread_count())
 
 
 def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]:
-    """Draw the diagonals of structured orthogonal random features: signs, three times.
+    """Draw the diagonals of structured orthogonal random features: three diagonals of signs.
 
-    H D3 H D2 H D1 is orthogonal, and its rows point nearly everywhere; the bias that remains falls
-    with the size.
+    H D3 H D2 H D1 is orthogonal, and its rows are nearly uniform on the sphere; the bias falls with
+    the size.
 
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
     """
@@ -133,8 +102,8 @@ def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]
 def fastfood(count: int, width: int, rng: np.random.Generator) -> tuple[Array, NDArray[np.int64]]:
     """Draw the diagonals and permutations of Fastfood, H G P H B.
 
-    B are signs, P a permutation, G normal numbers of length 1. Every row of the product points
-    in a uniform direction, exactly; rows of one block depend on each other.
+    B are signs, P a permutation, G normal numbers of length 1. Every row of the product has a
+    direction that is exactly uniform; rows of one block depend on each other.
 
     Le, Sarlos and Smola, Fastfood: computing Hilbert space expansions in loglinear time, 2013.
     """
@@ -156,21 +125,6 @@ def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Arr
         for projection, rows in zip(others, blocks, strict=True):
             projection.write(rows, more)
             out += more
-
-
-def require_range(
-    owner: str, projections: Sequence[Projection], largest: Sequence[float], dtype: Any
-) -> None:
-    """Refuse data whose projections would leave the range of their type."""
-    with np.errstate(over="ignore"):
-        total = sum(
-            p.reach * (size + p.offset) for p, size in zip(projections, largest, strict=True)
-        )
-    if not total < float(np.finfo(dtype).max):
-        raise DataError(
-            f"{owner}: projections of the data, whose entries reach {max(largest):.3g}, are beyond "
-            f"the range of {dtype}; scale the data, or use a larger length_scale."
-        )
 
 
 def _power_of_two(width: int) -> int:

@@ -1,15 +1,16 @@
-r"""Spectral measures: what the frequencies of a stationary kernel are distributed like.
+r"""Spectral measures: distributions of the frequencies of stationary kernels.
 
 By Bochner's theorem a stationary kernel with k(0) = 1 is the characteristic function of a
-distribution of frequencies, k(x - z) = E cos(w.(x - z)). Here every kernel says how to make
-frequencies of its own out of standard normal vectors and uniform numbers, so that one
-stream of draws (independent, orthogonal, quasi-random) serves all of them.
+distribution of frequencies, k(x - z) = E cos(w.(x - z)). The measure of a kernel turns standard
+normal vectors and uniform numbers into frequencies, so that one stream of draws (independent,
+orthogonal, quasi-random) serves all kernels.
 
 A kernel of your own, here 1 / (1 + r^2), gets random features by an entry in the table::
 
-    @spectral.spectral_measure.register(Cauchy)
+    @spectral_measures.spectral_measure.register(Cauchy)
     def _(kernel):
-        return spectral.GaussianMixture(kernel.length_scale, lambda u: np.sqrt(-2 * np.log(u)))
+        radius = lambda u: np.sqrt(-2 * np.log(u))
+        return spectral_measures.GaussianMixture(kernel.length_scale, radius)
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.floating[Any]]
-# Frequencies beyond this turn phases into noise in any precision, and must not overflow float32.
-_FASTEST = 1e15
-# From here on the coefficients of a Fourier series are a normal density to all digits shown.
+# The largest radius: higher frequencies are noise in any precision, and may overflow float32.
+_LARGEST_RADIUS = 1e15
+# Concentration above which the coefficients of a Fourier series are a normal density.
 _MANY_HARMONICS = 1e8
 
 
@@ -63,10 +64,10 @@ class Measure(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """Whether w and -w are equally likely; if not, E cos(w.t) is the kernel all the same."""
+        """Whether w and -w are equally likely; E cos(w.t) is the kernel in any case."""
 
     def n_uniforms(self, width: int) -> int:
-        """Count the uniform numbers that one frequency vector of this width needs."""
+        """Count the uniform numbers for one frequency vector of this width."""
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """Turn standard normal rows, and rows of uniform numbers, into frequencies."""
@@ -76,7 +77,7 @@ class Measure(Protocol):
 class GaussianMixture:
     r"""Normal frequencies with a random radius, w = shift + r g / l.
 
-    Of kernels that are RBFs mixed over length-scales, k(x, z) = E exp(-r^2 \|x - z\|^2 / (2 l^2)).
+    The measure of mixtures of RBFs, k(x, z) = E exp(-r^2 \|x - z\|^2 / (2 l^2)).
 
     Parameters
     ----------
@@ -104,12 +105,12 @@ class GaussianMixture:
 
     @property
     def isotropic(self) -> bool:
-        """True unless columns have radii of their own, or the centre is not zero."""
+        """Whether all columns share a radius, and the centre is zero."""
         return not self.per_column and self.symmetric
 
     @property
     def symmetric(self) -> bool:
-        """True unless the centre is not zero."""
+        """Whether the centre is zero."""
         return not np.any(self.shift)
 
     def n_uniforms(self, width: int) -> int:
@@ -119,16 +120,15 @@ class GaussianMixture:
         return width if self.per_column else 1
 
     def radii(self, uniforms: Array) -> Array | float:
-        """Return the radii, 1 where they are not random."""
+        """The radii; 1 if they are not random."""
         if self.radius is None:
             return 1.0
         with np.errstate(divide="ignore"):
-            return np.minimum(self.radius(uniforms), _FASTEST)
+            return np.minimum(self.radius(uniforms), _LARGEST_RADIUS)
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """Shift + r g / l."""
-        found: Array = self.shift + self.radii(uniforms) * normals / self.lengths
-        return found
+        return np.asarray(self.shift + self.radii(uniforms) * normals / self.lengths)
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,15 @@ class PointMass:
 
     @property
     def symmetric(self) -> bool:
-        """False, but for a constant."""
+        """Whether the frequency is zero: a constant kernel."""
         return not np.any(self.frequency)
 
     def n_uniforms(self, width: int) -> int:
-        """Count none."""
+        """Return 0."""
         return 0
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
-        """The one frequency, whatever was drawn."""
+        """The one frequency, for every draw."""
         return np.broadcast_to(np.asarray(self.frequency, float), normals.shape).copy()
 
 
@@ -194,7 +194,7 @@ class FourierSeries:
     symmetric = True
 
     def n_uniforms(self, width: int) -> int:
-        """Count none: the normal numbers are turned into probabilities."""
+        """Return 0: normal numbers are converted to probabilities."""
         return 0
 
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
@@ -207,15 +207,14 @@ class FourierSeries:
 
 
 def _harmonics(normals: Array, concentration: float) -> Array:
-    """Whole numbers n of probability e^-a I_|n|(a), by their quantiles."""
+    """Integers n of probability e^-a I_|n|(a), by their quantiles."""
     if concentration > _MANY_HARMONICS:
         return np.asarray(np.rint(normals * np.sqrt(concentration)))
     most = int(20 + 10 * np.sqrt(concentration))
     n = np.arange(-most, most + 1)
     cumulative = np.cumsum(ive(np.abs(n), concentration))
     places = np.searchsorted(cumulative / cumulative[-1], ndtr(normals))
-    found: Array = n[np.minimum(places, 2 * most)].astype(float)
-    return found
+    return np.asarray(n[np.minimum(places, 2 * most)], dtype=float)
 
 
 @dataclass(frozen=True)
@@ -241,7 +240,7 @@ class EitherSign:
 
     @property
     def isotropic(self) -> bool:
-        """As the other measure."""
+        """Whether the other measure is isotropic."""
         return self.measure.isotropic
 
     def n_uniforms(self, width: int) -> int:
@@ -251,8 +250,7 @@ class EitherSign:
     def frequencies(self, normals: Array, uniforms: Array) -> Array:
         """The frequencies, or minus them."""
         signs = np.where(uniforms[:, -1:] < 0.5, -1.0, 1.0)
-        found: Array = signs * self.measure.frequencies(normals, uniforms[:, :-1])
-        return found
+        return np.asarray(signs * self.measure.frequencies(normals, uniforms[:, :-1]))
 
 
 def independent(measures: Sequence[Measure]) -> list[Measure]:
@@ -269,7 +267,7 @@ def independent(measures: Sequence[Measure]) -> list[Measure]:
     Returns
     -------
     list of Measure
-        The same, with random signs in all that are not symmetric but the first of these.
+        The measures, with random signs in all but the first of those that are not symmetric.
 
     Examples
     --------
@@ -277,12 +275,12 @@ def independent(measures: Sequence[Measure]) -> list[Measure]:
     >>> independent([PointMass(1.0), PointMass(2.0)])
     [PointMass(frequency=1.0), EitherSign(measure=PointMass(frequency=2.0))]
     """
-    found: list[Measure] = []
+    signed: list[Measure] = []
     one_sided = 0
     for measure in measures:
         one_sided += not measure.symmetric
-        found.append(measure if measure.symmetric or one_sided == 1 else EitherSign(measure))
-    return found
+        signed.append(measure if measure.symmetric or one_sided == 1 else EitherSign(measure))
+    return signed
 
 
 # The table ----------------------------------------------------------------------------------------
@@ -300,7 +298,7 @@ def spectral_measure(kernel: Kernel) -> Measure:
     Returns
     -------
     Measure
-        What random features are drawn from.
+        The distribution from which frequencies are drawn.
 
     Raises
     ------
@@ -366,7 +364,7 @@ def _(kernel: RationalQuadratic) -> Measure:
 
 @spectral_measure.register
 def _(kernel: SpectralMixture) -> Measure:
-    # One component: `terms.expand` has taken the mixture apart.
+    # One component: `expansion.expand` has split the mixture.
     return GaussianMixture(kernel.length_scale[0], shift=2 * np.pi * kernel.frequencies[0])
 
 

@@ -27,24 +27,24 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class CountSketch:
-    """Columns, and a constant, each put with a random sign into a random place."""
+    """Adds every column, and a constant, with a random sign to a random component."""
 
     factor: int  # which factor of the term it is a sketch of
-    matrix: Any  # (d, width): one entry a row: the sign, times the root of the gain
-    place: int  # where the constant goes
+    matrix: Any  # (d, width): one entry per row: the sign times the root of the gain
+    place: int  # the component of the constant
     constant: float  # its sign times the root of the kernel's offset
 
-    def of(self, rows: Any) -> Array:
+    def apply(self, rows: Any) -> Array:
         """The sketches of rows."""
-        found = rows @ self.matrix
-        sketch: Array = found if isinstance(found, np.ndarray) else found.toarray()
+        product = rows @ self.matrix
+        sketch: Array = product if isinstance(product, np.ndarray) else product.toarray()
         if self.constant:
             sketch[:, self.place] += self.constant
         return sketch
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
+class SketchConvolution:
     """The convolution of count sketches: a count sketch of the product of their inputs."""
 
     sketches: list[CountSketch]  # one for each degree of each factor
@@ -52,30 +52,27 @@ class Sketch:
     amplitude: float  # the root of the term's weight
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map in another precision."""
+        """Convert the map to another precision."""
         typed = [replace(s, matrix=s.matrix.astype(dtype)) for s in self.sketches]
         return replace(self, sketches=typed)
 
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Leave it to a look at the features: their range depends on the degree."""
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows."""
+        """Write the features of rows to `out`."""
         with np.errstate(over="ignore", invalid="ignore"):
             spectrum: Any = self.amplitude
             for sketch in self.sketches:
-                values = sketch.of(parts[sketch.factor])
+                values = sketch.apply(parts[sketch.factor])
                 spectrum = scipy.fft.rfft(values, axis=1, workers=thread_count()) * spectrum
             out[:] = scipy.fft.irfft(spectrum, n=self.width, axis=1, workers=thread_count())
 
 
 class TensorSketch(FeatureTransformer):
-    r"""Features of a polynomial kernel, without its monomials: (gain x.z + offset)^degree.
+    r"""Features of a polynomial kernel (gain x.z + offset)^degree, without its monomials.
 
-    A count sketch adds every column, with a random sign, to one of n_components places; inner
+    A count sketch adds every column, with a random sign, to one of n_components components; inner
     products of sketches estimate inner products of points. The convolution of p independent
     sketches, by the fast Fourier transform, is a count sketch of all d^p products of p columns, in
-    time p (d + n_components log(n_components)) a row. Inner products are unbiased. With
+    time p (d + n_components log(n_components)) per row. Inner products are unbiased. With
     a = (x.z)^2, q = sum_j x_j^2 z_j^2, b = \|x\|^2 \|z\|^2 - q and c = a - q, where the
     constant counts as a column, their variance is
 
@@ -98,7 +95,7 @@ class TensorSketch(FeatureTransformer):
     kernel_ : Kernel
         The kernel.
     maps_ : list
-        The random places and signs, for each term of the kernel.
+        The random components and signs, for each term of the kernel.
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
@@ -119,11 +116,6 @@ class TensorSketch(FeatureTransformer):
     True
     """
 
-    def __init__(
-        self, kernel: Kernel | None = None, n_components: int = 1000, *, random_state: Any = None
-    ) -> None:
-        super().__init__(kernel, n_components, random_state=random_state)
-
     def _default_kernel(self) -> Kernel:
         return Polynomial()
 
@@ -136,7 +128,7 @@ class TensorSketch(FeatureTransformer):
             columns = points.columns(factor.view).width
             self._require_memory(40 * degree * columns + 64 * width, "places of a sketch")
             sketches += [_count_sketch(i, columns, width, offset, gain, rng) for _ in range(degree)]
-        return Sketch(sketches, width, math.sqrt(term.weight))
+        return SketchConvolution(sketches, width, math.sqrt(term.weight))
 
     def _polynomial(self, factor: Factor) -> tuple[int, float, float]:
         kernel = factor.kernel

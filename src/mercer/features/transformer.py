@@ -1,4 +1,4 @@
-"""What every transformer from a kernel to explicit features shares."""
+"""Base classes of transformers from a kernel to explicit features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mercer import _core, memory
 from mercer.estimator import checks
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import BlockTransformer
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError, as_data_errors
+from mercer.exceptions import DataError, NoFeatureMapError, as_data_errors
 from mercer.features.expansion import Term, expand, shares
 from mercer.features.normal_draws import generator
 from mercer.kernels.base import Kernel, points_of
@@ -30,17 +30,19 @@ __all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
 
 Array = NDArray[np.floating[Any]]
 
-# Blocks of rows: large enough for threads, small enough to stay in a shared cache.
+# Bytes of the features of a block of rows: large enough for threads, small enough for the cache.
 _BLOCK_BYTES = 2**23
+# Rows of a block, at least.
 _FEWEST_ROWS = 16
-_WORTH_ASKING = 2**26
-# At most this many rows, evenly spaced, say where the middle of each column is.
+# Bytes from which memory is forecast: asking the system takes longer than filling a small array.
+_FORECAST_BYTES = 2**26
+# Number of rows, evenly spaced, whose median is the centre of each column.
 _CENTRE_ROWS = 127
 
 
 @dataclass(frozen=True, eq=False)
 class _Centres:
-    """The middles of the columns of views, of some rows where they are."""
+    """The medians of the columns of views, for some rows."""
 
     views: Sequence[View]
 
@@ -53,16 +55,13 @@ class TermMap(Protocol):
 
     @property
     def width(self) -> int:
-        """How many features there are."""
+        """The number of features."""
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map in another precision."""
-
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Refuse data so large, each factor's by absolute value, that numbers would overflow."""
+        """Convert the map to another precision."""
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows, given as each factor of the term sees them."""
+        """Write the features of rows to `out`; `parts` has their columns for each factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +72,19 @@ class ConstantFeature:
     width: int = 1
 
     def cast(self, dtype: Any) -> Self:
-        """Return the same map."""
+        """Return the map itself: a number has no precision to convert."""
         return self
 
-    def check(self, owner: str, largest: Sequence[float], dtype: Any) -> None:
-        """Refuse nothing."""
-
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the number."""
+        """Write the number to `out`."""
         out[:] = self.value
 
 
 class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator):
     """Base of transformers whose output has inner products close to a kernel.
 
-    A subclass says what the features of one term of a kernel are; sums share the components among
-    their terms in proportion to the weights, and stand side by side.
+    A subclass draws the features of one term of a kernel. The terms of a sum share the components
+    in proportion to their weights, and their features stand side by side.
 
     Parameters
     ----------
@@ -100,9 +96,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         The seed of the draws.
     """
 
-    #: Whether the features themselves may overflow, and are looked at.
+    #: Whether features may overflow; if not, only the size of the data is checked.
     _may_overflow: ClassVar[bool] = True
-    #: What to do where they do.
+    #: The remedy for an overflow.
     _in_range: ClassVar[str] = "divide the data, or the kernel's inner product, by a number"
 
     def __init__(
@@ -113,7 +109,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the features; of the data only columns, length-scales and a centre are used.
+        """Draw the features; only columns, length-scales and the centre of the data are used.
 
         Parameters
         ----------
@@ -138,7 +134,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return self
 
     def _fit_rows(self, rows: RowSource) -> Self:
-        """Draw the features for rows wherever they are."""
+        """Draw the features for rows in memory or in blocks."""
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
@@ -150,7 +146,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return self
 
     def _centred(self, kernel: Kernel, rows: RowSource) -> Points:
-        """The first row, which has the columns of all, with the centres of many."""
+        """The first row, which has all columns, with the centres of a sample of rows."""
         views = [factor.view for term in self._terms(kernel) for factor in term.factors]
         some = np.arange(0, len(rows), -(-len(rows) // _CENTRE_ROWS))
         centres = rows.apply_to(some, _Centres(views))
@@ -193,26 +189,24 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
     def _n_features_out(self) -> int:
         return sum(map_.width for map_ in self.maps_)
 
-    # What subclasses say
-    # ------------------------------------------------------------------------------
+    # Implemented by subclasses --------------------------------------------------------------------
 
     @abstractmethod
     def _draw(self, term: Term, width: int, points: Points, rng: np.random.Generator) -> TermMap:
         """Draw the features of one term."""
 
     def _fixed_widths(self, terms: Sequence[Term]) -> list[int]:
-        """Count the features of each term; 0 for those that share what is left."""
+        """Count the features of each term; 0 for terms that share the remaining components."""
         return [self._fixed_width(term) for term in terms]
 
     def _fixed_width(self, term: Term) -> int:
-        """Count the features of a term that has an exact map; 0 for all others."""
+        """Count the features of a term with an exact map; 0 for other terms."""
         return 0 if term.factors else 1
 
     def _check_parameters(self) -> None:
         checks.require_count(type(self).__name__, "n_components", self.n_components, example=1000)
 
-    # What they share
-    # ----------------------------------------------------------------------------------
+    # Features -------------------------------------------------------------------------------------
 
     def _terms(self, kernel: Kernel) -> list[Term]:
         terms = expand(kernel)
@@ -224,7 +218,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return terms
 
     def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
-        """Let the kernel check the data; unlike models, nothing of them is kept, nor copied."""
+        """Let the kernel check the data, which are not copied because nothing of them is kept."""
         try:
             points = points_of(kernel, X)
         except DataError as error:
@@ -240,8 +234,8 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         types = [matrix.dtype for term in parts for matrix in term]
         dtype = np.result_type(*types) if types else np.dtype(np.float64)
         maps = [map_.cast(dtype) for map_ in maps]
-        for map_, matrices in zip(maps, parts, strict=True):
-            map_.check(type(self).__name__, [_largest(matrix) for matrix in matrices], dtype)
+        if not self._may_overflow:
+            self._require_range([matrix for term in parts for matrix in term], dtype)
         out = self._empty(len(points), dtype)
         with blas_threads():
             for rows in _blocks(out):
@@ -262,14 +256,22 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
                 f"the range of {out.dtype}, as the kernel is; {self._in_range}."
             )
 
+    def _require_range(self, matrices: Sequence[Any], dtype: Any) -> None:
+        """Refuse data of which a product with a number of their size would overflow."""
+        limit = float(np.sqrt(np.finfo(dtype).max))
+        if any(max(float(m.max()), -float(m.min())) > limit for m in matrices):
+            raise DataError(
+                f"{type(self).__name__}: the data have entries above {limit:.1g}, whose "
+                f"projections are beyond the range of {dtype}; scale the data."
+            )
+
     def _empty(self, rows: int, dtype: Any) -> Array:
         width = self._n_features_out
         self._require_memory(rows * width * dtype.itemsize, f"features of {rows} rows")
         return np.empty((rows, width), dtype=dtype)
 
     def _require_memory(self, size: int, what: str) -> None:
-        # Asking the system takes longer than filling a small array.
-        if size > _WORTH_ASKING:
+        if size > _FORECAST_BYTES:
             memory.require(
                 size,
                 f"{type(self).__name__}: {self.n_components} {what}",
@@ -283,7 +285,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
 
 
 class DrawnFeatures(FeatureTransformer):
-    """Base of transformers that draw vectors, which may depend on each other in several ways.
+    """Base of transformers that draw independent, orthogonal or quasi-random vectors.
 
     Parameters
     ----------
@@ -292,7 +294,7 @@ class DrawnFeatures(FeatureTransformer):
     n_components : int, default=1000
         The number of features.
     method : str, default="orthogonal"
-        How the vectors depend on each other.
+        The joint distribution of the vectors.
     random_state : int, RandomState, Generator or None, default=None
         The seed of the draws.
     """
@@ -313,11 +315,7 @@ class DrawnFeatures(FeatureTransformer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.method not in self._methods:
-            raise ParameterError(
-                f"{type(self).__name__}: method = {self.method!r} is not one of "
-                f'{", ".join(self._methods)}; pass for example "{self._methods[0]}".'
-            )
+        checks.require_choice(type(self).__name__, "method", self.method, self._methods)
 
 
 def _blocks(out: Array) -> Iterator[slice]:
@@ -325,7 +323,3 @@ def _blocks(out: Array) -> Iterator[slice]:
     step = max(_FEWEST_ROWS, _BLOCK_BYTES // max(1, width * out.itemsize))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
-
-
-def _largest(matrix: Any) -> float:
-    return max(float(matrix.max()), -float(matrix.min()))

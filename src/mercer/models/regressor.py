@@ -8,20 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
 from mercer.estimator.base import KernelEstimator
 from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
-from mercer.estimator.scoring import Determination, DeterminationOf
+from mercer.estimator.scoring import DeterminationOf, require_same_targets
 from mercer.exceptions import DataError
 
 Array = NDArray[np.floating[Any]]
 
 
 class ScoredRegressor(RegressorMixin):
-    """Base of regressors whose score is the coefficient of determination, of targets of any size.
-
-    scikit-learn's squares targets as they are: those of the order of 1e-200 are all alike to it.
-    """
+    """Base of regressors whose score is the coefficient of determination of checked targets."""
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, the mean over targets.
@@ -45,9 +43,11 @@ class ScoredRegressor(RegressorMixin):
             raise DataError(f"{owner}: a score needs true targets, and y is None; pass them as y.")
         predicted = np.asarray(self.predict(X))
         n = len(predicted)
+        predicted = predicted.reshape(n, -1)
         targets = self._validate_targets(y, n).reshape(n, -1)
         weights = self._validate_weights(sample_weight, targets)
-        return Determination.of(owner, targets, predicted.reshape(n, -1), weights).value
+        require_same_targets(owner, targets, predicted)
+        return float(r2_score(targets, predicted, sample_weight=weights))
 
 
 class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):

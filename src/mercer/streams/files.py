@@ -1,4 +1,4 @@
-"""Tables in files, in blocks of rows."""
+"""Tables in Parquet and CSV files, in blocks of rows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from numbers import Integral
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import narwhals.stable.v2 as nw
 
 from mercer.exceptions import (
     DataError,
+    DataTypeError,
     DataWarning,
     MissingDependencyError,
     ParameterError,
     warn,
 )
 from mercer.streams.blocks import Blocks
-from mercer.streams.directories import File, files_in, is_number, is_parquet
 
-# Bytes of text that are parsed at a time: pyarrow reads about 36 such pieces ahead.
+_PARQUET = (".parquet", ".pq")
+_CSV = (".csv", ".csv.gz", ".tsv")
+# Bytes of text that are parsed at a time; pyarrow reads about 36 such pieces ahead.
 _TEXT_BYTES = 2**20
-# Bytes of text by which columns have the types that they have.
+# Bytes of text from which the types of columns are inferred.
 _TYPED_BYTES = 2**22
 # Bytes of each column that are read from a Parquet file at a time.
 _PAGE_BYTES = 2**16
@@ -50,9 +53,9 @@ def read_blocks(
     ----------
     path : path, or sequence of paths
         Files that end in .parquet, .pq, .csv, .csv.gz or .tsv, with the same columns, or
-        directories, of which all such files are read, those in directories below them too, in the
-        order of their paths. Names that begin with a dot or an underscore are left out. A directory
-        below that is called ``year=2020`` is a column ``year`` of the files in it.
+        directories. All such files in a directory and below it are read, in the order of their
+        paths, except those whose names begin with a dot or an underscore. A subdirectory called
+        ``year=2020`` is a column ``year`` of the files in it.
     target : str or list of str, optional
         The columns that hold the targets.
     weight : str, optional
@@ -60,7 +63,7 @@ def read_blocks(
     columns : sequence of str, optional
         The columns that hold the points; by default all others.
     batch_rows : int, default=65536
-        How many rows a block has at most.
+        The largest number of rows of a block.
     header : bool, default=True
         Whether the first row of a CSV file holds the names of its columns. If it does not, they are
         called "column_0", "column_1" and so on.
@@ -69,8 +72,8 @@ def read_blocks(
     -------
     Blocks
         What `fit`, `predict` and `transform` take in place of X. A block is a table of pyarrow, or
-        of polars where that is installed and pyarrow is not. Whole numbers in CSV files are read as
-        floating ones, since later rows may not be whole.
+        of polars where pyarrow is not installed. Integers in CSV files are read as floating-point
+        numbers, since later rows may have fractions.
 
     Examples
     --------
@@ -84,7 +87,7 @@ def read_blocks(
     ...     model.predict(blocks).round(3).tolist()
     [100.0, 120.0, 140.0]
     """
-    if isinstance(batch_rows, bool) or not isinstance(batch_rows, Integral) or batch_rows < 1:
+    if not isinstance(batch_rows, Integral) or isinstance(batch_rows, bool) or batch_rows < 1:
         raise ParameterError(
             f"read_blocks: batch_rows = {batch_rows!r} is not a whole number >= 1; pass for "
             "example 65536."
@@ -98,16 +101,16 @@ def read_blocks(
     wanted = None
     if columns is not None:
         wanted = [*columns, *targets, *([weight] if weight is not None else [])]
-    files = files_in(path)
+    files = _files_in(path)
     if header:
         for file in files:
             _require_header(file.path, wanted)
     read = partial(_library(), rows=int(batch_rows), header=header)
-    return Blocks(_Files(files, read, wanted), target=target, weight=weight)
+    return Blocks(_Tables(files, read, wanted), target=target, weight=weight)
 
 
 def _require_names(target: Any, weight: Any, columns: Any) -> None:
-    """Refuse what names no columns."""
+    """Refuse arguments that are not names of columns."""
     for name, value, one, several in (
         ("target", target, True, True),
         ("weight", weight, True, False),
@@ -122,45 +125,129 @@ def _require_names(target: Any, weight: Any, columns: Any) -> None:
         raise ParameterError(f"read_blocks: {name} = {value!r:.80} is not {rule}; pass such.")
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Tables that are read file by file, at every pass again."""
+# Files and directories ----------------------------------------------------------------------------
 
-    files: tuple[File, ...]
-    read: Callable[..., Iterable[Any]]
-    columns: list[str] | None
+
+class _File(NamedTuple):
+    path: Path
+    partition: dict[str, Any]  # values of the columns that directories such as year=2020 stand for
+
+
+def _files_in(path: Any) -> tuple[_File, ...]:
+    """The files that a path, or each of several paths, stands for."""
+    several = isinstance(path, Iterable) and not isinstance(path, str | bytes | PathLike)
+    paths = list(path) if several else [path]
+    for item in paths:
+        if not isinstance(item, str) and not (
+            isinstance(item, PathLike) and isinstance(fspath(item), str)
+        ):
+            raise DataTypeError(
+                f"read_blocks: {item!r:.80}, of type {type(item).__name__}, is no path; pass a "
+                "string or a pathlib.Path, or a list of these."
+            )
+    files: list[_File] = []
+    for item in map(Path, paths):
+        files += _files_below(item) if item.is_dir() else [_single_file(item)]
+    if not files:
+        raise DataError("read_blocks: no files were given; pass at least one path.")
+    return _with_numbers(files)
+
+
+def _single_file(path: Path) -> _File:
+    """A file that was named, if it exists and is a table."""
+    if not path.is_file():
+        raise DataError(f"read_blocks: there is no file {str(path)!r}; pass one that exists.")
+    if not _is_table(path):
+        raise DataError(
+            f"read_blocks: {str(path)!r} ends in none of {', '.join((*_PARQUET, *_CSV))}; pass "
+            "such a file, or blocks that you read yourself."
+        )
+    return _File(path, {})
+
+
+def _files_below(folder: Path) -> list[_File]:
+    """All tables in a directory and its subdirectories, without hidden ones."""
+    files = []
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if _is_table(path) and path.is_file() and not any(p.startswith((".", "_")) for p in parts):
+            pairs = [part.partition("=") for part in parts[:-1] if "=" in part]
+            files.append(_File(path, {name: unquote(value) for name, _, value in pairs}))
+    if not files:
+        raise DataError(
+            f"read_blocks: the directory {str(folder)!r} holds no Parquet or CSV files; pass one "
+            "that does."
+        )
+    return files
+
+
+def _with_numbers(files: list[_File]) -> tuple[_File, ...]:
+    """Files whose partition columns are numbers where all values of the column are numbers."""
+    texts = {name for file in files for name, v in file.partition.items() if not _is_number(v)}
+    return tuple(
+        _File(path, {n: value if n in texts else float(value) for n, value in partition.items()})
+        for path, partition in files
+    )
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.name.lower().endswith(_PARQUET)
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith((*_PARQUET, *_CSV))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Tables that are read file by file, again at every pass."""
+
+    files: tuple[_File, ...]
+    read: Callable[..., Iterable[Any]]  # takes a path and the names of columns
+    columns: list[str] | None  # the columns to read, None for all
 
     def __iter__(self) -> Iterator[Any]:
         for file in self.files:
             with _readable(file.path):
                 yield from self._tables(file)
 
-    def _tables(self, file: File) -> Iterator[Any]:
-        """The tables in a file, with the columns that its directories are."""
-        if not file.constants:
+    def _tables(self, file: _File) -> Iterator[Any]:
+        """The tables in a file, with its partition columns."""
+        if not file.partition:
             yield from self.read(file.path, self.columns)
             return
         names = self.columns
-        inside = [n for n in names or [] if n not in file.constants] or None
-        for table in self.read(file.path, inside):
+        stored = [name for name in names or [] if name not in file.partition] or None
+        for table in self.read(file.path, stored):
             frame = nw.from_native(table, eager_only=True)
-            added = {n: v for n, v in file.constants.items() if n not in frame.columns}
+            added = {n: v for n, v in file.partition.items() if n not in frame.columns}
             frame = frame.with_columns(*(nw.lit(v).alias(n) for n, v in added.items()))
             yield (frame if names is None else frame.select(*names)).to_native()
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Say which file cannot be read."""
+    """Name the file in the errors of any library that cannot read it."""
     try:
         yield
     except (DataError, GeneratorExit):
         raise
-    except Exception as error:  # each library has errors of its own
+    except Exception as error:
         raise DataError(
             f"read_blocks: {str(path)!r} cannot be read ({error}); pass a file that can, and names "
             "of columns that it has."
         ) from error
+
+
+# Headers of CSV files -----------------------------------------------------------------------------
 
 
 def _separator(path: Path) -> str:
@@ -168,20 +255,25 @@ def _separator(path: Path) -> str:
 
 
 def _first_row(path: Path) -> list[str]:
-    """The first row of a CSV file, as text."""
+    """The fields of the first row of a CSV file, as text."""
     opened: Any = gzip.open if path.name.lower().endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         return next(filter(None, reader(file, delimiter=_separator(path))), [])
 
 
+def _column_names(path: Path, header: bool) -> list[str] | None:
+    """Names for the columns of a CSV file without a header; None if it has one."""
+    return None if header else [f"column_{i}" for i in range(len(_first_row(path)))]
+
+
 def _require_header(path: Path, columns: list[str] | None) -> None:
-    """Refuse names that two columns of a CSV file have; warn where names are numbers."""
-    if is_parquet(path):
+    """Refuse duplicate names in the header of a CSV file; warn where all names are numbers."""
+    if _is_parquet(path):
         return
     with _readable(path):
         names = _first_row(path)
     _require_distinct(path, names, columns)
-    if names and all(map(is_number, names)):
+    if names and all(map(_is_number, names)):
         warn(
             f"read_blocks: the first row of {str(path)!r}, {', '.join(names[:3])}, ..., is taken "
             "for names of columns, and they are numbers; pass header=False if it is data.",
@@ -190,7 +282,7 @@ def _require_header(path: Path, columns: list[str] | None) -> None:
 
 
 def _require_distinct(path: Path, names: Sequence[str], columns: list[str] | None) -> None:
-    """Refuse names that two of the columns that are wanted have."""
+    """Refuse duplicate names among the columns that are read."""
     counts = Counter(name for name in names if columns is None or name in columns)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -200,13 +292,11 @@ def _require_distinct(path: Path, names: Sequence[str], columns: list[str] | Non
         )
 
 
-def _numbered(path: Path) -> list[str]:
-    """The names of the columns of a CSV file that has none."""
-    return [f"column_{i}" for i in range(len(_first_row(path)))]
+# Libraries ----------------------------------------------------------------------------------------
 
 
 def _library() -> Callable[..., Iterator[Any]]:
-    """The reader of the library that is there; of both, the one that holds less in memory."""
+    """The reader of the installed library; pyarrow comes first because it holds less in memory."""
     if find_spec("pyarrow") is not None:
         return _by_pyarrow
     if find_spec("polars") is not None:
@@ -220,7 +310,7 @@ def _library() -> Callable[..., Iterator[Any]]:
 def _by_pyarrow(path: Path, columns: list[str] | None, rows: int, header: bool) -> Iterator[Any]:
     import pyarrow as pa
 
-    if is_parquet(path):
+    if _is_parquet(path):
         batches = _parquet_batches(path, columns, rows)
     else:
         batches = _csv_batches(path, columns, header)
@@ -230,55 +320,48 @@ def _by_pyarrow(path: Path, columns: list[str] | None, rows: int, header: bool) 
 
 
 def _parquet_batches(path: Path, columns: list[str] | None, rows: int) -> Iterator[Any]:
+    """Batches of a Parquet file; `pyarrow.dataset` would hold a whole row group in memory."""
     from pyarrow.parquet import ParquetFile
 
-    # Columns are read a piece at a time: a row group, which may be the whole file, is not held.
     with ParquetFile(path, pre_buffer=False, buffer_size=_PAGE_BYTES) as file:
         known = file.schema_arrow.names
         _require_distinct(path, known, columns)
         unknown = [name for name in columns or [] if name not in known]
-        if unknown:  # the library would leave it out
+        if unknown:  # pyarrow would leave the column out
             raise DataError(f"read_blocks: {str(path)!r} has no column {unknown[0]!r}.")
         yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
 
 def _csv_batches(path: Path, columns: list[str] | None, header: bool) -> Iterator[Any]:
+    """Batches of a CSV file, with types from its first rows and integers as floats."""
     import pyarrow as pa
     from pyarrow import csv
 
-    names = None if header else _numbered(path)
+    names = _column_names(path, header)
     parse = csv.ParseOptions(delimiter=_separator(path))
-    read = csv.ReadOptions(block_size=_TEXT_BYTES, column_names=names)
-    # The types are those that the first rows suggest: later ones may have fractions.
+    with pa.input_stream(path, compression="detect") as stream:
+        text = stream.read(_TYPED_BYTES)
+    if len(text) == _TYPED_BYTES:  # the last line is cut
+        text = text[: text.rfind(b"\n") + 1] or text
+    read = csv.ReadOptions(block_size=max(1, len(text)), column_names=names)
+    schema = csv.read_csv(pa.BufferReader(text), read, parse).schema
     types = {
         field.name: pa.float64()
         if pa.types.is_integer(field.type) or pa.types.is_null(field.type)
         else field.type
-        for field in _first_rows(path, names).schema
+        for field in schema
     }
+    read = csv.ReadOptions(block_size=_TEXT_BYTES, column_names=names)
     convert = csv.ConvertOptions(include_columns=columns, column_types=types)
     with csv.open_csv(path, read, parse, convert) as file:
         yield from file
-
-
-def _first_rows(path: Path, names: list[str] | None) -> Any:
-    """The first rows of a CSV file as a table: a reader of all would read far ahead."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    with pa.input_stream(path, compression="detect") as stream:
-        text = stream.read(_TYPED_BYTES)
-    whole = text if len(text) < _TYPED_BYTES else text[: text.rfind(b"\n") + 1] or text
-    read = csv.ReadOptions(block_size=max(1, len(whole)), column_names=names)
-    parse = csv.ParseOptions(delimiter=_separator(path))
-    return csv.read_csv(pa.BufferReader(whole), read, parse)
 
 
 def _by_polars(path: Path, columns: list[str] | None, rows: int, header: bool) -> Iterator[Any]:
     import polars as pl
     import polars.selectors as cs
 
-    if is_parquet(path):
+    if _is_parquet(path):
         frame = pl.scan_parquet(path, hive_partitioning=False)
     else:
         frame = pl.scan_csv(
@@ -286,7 +369,7 @@ def _by_polars(path: Path, columns: list[str] | None, rows: int, header: bool) -
             separator=_separator(path),
             infer_schema_length=10_000,
             has_header=header,
-            new_columns=None if header else _numbered(path),
+            new_columns=_column_names(path, header),
         )
         frame = frame.with_columns(cs.integer().cast(pl.Float64))
     frame = frame if columns is None else frame.select(columns)

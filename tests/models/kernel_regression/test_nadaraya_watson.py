@@ -15,7 +15,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer as mc
-from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError
+from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.models.kernel_regression.local_fits import Smoother
 from references import derivative, rbf
 
@@ -40,8 +40,6 @@ def exceptions_of_principle(estimator: mc.NadarayaWatson) -> dict[str, str]:
     }
 
 
-# Some checks pass four rows, each of them several times.
-@pytest.mark.filterwarnings("ignore:NadarayaWatson.* copies of themselves")
 @parametrize_with_checks(
     [
         mc.NadarayaWatson(),
@@ -144,25 +142,10 @@ def test_the_bandwidth_has_the_least_leave_one_out_error(degree: Any) -> None:
 
 
 @pytest.mark.parametrize("degree", [0, 1])
-def test_copies_of_rows_are_said_to_spoil_the_search(degree: Any) -> None:
-    noisy = np.sin(3 * X[:, 0]) + RNG.normal(size=30)
-    twice = np.repeat(X, 2, axis=0), np.repeat(noisy, 2)
-    with pytest.warns(NumericalWarning, match="copies of themselves.* as sample_weight"):
-        spoiled = mc.NadarayaWatson(RBF, degree=degree).fit(*twice)
-    assert spoiled.loo_error_ < 1e-3
-    # The remedies that the warning names.
-    once = mc.NadarayaWatson(RBF, degree=degree).fit(X, noisy)
-    weighted = mc.NadarayaWatson(RBF, degree=degree).fit(X, noisy, np.full(30, 2.0))
+def test_a_row_is_left_out_with_its_weight(degree: Any) -> None:
+    once = mc.NadarayaWatson(RBF, degree=degree).fit(X, Y)
+    weighted = mc.NadarayaWatson(RBF, degree=degree).fit(X, Y, np.full(30, 2.0))
     assert weighted.kernel_.length_scale == pytest.approx(once.kernel_.length_scale)
-    mc.NadarayaWatson(RBF, degree=degree, bandwidth=None).fit(*twice)
-
-
-def test_rows_that_meet_by_chance_are_no_copies() -> None:
-    # Warnings are errors here: replicates with noise of their own, and classes as targets.
-    places = RNG.integers(0, 5, size=(200, 1)).astype(float)
-    mc.NadarayaWatson().fit(places, np.sin(places[:, 0]) + 0.3 * RNG.normal(size=200))
-    mc.NadarayaWatson().fit(places, (places[:, 0] + RNG.normal(size=200) > 2).astype(float))
-    mc.NadarayaWatson().fit(X, (Y > 0).astype(float))
 
 
 def test_each_column_has_its_own_bandwidth() -> None:
@@ -250,12 +233,11 @@ def test_degenerate_data(degree: Any) -> None:
     np.testing.assert_allclose(same.predict(Z), 2.0)
 
 
-@pytest.mark.parametrize("scale", [1e-150, 1e150])
 @pytest.mark.parametrize("degree", [0, 1])
-def test_units_do_not_matter(degree: Any, scale: float) -> None:
+def test_units_do_not_matter(degree: Any) -> None:
     once = mc.NadarayaWatson(degree=degree).fit(X, Y)
-    other = mc.NadarayaWatson(degree=degree).fit(X * 1e5, Y * scale)
-    np.testing.assert_allclose(other.predict(Z * 1e5), once.predict(Z) * scale, rtol=1e-5)
+    other = mc.NadarayaWatson(degree=degree).fit(X * 1e5, Y * 1e-6)
+    np.testing.assert_allclose(other.predict(Z * 1e5), once.predict(Z) * 1e-6, rtol=1e-5)
 
 
 def test_data_frames() -> None:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import mercer as mc
 from mercer.exceptions import ParameterError, ValidityError
-from mercer.models.online.expansion import BudgetedSweep
+from mercer.models.online.expansion import BudgetedRowPass
 from references import rbf
 
 Array = NDArray[np.floating[Any]]
@@ -133,13 +133,13 @@ BUDGETS = [
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_the_budget_holds_at_every_moment(budget: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
-    change = BudgetedSweep.change
+    change = BudgetedRowPass.change
 
-    def watched(self: BudgetedSweep, *args: Any) -> None:
+    def watched(self: BudgetedRowPass, *args: Any) -> None:
         sizes.append(len(self.members))
         change(self, *args)
 
-    monkeypatch.setattr(BudgetedSweep, "change", watched)
+    monkeypatch.setattr(BudgetedRowPass, "change", watched)
     labels = Y > 0
     mc.KernelPerceptron(RBF, budget=budget, max_iter=2).fit(X, labels)
     limit = getattr(budget, "size", N // 2)  # centres are apart: far fewer than there are rows

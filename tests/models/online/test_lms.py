@@ -168,12 +168,14 @@ def test_the_limit_of_a_batch_is_ridge(weights: Array | None) -> None:
 
 def test_without_alpha_the_limit_is_the_interpolant_of_least_norm() -> None:
     # A linear kernel on fewer rows than columns: many functions interpolate.
+    # With tol=0 all steps are taken: the gradient itself is known to its rounding alone, about the
+    # root of that of d'Kd, which a tolerance of 1e-13 would meet by chance.
     wide, y = RNG.normal(size=(4, 9)), np.array([1.0, -1.0, 2.0, 0.5])
-    model = mc.KernelLMS(mc.Linear(), method="batch", tol=1e-13, max_iter=5000).fit(wide, y)
+    model = mc.KernelLMS(mc.Linear(), method="batch", tol=0, max_iter=1000).fit(wide, y)
     expected = np.linalg.pinv(wide) @ y
     np.testing.assert_allclose(wide.T @ model.dual_coef_, expected, rtol=1e-9)
     # More rows than columns: least squares, though the coefficients themselves have no limit.
-    tall = mc.KernelLMS(mc.Linear(), method="batch", tol=1e-13, max_iter=5000).fit(X, Y)
+    tall = mc.KernelLMS(mc.Linear(), method="batch", tol=0, max_iter=1000).fit(X, Y)
     least = np.linalg.lstsq(X, Y, rcond=None)[0]
     np.testing.assert_allclose(tall.predict(Z), Z @ least, rtol=1e-9)
 
@@ -217,71 +219,9 @@ def test_negative_eigenvalues_are_found() -> None:
         mc.KernelLMS(indefinite, method="batch", max_iter=1000).fit([[0], [1]], [1.0, -1.0])
 
 
-def indefinite(n: int) -> mc.Kernel:
-    """A similarity with k(x, x) = 1 and large negative eigenvalues."""
-    entries = np.random.default_rng(1).choice([-0.9, 0.9], size=(n, n))
-    symmetric = np.triu(entries, 1) + np.triu(entries, 1).T + np.eye(n)
-    return mc.Precomputed(symmetric)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"alpha": 0.01},
-        {"step_size": 1.5},
-        {"budget": mc.budgets.Remove(150)},
-        {"budget": mc.budgets.Remove(150, "smallest")},
-        {"budget": mc.budgets.Quantize(0.1)},
-    ],
-)
-def test_errors_that_grow_are_refused(settings: Any) -> None:
-    rows, y = np.arange(200)[:, None], np.random.default_rng(2).normal(size=200)
-    model = mc.KernelLMS(indefinite(200), max_iter=50, **settings)
-    with (
-        pytest.warns(NumericalWarning, match=r"has the eigenvalue -.*use a kernel"),
-        pytest.raises(ValidityError, match=r"errors grow, to .*Precomp.*use a kernel"),
-    ):
-        model.fit(rows, y)
-    assert not hasattr(model, "dual_coef_")
-
-
-def test_growing_errors_are_found_across_partial_fits_which_then_change_nothing() -> None:
-    y = np.random.default_rng(2).normal(size=200)
-    model = mc.KernelLMS(indefinite(200))
-    states: list[dict[str, Any]] = []
-
-    def stream() -> None:
-        for i in range(200):  # the Gram matrix of the first call, one row, is valid
-            states.append(dict(vars(model)))
-            model.partial_fit([[i]], y[i : i + 1])
-
-    with pytest.raises(ValidityError, match="errors grow") as found:
-        stream()
-    assert len(str(found.value)) < 500  # not the matrix
-    assert vars(model) == states[-1]
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
-@pytest.mark.parametrize("step_size", [1.999, "auto"])
-def test_a_valid_kernel_is_never_suspected(step_size: Any, scale: float) -> None:
-    # The largest steps, targets that change their sign, rows of very different lengths and
-    # weights: nothing drives errors further.
-    generator = np.random.default_rng(3)
-    lengths = 10.0 ** generator.uniform(-3, 3, size=(300, 1))
-    points = lengths * generator.normal(size=(300, 2))
-    y = scale * generator.choice([-1.0, 1.0], size=300)
-    weights = 1 / (points**2).sum(axis=1)
-    given = mc.FunctionKernel(lambda a, b: a @ b.T)  # of which mercer knows nothing
-    model = mc.KernelLMS(given, step_size, max_iter=3).fit(points[:150], y[:150], weights[:150])
-    model.partial_fit(points[150:], y[150:], weights[150:])
-    assert np.isfinite(model.dual_coef_).all()
-
-
 def test_a_small_budget_and_a_large_step_diverge_and_say_so() -> None:
-    model = mc.KernelLMS(RBF, 1.9, budget=mc.budgets.Remove(1))
-    with pytest.raises(ParameterError, match=r"errors grow.*step_size smaller than 1.9.*Remove"):
+    model = mc.KernelLMS(RBF, 1.9, budget=mc.budgets.Remove(1), max_iter=100)
+    with pytest.raises(ParameterError, match=r"errors overflow.*step_size smaller than 1.9"):
         model.fit(np.zeros((50, 3)), np.ones(50))
 
 
@@ -499,14 +439,6 @@ def test_auto_follows_larger_rows() -> None:
     assert (zero.step_size_, zero.predict([[5.0]])[0]) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-@pytest.mark.parametrize("method", ["stochastic", "batch"])
-def test_units_of_the_targets_do_not_matter(method: Any, scale: float) -> None:
-    model = mc.KernelLMS(RBF, alpha=0.5, method=method)
-    expected = model.fit(X, Y).predict(Z) * scale
-    np.testing.assert_allclose(model.fit(X, Y * scale).predict(Z), expected, rtol=1e-9)
-
-
 # Bad input ---------------------------------------------------------------------------------------
 
 
@@ -573,17 +505,6 @@ def test_kernels_that_overflow_are_refused(method: Any) -> None:
         mc.KernelLMS(mc.Linear(), method=method).fit(huge, [1.0, 2.0])
     with pytest.raises(DataError, match="NaN or infinity; scale the data"):
         mc.KernelLMS(feature_map=mc.Linear(), method=method).fit(huge, [1.0, 2.0])
-
-
-@pytest.mark.parametrize("settings", [{"step_size": 0.1}, {"method": "batch", "tol": 1e-6}])
-@pytest.mark.parametrize("scale", [1e-200, 1e200])
-def test_a_unit_of_weights_is_that_of_step_and_alpha(settings: Any, scale: float) -> None:
-    plain = mc.KernelLMS(RBF, alpha=0.5, **settings).fit(X, Y, WEIGHTS)
-    changed = {"alpha": 0.5 * scale} | settings
-    if "step_size" in settings:
-        changed["step_size"] = 0.1 / scale
-    scaled = mc.KernelLMS(RBF, **changed).fit(X, Y, WEIGHTS * scale)
-    np.testing.assert_allclose(scaled.predict(Z), plain.predict(Z), rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["stochastic", "batch"])

@@ -24,14 +24,18 @@ from mercer.models.regressor import KernelRegressor
 
 Array = NDArray[np.floating[Any]]
 Watch = Callable[[Kernel, float, int], bool]
-"""Is told of a kernel, its error and the steps so far, and says whether to stop."""
+"""Takes a kernel, its error and the number of steps, and returns whether to stop."""
 
+# Logarithms of the factors of the length-scales on the grid.
 _SHIFTS = np.log(2.0) * np.arange(-5, 6)
-_REACH = np.log(1e4)
+# Bounds of L-BFGS about its start, in logarithms of parameters.
+_RANGE = np.log(1e4)
+# Steps of L-BFGS.
 _MAX_ITER = 100
-_STOPPED = 99  # the status of a search that a callback has ended
-_COPIED, _ALIKE = 0.5, 0.95  # shares: of copies in predictions, and among rows of the same x
-_SAMPLE = 1000  # rows whose kernel values are looked at before all others are trusted
+# The status of scipy for a search that a callback has stopped.
+_STOPPED = 99
+# Rows whose kernel values are checked for negative ones before fitting.
+_SAMPLE = 1000
 
 
 class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
@@ -88,14 +92,14 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     Notes
     -----
     Leaving a row out only takes its own weight out of the sums, so that all leave-one-out
-    predictions cost one kernel matrix. Far from the data, where all kernel values vanish in
-    floating point, the answer is what it tends to: the target of the nearest point, "nearest"
-    being judged with longer length-scales. Where these do not help (a string that shares nothing
-    with any other), it is the mean of all targets. Lines there are constants.
+    predictions cost one kernel matrix. Far from the data, where all kernel values underflow, the
+    prediction is its limit: the target of the nearest point, found with longer length-scales.
+    Where these do not help (a string that shares nothing with any other), it is the mean of all
+    targets. Lines there are constants.
 
-    A row is left out alone. If the data hold copies of it, with the same target, these predict it
-    without error, and the least bandwidth seems best; a warning says so. Pass each row once, with
-    the number of its copies as its weight: rows are left out together with their weight.
+    A row is left out alone. Copies of it with the same target predict it without error, and the
+    shortest bandwidth seems best. Pass each row once, with the number of its copies as its weight:
+    a row is left out together with its weight.
 
     References
     ----------
@@ -223,13 +227,13 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             points, targets, weights = points[kept].detached(), targets[kept], weights[kept]
             self.rows_ = kept
         with as_data_errors(type(self).__name__):
-            coordinates = Coordinates.of(points) if self.degree == 1 else None
+            coordinates = Coordinates.from_points(points) if self.degree == 1 else None
         smoother = Smoother(kernel, points, targets, weights, coordinates)
         self._check_values(smoother)
         return smoother
 
     def _check_values(self, smoother: Smoother) -> None:
-        """Look at some kernel values, all of few rows, for negative ones."""
+        """Refuse kernel values, of a sample of the rows, that are negative or not finite."""
         n = len(smoother.points)
         sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.intp))
         block = smoother.kernel.gram(smoother.points)[sample, sample]
@@ -241,15 +245,15 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             raise negative_values(smoother.kernel)
 
     def _search(self, smoother: Smoother, report: Report) -> None:
-        """Find the bandwidth: a grid of common factors, then all parameters."""
+        """Minimise the leave-one-out error over common factors, then in all parameters."""
         self._check_searchable(smoother)
-        # In units of the spread of the targets, so that tolerances have a meaning.
-        spread = float(smoother.targets.std()) or 1.0
-        scaled = replace(smoother, targets=smoother.targets / spread)
+        # The tolerances of L-BFGS are for targets of standard deviation 1.
+        unit = float(smoother.targets.std()) or 1.0
+        scaled = replace(smoother, targets=smoother.targets / unit)
 
         def says_stop(kernel: Kernel, error: float, n_iter: int) -> bool:
-            found = replace(smoother, kernel=kernel)
-            return report(partial(self._found, found, error * spread**2, n_iter))
+            best = replace(smoother, kernel=kernel)
+            return report(partial(self._searched, best, error * unit**2, n_iter))
 
         kernel, error, stopped = _best_shift(scaled, says_stop)
         n_iter = 0
@@ -258,10 +262,9 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
             n_iter, stopped = int(result.nit), result.status == _STOPPED
             if result.fun < error:
                 kernel, error = kernel.with_theta(result.x), float(result.fun)
-        found = replace(smoother, kernel=kernel)
-        self.__dict__.update(self._found(found, error * spread**2, n_iter))
+        best = replace(smoother, kernel=kernel)
+        self.__dict__.update(self._searched(best, error * unit**2, n_iter))
         self.converged_ = n_iter < _MAX_ITER and not stopped
-        self._warn_of_copies(found)
         if n_iter >= _MAX_ITER:
             warn(
                 f"NadarayaWatson: the bandwidth is not final after {_MAX_ITER} steps; give the "
@@ -269,22 +272,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
                 NumericalWarning,
             )
 
-    def _warn_of_copies(self, smoother: Smoother) -> None:
-        """Say so if rows were predicted by copies of themselves, which know their noise."""
-        if len(np.unique(smoother.targets, axis=0)) == len(smoother.targets):
-            return
-        twins, copies = smoother.shares_of_copies()
-        # Rows that meet in x by chance differ in their targets, at least in some.
-        if copies > _COPIED and copies > _ALIKE * twins:
-            warn(
-                f"NadarayaWatson: rows that are left out are predicted by copies of themselves, "
-                f"which have {copies:.0%} of the weight, so that the bandwidth follows the noise; "
-                "pass each row once, with the number of its copies as sample_weight, or a "
-                "bandwidth of your own (bandwidth=None).",
-                NumericalWarning,
-            )
-
-    def _found(self, smoother: Smoother, error: float, n_iter: int) -> dict[str, Any]:
+    def _searched(self, smoother: Smoother, error: float, n_iter: int) -> dict[str, Any]:
         """The fitted attributes at a state of the search."""
         searched = {"loo_error_": error, "n_iter_": n_iter, "converged_": False}
         return self._fitted(smoother) | searched
@@ -330,13 +318,13 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
 
 
 def _best_shift(smoother: Smoother, says_stop: Watch) -> tuple[Kernel, float, bool]:
-    """The kernel with all length-scales times the factor of least error; whether to stop here."""
+    """The kernel with the best factor of its length-scales, its error, and whether to stop."""
     kernel = smoother.kernel
     names = [name.split("__")[-1].split("[")[0] for name in kernel.theta_names]
     moves = np.array([name == "length_scale" for name in names])
     low, high = kernel.theta_bounds.T
     best, least = kernel, np.inf
-    # From what is given outwards, so that an early end leaves what is near to it.
+    # From factor 1 outwards, so that an early stop leaves a kernel near the given one.
     for shift in sorted(_SHIFTS, key=abs) if moves.any() else [0.0]:
         candidate = kernel.with_theta(np.clip(kernel.theta + shift * moves, low, high))
         error = replace(smoother, kernel=candidate).loo_error()
@@ -363,7 +351,7 @@ def _descend(scaled: Smoother, kernel: Kernel, says_stop: Watch) -> OptimizeResu
 
     low, high = kernel.theta_bounds.T
     theta = kernel.theta
-    bounds = np.column_stack([np.maximum(low, theta - _REACH), np.minimum(high, theta + _REACH)])
+    bounds = np.column_stack([np.maximum(low, theta - _RANGE), np.minimum(high, theta + _RANGE)])
     return minimize(
         objective,
         theta,

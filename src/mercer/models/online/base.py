@@ -1,4 +1,4 @@
-"""What online models share: mini-batches, passes, budgets, and learning from later rows."""
+"""Online models: mini-batches, passes, and learning from later rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -26,45 +25,49 @@ from mercer.parallel import blas_threads
 
 Array = NDArray[np.floating[Any]]
 
-_BATCH, _BUDGETED_BATCH = 512, 128
+# Rows of a mini-batch, without and with a budget: large batches save calls, small ones save kernel
+# values with points that soon leave.
+_BATCH = 512
+_BUDGETED_BATCH = 128
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """How far learning has come."""
+    """The state of learning after a mini-batch."""
 
     expansion: KernelExpansion | FeatureExpansion  # the function
-    # what was found at each row before it was learned, in the order of the rows
+    # errors or mistakes of the rows before they were learned, one array for each mini-batch
     curve: tuple[NDArray[Any], ...] = ()
-    n_iter: int = 0  # passes over the rows, the last one perhaps begun only
+    n_iter: int = 0  # passes over the rows, including an unfinished one
     converged: bool = False  # whether learning is complete
-    reach: float = 0.0  # what the norm of the function is at most, where that is followed
 
-    def after(self, expansion: KernelExpansion | FeatureExpansion, found: NDArray[Any]) -> Progress:
+    def after(
+        self, expansion: KernelExpansion | FeatureExpansion, errors: NDArray[Any]
+    ) -> Progress:
         """The state after one more mini-batch."""
-        return replace(self, expansion=expansion, curve=(*self.curve, found))
+        return replace(self, expansion=expansion, curve=(*self.curve, errors))
 
     @property
     def whole_curve(self) -> NDArray[Any]:
-        """The curve in one piece."""
+        """The curve as one array."""
         return np.concatenate(self.curve)
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """Rows to learn from."""
+class TrainingRows:
+    """Rows to learn from, at the end of a pool that begins with the dictionary so far."""
 
-    points: Points  # the pool: what is known already, then the rows
-    targets: NDArray[Any]  # (n,) or (n, n_outputs): their targets, or the numbers of their classes
-    weights: Array  # (n,): their weights; rows of weight zero are passed over
-    first: int = 0  # where in the pool they begin
+    points: Points  # the pool
+    targets: NDArray[Any]  # (n,) or (n, n_outputs): the targets of the rows, or codes of classes
+    weights: Array  # (n,): the weights of the rows; rows of weight zero are left out
+    first: int = 0  # the position of the first row in the pool
 
     @property
-    def rows(self) -> Rows:
-        """The rows of the pool that count."""
+    def counted(self) -> Rows:
+        """Positions in the pool of the rows of positive weight."""
         return np.asarray(self.first + np.flatnonzero(self.weights > 0), dtype=np.intp)
 
-    def of(self, rows: Rows) -> tuple[NDArray[Any], Array]:
+    def targets_and_weights(self, rows: Rows) -> tuple[NDArray[Any], Array]:
         """Targets and weights of rows of the pool."""
         return self.targets[rows - self.first], self.weights[rows - self.first]
 
@@ -72,8 +75,8 @@ class Lesson:
 class OnlineModel(IterativeEstimator, RepresenterModel):
     """Base of models that learn row by row, computed by mini-batches.
 
-    A subclass says how a mini-batch changes the function, ``_advance``, and what is stored,
-    ``_fitted``. The results are those of a loop over single rows, whatever the size of batches.
+    A subclass implements the change of the function by a mini-batch, ``_advance``, and the fitted
+    attributes, ``_fitted``. The results are those of a loop over single rows, for any batch size.
 
     Parameters
     ----------
@@ -112,15 +115,15 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         self.shuffle = shuffle
         self.random_state = random_state
 
-    # To be written by subclasses ------------------------------------------------------------------
+    # Implemented by subclasses --------------------------------------------------------------------
 
     @abstractmethod
-    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
-        """Take learning further by a mini-batch, rows of the pool."""
+    def _advance(self, progress: Progress, rows: Rows, training: TrainingRows) -> Progress:
+        """Learn from a mini-batch, given by positions in the pool."""
 
     @abstractmethod
-    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[NDArray[Any], ...]]:
-        """The coefficients and the curve with which a lesson begins."""
+    def _initial_state(self, training: TrainingRows) -> tuple[Array, tuple[NDArray[Any], ...]]:
+        """The coefficients and the learning curve before the training rows."""
 
     @abstractmethod
     def _fitted(self, progress: Progress) -> dict[str, Any]:
@@ -128,104 +131,94 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
 
     @abstractmethod
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
-        """Whether learning is complete after a pass over n rows, `passes` being the most."""
+        """Whether learning is complete after a pass over n rows, of at most `passes`."""
 
-    # The engine -----------------------------------------------------------------------------------
+    # Learning -------------------------------------------------------------------------------------
 
-    def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:
-        """Learn a lesson, and store what was found."""
-        progress, lesson = self._start(lesson, passes)
-        progress = self._learn(progress, lesson, passes, report)
+    def _fit_passes(self, training: TrainingRows, passes: int, X: Any, y: Any) -> None:
+        """Go over the rows several times, and report every mini-batch to callbacks."""
+        n_batches = passes * -(-len(training.counted) // self._batch_rows)
+        with self._iterations(X, y, n_batches) as report:
+            self._fit_rows(training, passes, report)
+
+    def _fit_rows(self, training: TrainingRows, passes: int, report: Report) -> None:
+        """Learn from the rows, and set the fitted attributes."""
+        progress, training = self._start(training, passes)
+        progress = self._learn(progress, training, passes, report)
         self.__dict__.update(self._fitted(progress))
 
-    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
-        """The function so far, over a pool that ends with the rows of the lesson."""
-        pool, numbers = self._pooled(lesson.points)
-        first = len(pool) - len(lesson.points)
-        coef, curve = self._so_far(lesson)
+    def _start(self, training: TrainingRows, passes: int) -> tuple[Progress, TrainingRows]:
+        """The function so far, over a pool of its dictionary followed by the training rows."""
+        points, pool = training.points, training.points
+        numbers = np.arange(len(points), dtype=np.intp)
+        if hasattr(self, "points_"):
+            numbers = np.concatenate([self.rows_, self._rows_seen + numbers])
+            try:
+                pool = Points.concatenate([self.points_, points])
+            except ValueError as error:
+                raise DataError(f"{type(self).__name__}.partial_fit: {error}") from error
+        first = len(pool) - len(points)
+        coef, curve = self._initial_state(training)
         known = np.arange(first, dtype=np.intp)
         expansion = KernelExpansion(self.kernel_, pool, numbers, known, coef)
         if passes > 1:
             expansion = expansion.keeping_matrix()
-        return Progress(expansion, curve), replace(lesson, points=pool, first=first)
+        return Progress(expansion, curve), replace(training, points=pool, first=first)
 
-    def _learn(self, progress: Progress, lesson: Lesson, passes: int, report: Report) -> Progress:
-        """Take the rows by mini-batches, again in each pass; callbacks may end it."""
-        rows = lesson.rows
+    def _learn(
+        self, progress: Progress, training: TrainingRows, passes: int, report: Report
+    ) -> Progress:
+        """Take the rows by mini-batches in each pass, until done or stopped by a callback."""
+        rows = training.counted
         generator = check_random_state(self.random_state) if self.shuffle else None
         for count in range(1, passes + 1):
             progress = replace(progress, n_iter=count)
             order = rows if generator is None else generator.permutation(rows)
             for start in range(0, len(rows), self._batch_rows):
-                with blas_threads(1):  # mini-batches are too small to share
+                with blas_threads(1):  # mini-batches are too small for several threads
                     batch = order[start : start + self._batch_rows]
-                    progress = self._advance(progress, batch, lesson)
+                    progress = self._advance(progress, batch, training)
                 if report(partial(self._fitted, progress)):
                     return progress
             if self._is_done(progress, len(rows), passes):
                 return replace(progress, converged=True)
         return progress
 
-    @contextmanager
-    def _as_a_whole(self) -> Iterator[None]:
-        """Bring the model back to what it was if learning from further rows fails."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     @property
     def _batch_rows(self) -> int:
-        """Rows of a mini-batch: many save calls, few save pairs with points that soon leave."""
         return self.batch_size or (_BATCH if self.budget is None else _BUDGETED_BATCH)
 
-    def _steps(self, n: int, passes: int) -> int:
-        """The number of mini-batches in some passes over n rows."""
-        return passes * -(-n // self._batch_rows)
-
-    def _pooled(self, points: Points) -> tuple[Points, Rows]:
-        """The dictionary followed by new rows, and their numbers among all that were given."""
-        known = getattr(self, "points_", None)
-        if known is None:
-            return points, np.arange(len(points), dtype=np.intp)
-        new = np.arange(self._rows_seen, self._rows_seen + len(points), dtype=np.intp)
-        try:
-            return Points.concatenate([known, points]), np.concatenate([self.rows_, new])
-        except ValueError as error:
-            raise DataError(f"{type(self).__name__}.partial_fit: {error}") from error
-
-    # Parameters -----------------------------------------------------------------------------------
-
     def _check_online_parameters(self) -> None:
+        owner = type(self).__name__
         checks.require_flags(self, "shuffle")
         if self.budget is not None and not isinstance(self.budget, Budget):
             raise ParameterError(
-                f"{type(self).__name__}: budget = {self.budget!r} is not a budget; pass None, "
+                f"{owner}: budget = {self.budget!r} is not a budget; pass None, "
                 "mercer.budgets.Remove(100), Project(100) or Quantize(0.1)."
             )
-        if self.batch_size is not None:
-            self._check_count("batch_size", self.batch_size, "256, or None")
-        if self.max_iter is not None:
-            self._check_count("max_iter", self.max_iter, "10, or None")
+        for name, example in (("batch_size", 256), ("max_iter", 10)):
+            value = getattr(self, name)
+            if value is not None:
+                checks.require_count(owner, name, value, example=example)
         try:
             check_random_state(self.random_state)
         except ValueError as error:
             raise ParameterError(
-                f"{type(self).__name__}: random_state = {self.random_state!r} is no source of "
-                f"random numbers ({error}); pass None, a whole number >= 0 or a "
-                "numpy.random.RandomState."
+                f"{owner}: random_state = {self.random_state!r} is no source of random numbers "
+                f"({error}); pass None, a whole number >= 0 or a numpy.random.RandomState."
             ) from error
 
-    def _check_count(self, name: str, value: object, example: str) -> None:
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        if not whole or int(value) < 1:  # type: ignore[call-overload]
-            raise ParameterError(
-                f"{type(self).__name__}: {name} = {value!r} is not a whole number of at least 1; "
-                f"pass for example {example}."
-            )
+
+@contextmanager
+def all_or_nothing(model: OnlineModel) -> Iterator[None]:
+    """Restore the model if learning from further rows fails or is interrupted."""
+    before = dict(model.__dict__)
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
 
 
 def why_not_more(model: OnlineModel) -> str | None:
@@ -238,6 +231,6 @@ def why_not_more(model: OnlineModel) -> str | None:
     return None
 
 
-def silent(fitted: Callable[[], dict[str, Any]]) -> bool:
-    """Stand in for the report of progress where nobody listens."""
+def no_report(fitted: Callable[[], dict[str, Any]]) -> bool:
+    """The report of progress where there are no callbacks."""
     return False

@@ -17,23 +17,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from mercer.exceptions import ParameterError, ValidityError
+from mercer.estimator import checks
+from mercer.exceptions import ValidityError
+from mercer.linalg.cholesky import factorise
 from mercer.models.online.expansion import Batch, Plan
 
 if TYPE_CHECKING:
-    from mercer.models.online.expansion import BudgetedSweep
+    from mercer.models.online.expansion import BudgetedRowPass
 
 __all__ = ["Budget", "Project", "Quantize", "Remove"]
 
 Array = NDArray[np.floating[Any]]
 
+# Ridge of the Gram matrix in a projection, relative to its mean diagonal.
 _RIDGE = 1e-10
 
 
@@ -51,7 +52,7 @@ class Budget(ABC):
     forgets: bool = True
 
     def plan(self, batch: Batch) -> Plan | None:
-        """Say what will happen in a mini-batch, if that does not depend on the coefficients.
+        """Plan a mini-batch, if what happens in it does not depend on the coefficients.
 
         Parameters
         ----------
@@ -61,17 +62,17 @@ class Budget(ABC):
         Returns
         -------
         Plan or None
-            None if it depends on them.
+            None if it depends on the coefficients.
         """
         return None
 
     @abstractmethod
-    def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
+    def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Add increment * k(x, .) to the function.
 
         Parameters
         ----------
-        sweep : BudgetedSweep
+        row_pass : BudgetedRowPass
             The mini-batch, with its dictionary.
         row : int
             The row of x in the mini-batch.
@@ -106,14 +107,11 @@ class Remove(Budget):
     which: Literal["oldest", "smallest"] = "oldest"
 
     def __post_init__(self) -> None:
-        _check_size(self)
-        if self.which not in ("oldest", "smallest"):
-            raise ParameterError(
-                f"Remove: which = {self.which!r} is unknown; pass 'oldest' or 'smallest'."
-            )
+        checks.require_count(type(self).__name__, "size", self.size)
+        checks.require_choice("Remove", "which", self.which, ("oldest", "smallest"))
 
     def plan(self, batch: Batch) -> Plan | None:
-        """Say when the oldest points leave."""
+        """Plan when the oldest points leave."""
         if self.which == "smallest":
             return None
         b, m = len(batch.known), len(batch.columns) - len(batch.known)
@@ -127,19 +125,19 @@ class Remove(Budget):
                 members.append(m + i)
         return Plan(target, gone, np.array(members, dtype=np.intp))
 
-    def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
+    def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Drop a point if the dictionary is full, then add the term."""
-        if column not in sweep.members:
-            while len(sweep.members) >= self.size:
-                sweep.drop(self._victim(sweep))
-            sweep.members.append(column)
-        sweep.change(column, increment)
+        if column not in row_pass.members:
+            while len(row_pass.members) >= self.size:
+                row_pass.drop(self._column_to_drop(row_pass))
+            row_pass.members.append(column)
+        row_pass.change(column, increment)
 
-    def _victim(self, sweep: BudgetedSweep) -> int:
+    def _column_to_drop(self, row_pass: BudgetedRowPass) -> int:
         if self.which == "oldest":
-            return sweep.members[0]
-        coef, diagonal = sweep.coef[sweep.members], sweep.diagonal[sweep.members]
-        return sweep.members[int(np.argmin((coef * coef).sum(axis=1) * diagonal))]
+            return row_pass.members[0]
+        coef, diagonal = row_pass.coef[row_pass.members], row_pass.diagonal[row_pass.members]
+        return row_pass.members[int(np.argmin((coef * coef).sum(axis=1) * diagonal))]
 
 
 @dataclass(frozen=True)
@@ -174,25 +172,25 @@ class Project(Budget):
     size: int
 
     def __post_init__(self) -> None:
-        _check_size(self)
+        checks.require_count(type(self).__name__, "size", self.size)
 
-    def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
+    def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Add the term; if the dictionary is full, project one term on the others."""
-        if column not in sweep.members:
-            while len(sweep.members) > self.size:  # a dictionary from before a smaller budget
-                self._replace(sweep, sweep.members, np.zeros_like(increment), None)
-            if len(sweep.members) == self.size:
-                self._replace(sweep, [*sweep.members, column], increment, column)
+        if column not in row_pass.members:
+            while len(row_pass.members) > self.size:  # a dictionary from before a smaller budget
+                self._replace(row_pass, row_pass.members, np.zeros_like(increment), None)
+            if len(row_pass.members) == self.size:
+                self._replace(row_pass, [*row_pass.members, column], increment, column)
                 return
-            sweep.members.append(column)
-        sweep.change(column, increment)
+            row_pass.members.append(column)
+        row_pass.change(column, increment)
 
     def _replace(
-        self, sweep: BudgetedSweep, candidates: list[int], increment: Array, new: int | None
+        self, row_pass: BudgetedRowPass, candidates: list[int], increment: Array, new: int | None
     ) -> None:
         """Drop one candidate and share its term among the others."""
-        inverse = _inverse(sweep.gram(candidates))
-        coef = sweep.coef[candidates]
+        inverse = _inverse(row_pass.gram(candidates))
+        coef = row_pass.coef[candidates]
         if new is not None:
             coef[-1] = increment
         losses = (coef * coef).sum(axis=1) / inverse.diagonal()
@@ -201,11 +199,11 @@ class Project(Budget):
         shares = np.delete(-inverse[place] / inverse[place, place], place)
         additions = np.multiply.outer(shares, coef[place])
         if candidates[place] != new:
-            sweep.drop(candidates[place])
+            row_pass.drop(candidates[place])
             if new is not None:
                 additions[-1] += increment
-                sweep.members.append(new)
-        sweep.change_all(rest, additions)
+                row_pass.members.append(new)
+        row_pass.change_all(rest, additions)
 
 
 @dataclass(frozen=True)
@@ -240,15 +238,10 @@ class Quantize(Budget):
     forgets = False
 
     def __post_init__(self) -> None:
-        number = isinstance(self.radius, Real) and not isinstance(self.radius, bool)
-        if not (number and 0 < self.radius < np.inf):
-            raise ParameterError(
-                f"Quantize: radius = {self.radius!r} is not a positive number; pass a distance in "
-                "feature space, such as 0.1."
-            )
+        checks.require_number("Quantize", "radius", self.radius, example=0.1)
 
     def plan(self, batch: Batch) -> Plan:
-        """Say which centre receives the term of each row."""
+        """Plan which centre receives the term of each row."""
         b, m = len(batch.known), len(batch.columns) - len(batch.known)
         own = batch.diagonal[m:, None]
         squares = own + batch.diagonal - 2 * batch.block
@@ -268,41 +261,30 @@ class Quantize(Budget):
             target[i] = place
         return Plan(target, np.full(m + b, b), np.array(centres, dtype=np.intp))
 
-    def insert(self, sweep: BudgetedSweep, row: int, column: int, increment: Array) -> None:
+    def insert(self, row_pass: BudgetedRowPass, row: int, column: int, increment: Array) -> None:
         """Add the term at the nearest centre, or at a new one."""
-        centres = sweep.members
+        centres = row_pass.members
         if column not in centres:
-            similar, own = sweep.block[row, centres], sweep.diagonal[column]
-            squares = own + sweep.diagonal[centres] - 2 * similar
+            similar, own = row_pass.block[row, centres], row_pass.diagonal[column]
+            squares = own + row_pass.diagonal[centres] - 2 * similar
             nearest = int(np.argmin(squares)) if centres else -1
             if nearest >= 0 and squares[nearest] <= self.radius**2:
                 column = centres[nearest]
             else:
                 centres.append(column)
-        sweep.change(column, increment)
-
-
-def _check_size(budget: Any) -> None:
-    size = budget.size
-    whole = isinstance(size, Integral) and not isinstance(size, bool)
-    if not (whole and size >= 1):
-        raise ParameterError(
-            f"{type(budget).__name__}: size = {size!r} is not a whole number of at least 1; pass "
-            "the number of points to keep, such as 100."
-        )
+        row_pass.change(column, increment)
 
 
 def _inverse(gram: Array) -> Array:
-    """The inverse of a Gram matrix, with a ridge below what the function can show."""
+    """The inverse of a Gram matrix, with a ridge that is negligible in the function."""
     m = len(gram)
     mean = float(gram.diagonal().mean())
-    scale = mean if mean > 0 else 1.0
     relative = max(_RIDGE, 10 * m * float(np.finfo(gram.dtype).eps))
-    ridged = gram.astype(float) + relative * scale * np.eye(m)
     try:
-        return np.asarray(cho_solve(cho_factor(ridged, lower=True), np.eye(m)))
-    except LinAlgError:
+        factor = factorise(gram.astype(float), relative * (mean if mean > 0 else 1.0))
+    except ValidityError:
         raise ValidityError(
             f"Project: the Gram matrix of the {m} points to choose from is not positive "
             "semi-definite; use a kernel whose is_psd is True, or the budget Remove."
         ) from None
+    return factor.solve(np.eye(m))

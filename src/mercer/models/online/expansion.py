@@ -20,30 +20,31 @@ if TYPE_CHECKING:
 Array = NDArray[np.floating[Any]]
 Rows = NDArray[np.intp]
 
-_KEPT = 2000  # rows: 32 MB
+# Rows of a pool up to which its Gram matrix is stored: 32 MB.
+_STORED_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
     """The sum of a_j k(x_j, .) over the active rows j of a pool, oldest first.
 
-    It is a value: learning makes a new one, so that what was reported stays as it was.
+    It is immutable: learning returns a new one, so that reported states do not change.
     """
 
     kernel: Kernel
     pool: Points  # the dictionary so far, then the rows to learn from
-    numbers: Rows  # (n,): which of the rows that the user gave, in all calls, those of the pool are
+    numbers: Rows  # (n,): numbers of the rows of the pool among the rows of all calls
     active: Rows  # (m,): the rows of the pool that carry coefficients
     coef: Array  # (m, n_outputs): the coefficients
-    matrix: Array | None = None  # (n, n): the Gram matrix of the pool, if it is kept
+    matrix: Array | None = None  # (n, n): the Gram matrix of the pool, if it is stored
 
     def keeping_matrix(self) -> KernelExpansion:
-        """The same function with the Gram matrix of a pool that is small enough."""
-        small = len(self.pool) <= _KEPT
+        """Store the Gram matrix of the pool if the pool is small, for several passes."""
+        small = len(self.pool) <= _STORED_ROWS
         return replace(self, matrix=self.kernel(self.pool)) if small else self
 
     def dictionary(self) -> dict[str, Any]:
-        """What a model stores of the points that carry coefficients, free of the pool."""
+        """The fitted attributes of the active points, copied out of the pool."""
         return {
             "points_": self.pool[self.active].detached(),
             "rows_": self.numbers[self.active],
@@ -110,7 +111,7 @@ class FeatureExpansion:
     def diagonal(self, rows: Rows) -> Array:
         """Squared lengths of features."""
         chosen = self.features[rows]
-        with np.errstate(over="ignore"):  # infinity is refused by those who ask
+        with np.errstate(over="ignore"):  # the caller refuses infinite values
             squares = chosen.multiply(chosen) if sp.issparse(chosen) else chosen * chosen
         return np.asarray(squares.sum(axis=1), dtype=float).ravel()
 
@@ -121,7 +122,7 @@ class FeatureExpansion:
 
 
 def _span(rows: Rows) -> slice | Rows:
-    """Rows that follow each other as a slice, which copies nothing."""
+    """Consecutive rows as a slice, which copies nothing."""
     first, last = int(rows[0]), int(rows[-1]) + 1
     follow = last - first == len(rows) and (np.diff(rows) == 1).all()
     return slice(first, last) if follow else rows
@@ -129,7 +130,7 @@ def _span(rows: Rows) -> slice | Rows:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What a budget will do in a mini-batch, known before the errors are."""
+    """What a budget will do in a mini-batch, if that does not depend on the errors."""
 
     target: Rows  # (b,): the column that receives the term of each row
     # (m + b,): the step in which each column leaves, after the error of that step; b if it stays
@@ -138,10 +139,7 @@ class Plan:
 
 
 class Batch:
-    """A mini-batch before it is learned: kernel values of its rows with all points in play.
-
-    The columns are the active points, then the rows of the batch.
-    """
+    """Kernel values of the rows of a mini-batch with the active points, then with each other."""
 
     def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
         self.expansion, self.rows = expansion, rows
@@ -159,7 +157,7 @@ class Batch:
         return self.expansion.diagonal(self.columns)
 
     def kept(self, plan: Plan) -> Array:
-        """The kernel values that each row of the batch finds, 0 where a point has left before."""
+        """Kernel values of the batch, 0 where the point of a column has left before the row."""
         steps = np.arange(len(self.block))
         return np.where(steps[:, None] <= plan.gone, self.block, 0.0)
 
@@ -171,11 +169,10 @@ class Batch:
         return replace(self.expansion, active=self.columns[plan.members], coef=coef[plan.members])
 
 
-class Sweep:
+class RowPass:
     """A mini-batch taken row by row, with the kernel values of its pairs computed at once.
 
-    `values` holds f at the rows of the batch, and is kept true while f changes: a row that is
-    reached finds what a loop over single rows would have computed.
+    `values` holds f at the rows of the batch, and is updated with every change of f.
     """
 
     def __init__(self, expansion: KernelExpansion, rows: Rows) -> None:
@@ -195,8 +192,8 @@ class Sweep:
         return self.expansion.changed(self.rows[learned], self._increments[learned])
 
 
-class BudgetedSweep(Sweep):
-    """A sweep whose dictionary is kept by a budget."""
+class BudgetedRowPass(RowPass):
+    """A pass over the rows of a mini-batch whose dictionary is bounded by a budget."""
 
     def __init__(self, expansion: KernelExpansion, rows: Rows, budget: Budget) -> None:
         self.expansion, self.rows, self.budget = expansion, rows, budget
@@ -226,7 +223,7 @@ class BudgetedSweep(Sweep):
         members = np.array(self.members, dtype=np.intp)
         return replace(self.expansion, active=self._columns[members], coef=self.coef[members])
 
-    # What budgets do ------------------------------------------------------------------------------
+    # Operations of budgets ------------------------------------------------------------------------
 
     def change(self, column: int, increment: Array) -> None:
         """Add to the coefficient of one column."""

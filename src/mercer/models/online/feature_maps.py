@@ -1,4 +1,4 @@
-"""Explicit features given by the user: a function, a transformer, or a kernel with few features."""
+"""Explicit features from a function, a transformer, or a kernel with finitely many features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.models.explanation import Positions, Terms
-from mercer.models.online.base import Lesson, OnlineModel, Progress
+from mercer.models.online.base import OnlineModel, Progress, TrainingRows
 from mercer.models.online.expansion import FeatureExpansion
 
 Array = NDArray[np.floating[Any]]
@@ -33,7 +33,7 @@ class FeatureMapModel(OnlineModel):
     coef_: Array
 
     def _kernel_of_model(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Kernel:
-        """The kernel, or that of the feature map."""
+        """The kernel of the user, or the kernel of the feature map."""
         if self.feature_map is None:
             return self._kernel_or_default(self.kernel)
         self.feature_map_ = _fitted_map(self.feature_map, X, y, sample_weight, type(self).__name__)
@@ -59,10 +59,9 @@ class FeatureMapModel(OnlineModel):
 
     @property
     def _n_functions(self) -> int:
-        learned = getattr(self, "coef_", None)
-        return (
-            super()._n_functions if learned is None else learned.reshape(len(learned), -1).shape[1]
-        )
+        if not hasattr(self, "coef_"):
+            return super()._n_functions
+        return int(self.coef_.reshape(len(self.coef_), -1).shape[1])
 
     def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
         if hasattr(self, "coef_"):
@@ -73,13 +72,13 @@ class FeatureMapModel(OnlineModel):
             )
         return super()._terms(points, functions)
 
-    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
+    def _start(self, training: TrainingRows, passes: int) -> tuple[Progress, TrainingRows]:
         if self.feature_map is None:
-            return super()._start(lesson, passes)
-        features = self._features(lesson.points)
-        coef, curve = self._so_far(lesson)
+            return super()._start(training, passes)
+        features = self._features(training.points)
+        coef, curve = self._initial_state(training)
         weights = coef if len(coef) else np.zeros((features.shape[1], coef.shape[1]))
-        return Progress(FeatureExpansion(features, weights), curve), lesson
+        return Progress(FeatureExpansion(features, weights), curve), training
 
     def _check_feature_map(self) -> None:
         owner = type(self).__name__
@@ -99,7 +98,7 @@ class FeatureMapModel(OnlineModel):
 
 
 def _check_map(feature_map: Any, owner: str) -> None:
-    """Refuse what is not a map, or one whose features depend on the data at hand."""
+    """Refuse an object that is not a map, and a map whose features depend on the training data."""
     if isinstance(feature_map, Kernel):
         if not feature_map.input_tags()["two_d"]:
             raise ParameterError(
@@ -116,10 +115,7 @@ def _check_map(feature_map: Any, owner: str) -> None:
 
 
 def _fitted_map(feature_map: Any, X: Any, y: Any, weights: Any, owner: str) -> Any:
-    """The map to use: a transformer is cloned and fitted, as scikit-learn's meta-estimators do.
-
-    Rows of weight zero are not shown to it.
-    """
+    """The map to use: a transformer is cloned and fitted to the rows of positive weight."""
     is_transformer = hasattr(feature_map, "transform") and hasattr(feature_map, "fit")
     if isinstance(feature_map, Kernel) or not is_transformer:
         return feature_map

@@ -1,24 +1,31 @@
-"""Least squares of all rows at once, for gradient descent on kernels or on features."""
+"""Gradient descent on least squares of all rows at once, by kernels or by features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigvalsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from mercer.models.online.descent import dual_descent, largest_eigenvalue, primal_descent
+from mercer.exceptions import ValidityError
 
 Array = NDArray[np.floating[Any]]
+State = tuple[Array, Array, float]
+"""Coefficients, errors y - f(x), and the norm of the gradient as a function."""
+
+# Order of a matrix up to which all eigenvalues are computed.
+_DENSE = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Trail:
+class DescentTrace:
     """How far gradient descent has come."""
 
-    coef: Array  # (n, n_targets) or (p, n_targets): the coefficients
+    coef: Array  # (n, n_targets) or (p, n_targets)
     residual: float  # norm of the gradient, relative to that at the start
     curve: tuple[float, ...] = ()  # the root mean square error before each step
 
@@ -28,56 +35,98 @@ class LeastSquares:
     """Half the weighted squared errors, plus half alpha times the squared norm."""
 
     matrix: Any  # (n, n) or (n, p): the Gram matrix, or the features
-    targets: Array  # (n, n_targets): what to fit
-    weights: Array  # (n, 1): weights of the rows
-    alpha: float  # weight of the squared norm
+    targets: Array  # (n, n_targets)
+    weights: Array  # (n, 1)
+    alpha: float
     has_features: bool  # whether the matrix holds features
 
     @property
     def is_finite(self) -> bool:
-        """Whether kernel values or inner products of features are numbers."""
+        """Whether kernel values, or inner products of features, are finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             total = (self.matrix * self.matrix if self.has_features else self.matrix).sum()
         return bool(np.isfinite(total))
 
     def curvature(self) -> float:
-        """The largest eigenvalue of the weighted matrix, beside which alpha stands."""
+        """The largest eigenvalue of the Hessian without alpha."""
         a = self.matrix
         if self.has_features:
-            weights = self.weights
-            return largest_eigenvalue(a.shape[1], lambda v: a.T @ (_like(weights, v) * (a @ v)))
+            return largest_eigenvalue(a.shape[1], lambda v: a.T @ (self.weights * (a @ v)))
         root = np.sqrt(self.weights)
-        return largest_eigenvalue(len(a), lambda v: _like(root, v) * (a @ (_like(root, v) * v)))
+        return largest_eigenvalue(len(a), lambda v: root * (a @ (root * v)))
 
-    def descend(self, step: float, tol: float, limit: int) -> Iterator[Trail]:
-        """Gradient descent from zero, until the gradient is `tol` times that at the start."""
-        # In units of the largest target and weight, so that squares neither overflow nor vanish.
-        unit, weight = float(np.abs(self.targets).max()) or 1.0, float(self.weights.max())
-        steps = primal_descent if self.has_features else dual_descent
-        states = steps(
-            self.matrix,
-            self.targets / unit,
-            self.weights / weight,
-            step * weight,
-            self.alpha / weight,
+    def descend(self, step: float, tol: float, limit: int) -> Iterator[DescentTrace]:
+        """Gradient descent from zero, until the gradient is `tol` times that at the start.
+
+        With tol = 0 all steps are taken: a gradient that rounds to 0 is no reason to stop.
+        """
+        states = self._primal_states(step) if self.has_features else self._dual_states(step)
+        coef, errors, gradient = next(states)
+        start = gradient or 1.0
+        trace = DescentTrace(coef, gradient / start)
+        if tol > 0 and trace.residual <= tol:
+            yield trace
+        while (tol == 0 or trace.residual > tol) and len(trace.curve) < limit:
+            curve = (*trace.curve, self._root_mean_square(errors))
+            coef, errors, gradient = next(states)
+            trace = DescentTrace(coef, gradient / start, curve)
+            yield trace
+
+    def _dual_states(self, step: float) -> Iterator[State]:
+        r"""Descent on coefficients of kernels.
+
+        .. math:: \beta := (1 - \eta \alpha) \beta + \eta W (y - K \beta)
+        """
+        coef, values = np.zeros(self.targets.shape), np.zeros(self.targets.shape)
+        # The rounding of d'Kd is at most this times d'd, also where Kd cancels to 0.
+        rounding = (
+            len(coef) * np.finfo(self.matrix.dtype).eps * np.abs(self.matrix.diagonal()).sum()
         )
-        state = next(states)
-        start = state.gradient or 1.0
-        trail = Trail(unit * state.coef, state.gradient / start)
-        if trail.residual <= tol:
-            yield trail
-        while trail.residual > tol and len(trail.curve) < limit:
-            curve = (*trail.curve, unit * self._size(state.errors))
-            state = next(states)
-            trail = Trail(unit * state.coef, state.gradient / start, curve)
-            yield trail
+        while True:
+            errors = self.targets - values
+            direction = self.weights * errors - self.alpha * coef
+            change = self.matrix @ direction
+            square = float((direction * change).sum())
+            if square < -rounding * float((direction * direction).sum()):
+                raise ValidityError(
+                    "gradient descent goes up: the Gram matrix has negative eigenvalues on these "
+                    "rows; use a kernel whose is_psd is True."
+                )
+            yield coef, errors, float(np.sqrt(max(square, 0.0)))
+            coef, values = coef + step * direction, values + step * change
 
-    def _size(self, errors: Array) -> float:
-        """The root mean square of errors, rows counted by their weights."""
+    def _primal_states(self, step: float) -> Iterator[State]:
+        r"""Descent on coefficients of features, for the functions of `_dual_states`.
+
+        .. math:: w := (1 - \eta \alpha) w + \eta \Phi^\top W (y - \Phi w)
+        """
+        coef = np.zeros((self.matrix.shape[1], self.targets.shape[1]))
+        while True:
+            errors = self.targets - self.matrix @ coef
+            direction = self.matrix.T @ (self.weights * errors) - self.alpha * coef
+            yield coef, errors, float(np.linalg.norm(direction))
+            coef = coef + step * direction
+
+    def _root_mean_square(self, errors: Array) -> float:
         squares = (errors * errors).mean(axis=1)
         return float(np.sqrt(np.average(squares, weights=self.weights[:, 0])))
 
 
-def _like(weights: Array, vectors: Array) -> Array:
-    """Weights of shape (n, 1) in the number of dimensions of the vectors."""
-    return weights if vectors.ndim == 2 else weights[:, 0]
+def largest_eigenvalue(n: int, product: Callable[[Array], Array]) -> float:
+    """The largest eigenvalue of a symmetric matrix, given by its products with columns."""
+    if n <= _DENSE:
+        matrix = product(np.eye(n))
+        return float(eigvalsh((matrix + matrix.T) / 2)[-1])
+    operator = LinearOperator(
+        (n, n), matvec=lambda v: product(v.reshape(n, 1)).ravel(), dtype=float
+    )
+    # A fixed seed, so that the same data give the same step size.
+    start = np.random.default_rng(0).normal(size=n)
+    try:
+        return float(
+            eigsh(operator, 1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0]
+        )
+    except ArpackNoConvergence as error:
+        if len(error.eigenvalues):  # the last estimate is close
+            return float(error.eigenvalues[-1])
+        return float(np.linalg.norm(product(start[:, None])))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,32 +10,35 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.callback import with_callbacks
 
 from mercer import memory
+from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.estimator.iterative import Report
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, ValidityError, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.online.base import Lesson, Progress, silent, why_not_more
+from mercer.models.online.base import (
+    Progress,
+    TrainingRows,
+    all_or_nothing,
+    no_report,
+    why_not_more,
+)
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import FeatureExpansion, Rows
 from mercer.models.online.feature_maps import FeatureMapModel
-from mercer.models.online.gradient_descent import LeastSquares, Trail
-from mercer.models.online.stability import (
-    StepRule,
-    check_diagonal,
-    check_growth,
-    error_bounds,
-    warn_of_negative_directions,
-)
-from mercer.models.online.steps import Steps
+from mercer.models.online.gradient_descent import DescentTrace, LeastSquares
+from mercer.models.online.steps import StepRule, Steps
 from mercer.models.regressor import KernelRegressor
 
 Array = NDArray[np.floating[Any]]
 
 _METHODS = ("stochastic", "batch")
-_PASSES, _STEPS = 1, 1000
-_SAMPLE = 500  # rows on which a kernel that is not known to be valid is looked at
+# Passes over single rows, and steps of a batch, unless max_iter is given.
+_PASSES = 1
+_STEPS = 1000
+# A k(x, x) below minus this, relative to the largest, is negative beyond rounding.
+_ROUNDING = 1e-8
 
 
 def _why_no_partial_fit(model: KernelLMS) -> str | None:
@@ -226,20 +227,18 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         """
         with self._fitting():
             self._check_parameters()
-            lesson = self._first_lesson(X, y, sample_weight)
+            training = self._first_rows(X, y, sample_weight)
             if self.method == "batch":
-                self._fit_batch(lesson, X, y)
+                self._fit_batch(training, X, y)
             else:
-                passes = self.max_iter or _PASSES
-                with self._iterations(X, y, self._steps(len(lesson.rows), passes)) as report:
-                    self._fit_rows(lesson, passes, report)
+                self._fit_passes(training, self.max_iter or _PASSES, X, y)
         return self
 
     @available_unless(_why_no_partial_fit)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from further rows, once each; the function so far is where it begins.
+        """Learn from further rows, once each, beginning with the function so far.
 
-        It is done as a whole: if it fails or is interrupted, the model is as it was before.
+        If it fails or is interrupted, the model is as it was before.
 
         Parameters
         ----------
@@ -255,26 +254,26 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         self
             The estimator.
         """
-        with self._as_a_whole():
+        with all_or_nothing(self):
             self._check_parameters()
             first = not hasattr(self, "kernel_")
-            lesson = (self._first_lesson if first else self._next_lesson)(X, y, sample_weight)
-            self._fit_rows(lesson, 1, silent)
+            training = (self._first_rows if first else self._later_rows)(X, y, sample_weight)
+            self._fit_rows(training, 1, no_report)
         return self
 
     # Data -----------------------------------------------------------------------------------------
 
-    def _first_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+    def _first_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRows:
         X = self._in_one_piece(X, y)
         kernel = self._kernel_of_model(X, y, sample_weight)
         points = self._validate_points(kernel, X, reset=True)
-        lesson = self._lesson(points, y, sample_weight)
-        given = None if sample_weight is None else lesson.weights
-        self.kernel_ = kernel.resolve(points, given)
+        training = self._training_rows(points, y, sample_weight)
+        weights = None if sample_weight is None else training.weights
+        self.kernel_ = kernel.resolve(points, weights)
         self.intercept_ = 0.0
-        return lesson
+        return training
 
-    def _next_lesson(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+    def _later_rows(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingRows:
         if (self.feature_map is not None) != hasattr(self, "coef_"):
             raise ParameterError(
                 "KernelLMS.partial_fit: feature_map was changed after the first call; keep it, or "
@@ -283,108 +282,98 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         points = self._validate_points(self.kernel_, X, reset=False)
         known = self.coef_ if self.feature_map is not None else self.dual_coef_
         was_vector, width = known.ndim == 1, known.shape[1] if known.ndim == 2 else 1
-        lesson = self._lesson(points, y, sample_weight)
-        if lesson.targets.shape[1] != width or self._is_vector != was_vector:
+        training = self._training_rows(points, y, sample_weight)
+        if training.targets.shape[1] != width or self._is_vector != was_vector:
             raise DataError(
                 f"KernelLMS: y has shape {np.asarray(y).shape}, but the targets seen before have "
                 f"{'one dimension' if was_vector else f'{width} columns'}; pass the same kind."
             )
-        return lesson
+        return training
 
-    def _lesson(self, points: Points, y: ArrayLike, sample_weight: ArrayLike | None) -> Lesson:
+    def _training_rows(
+        self, points: Points, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> TrainingRows:
         targets = self._target_columns(y, len(points)).astype(float)
         weights = self._validate_weights(sample_weight, targets)
-        return Lesson(points, targets, np.ones(len(points)) if weights is None else weights)
+        return TrainingRows(points, targets, np.ones(len(points)) if weights is None else weights)
 
     # Single rows ----------------------------------------------------------------------------------
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return progress.n_iter == passes
 
-    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[Array, ...]]:
-        outputs = lesson.targets.shape[1]
+    def _initial_state(self, training: TrainingRows) -> tuple[Array, tuple[Array, ...]]:
+        outputs = training.targets.shape[1]
         curve: tuple[Array, ...] = ()
         if hasattr(self, "learning_curve_") and not hasattr(self, "residual_"):
             curve = (self.learning_curve_.reshape(-1, outputs),)
         known = getattr(self, "coef_", getattr(self, "dual_coef_", np.zeros((0, outputs))))
         return known.reshape(-1, outputs), curve
 
-    def _start(self, lesson: Lesson, passes: int) -> tuple[Progress, Lesson]:
-        progress, lesson = super()._start(lesson, passes)
-        is_first = not hasattr(self, "learning_curve_")
-        self.step_size_ = self._row_step(progress, lesson, is_first)
-        return replace(progress, reach=0.0 if is_first else self._reach), lesson
-
-    def _row_step(self, progress: Progress, lesson: Lesson, is_first: bool) -> float:
-        f, rows = progress.expansion, lesson.rows
-        _, weights = lesson.of(rows)
-        diagonal = f.diagonal(rows)
-        self._check_finite(bool(np.isfinite(diagonal).all()))
-        check_diagonal(self.kernel_, diagonal)
-        if is_first and self.kernel_.is_psd is not True:
-            warn_of_negative_directions(self.kernel_, f.gram(rows[:_SAMPLE], rows[:_SAMPLE]))
-        before = np.inf if is_first else self.step_size_
+    def _start(self, training: TrainingRows, passes: int) -> tuple[Progress, TrainingRows]:
+        progress, training = super()._start(training, passes)
+        rows = training.counted
+        _, weights = training.targets_and_weights(rows)
+        diagonal = progress.expansion.diagonal(rows)
+        _require_finite(self.kernel_, bool(np.isfinite(diagonal).all()))
+        _require_squares(self.kernel_, diagonal)
+        before = self.step_size_ if hasattr(self, "learning_curve_") else np.inf
         curvature = float((weights * diagonal).max())
-        return self._step_rule.for_rows(curvature, bool((weights != 1).any()), before)
+        rule = StepRule(self.step_size, float(self.alpha))
+        self.step_size_ = rule.for_rows(curvature, bool((weights != 1).any()), before)
+        return progress, training
 
-    @property
-    def _step_rule(self) -> StepRule:
-        return StepRule(self.step_size, float(self.alpha))
-
-    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
-        """One mini-batch."""
-        targets, weights = lesson.of(rows)
+    def _advance(self, progress: Progress, rows: Rows, training: TrainingRows) -> Progress:
+        targets, weights = training.targets_and_weights(rows)
         steps = Steps(self.step_size_, float(self.alpha), self.budget)
         expansion, errors = steps.learn(progress.expansion, rows, targets, weights)
-        bounds, reach = error_bounds(
-            targets, steps.size * weights, progress.expansion.diagonal(rows), progress.reach
-        )
-        advice = f"pass a step_size smaller than {self.step_size_:.6g}"
-        if self.budget is not None:
-            advice += f", or another budget than {self.budget!r}"
-        check_growth(self.kernel_, errors, bounds, advice)
-        return replace(progress.after(expansion, errors), reach=reach)
-
-    def _check_finite(self, is_finite: bool) -> None:
-        if not is_finite:
-            raise DataError(
-                f"KernelLMS: {shown(self.kernel_)} gives values with NaN or infinity; scale the "
-                "data, or use a kernel that grows less fast."
+        if not np.isfinite(errors).all():
+            raise ParameterError(
+                f"KernelLMS: the errors overflow; pass a step_size smaller than "
+                f"{self.step_size_:.6g}, a kernel whose is_psd is True, or a larger budget."
             )
+        return progress.after(expansion, errors)
 
-    def _fit_rows(self, lesson: Lesson, passes: int, report: Report) -> None:
-        super()._fit_rows(lesson, passes, report)
+    def _fit_rows(self, training: TrainingRows, passes: int, report: Report) -> None:
+        super()._fit_rows(training, passes, report)
         self.__dict__.pop("residual_", None)  # of a batch before
 
     def _fitted(self, progress: Progress) -> dict[str, Any]:
         f = progress.expansion
-        found: dict[str, Any] = {
+        learned: dict[str, Any] = {
             "learning_curve_": self._shaped(progress.whole_curve),
             "n_iter_": progress.n_iter,
             "converged_": progress.converged,
-            "_reach": progress.reach,
         }
         if isinstance(f, FeatureExpansion):
-            return found | {"coef_": self._shaped(f.weights)}
-        return found | f.dictionary() | {"dual_coef_": self._shaped(f.coef)}
+            return learned | {"coef_": self._shaped(f.weights)}
+        return learned | f.dictionary() | {"dual_coef_": self._shaped(f.coef)}
 
     # All rows at once -----------------------------------------------------------------------------
 
-    def _fit_batch(self, lesson: Lesson, X: Any, y: Any) -> None:
-        problem = self._problem(lesson)
-        self._check_finite(problem.is_finite)
+    def _fit_batch(self, training: TrainingRows, X: Any, y: Any) -> None:
+        n, has_features = len(training.points), self.feature_map is not None
+        if has_features:
+            matrix = self._features(training.points)
+        else:
+            what = f"KernelLMS on {n} rows"
+            memory.require(int(1.1 * n * n * 8), what, 'use method="stochastic"')
+            matrix = self.kernel_(training.points)
+        weights, alpha = training.weights[:, None], float(self.alpha)
+        problem = LeastSquares(matrix, training.targets, weights, alpha, has_features)
+        _require_finite(self.kernel_, problem.is_finite)
         curvature = problem.curvature()
-        self._check_finite(bool(np.isfinite(curvature)))
-        self.step_size_ = self._step_rule.for_batch(curvature)
+        _require_finite(self.kernel_, bool(np.isfinite(curvature)))
+        self.step_size_ = StepRule(self.step_size, alpha).for_batch(curvature)
         limit = self.max_iter or _STEPS
         try:
             with self._iterations(X, y, limit) as report:
-                for trail in problem.descend(self.step_size_, self.tol, limit):
-                    if report(partial(self._batch_fitted, lesson, trail)):
+                for trace in problem.descend(self.step_size_, self.tol, limit):
+                    if report(partial(self._batch_fitted, training, trace)):
                         break
         except ValidityError as error:
             raise ValidityError(f"KernelLMS: {error}") from error
-        self.__dict__.update(self._batch_fitted(lesson, trail))
+        self.__dict__.update(self._batch_fitted(training, trace))
         if self.n_iter_ == limit and self.tol and not self.converged_:
             warn(
                 f"KernelLMS: after {limit} steps the gradient is {self.residual_:.2g} of that at "
@@ -393,31 +382,19 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
                 NumericalWarning,
             )
 
-    def _problem(self, lesson: Lesson) -> LeastSquares:
-        n, has_features = len(lesson.points), self.feature_map is not None
-        if has_features:
-            matrix = self._features(lesson.points)
-        else:
-            what = f"KernelLMS on {n} rows"
-            memory.require(int(1.1 * n * n * 8), what, 'use method="stochastic"')
-            matrix = self.kernel_(lesson.points)
-        weights = lesson.weights[:, None]
-        return LeastSquares(matrix, lesson.targets, weights, float(self.alpha), has_features)
-
-    def _batch_fitted(self, lesson: Lesson, trail: Trail) -> dict[str, Any]:
-        coef = self._shaped(trail.coef)
-        found = {
-            "learning_curve_": np.array(trail.curve),
-            "n_iter_": max(len(trail.curve), 1),
-            "residual_": trail.residual,
-            "converged_": trail.residual <= self.tol or self.tol == 0,
-            "_reach": np.inf,  # of the norm nothing is known
+    def _batch_fitted(self, training: TrainingRows, trace: DescentTrace) -> dict[str, Any]:
+        coef = self._shaped(trace.coef)
+        learned = {
+            "learning_curve_": np.array(trace.curve),
+            "n_iter_": max(len(trace.curve), 1),
+            "residual_": trace.residual,
+            "converged_": trace.residual <= self.tol or self.tol == 0,
         }
         if self.feature_map is not None:
-            return found | {"coef_": coef}
-        n = len(lesson.points)
+            return learned | {"coef_": coef}
+        n = len(training.points)
         rows = {"rows_": np.arange(n), "_rows_seen": n}
-        return found | rows | {"points_": lesson.points, "dual_coef_": coef}
+        return learned | rows | {"points_": training.points, "dual_coef_": coef}
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -425,32 +402,39 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
         self._check_online_parameters()
         self._check_feature_map()
         step: Any = self.step_size
-        method: Any = self.method
         automatic = isinstance(step, str) and step == "auto"
-        if not automatic and not (_is_number(step) and float(step) > 0):
+        if not automatic and not (checks.is_finite(step) and step > 0):
             raise ParameterError(
                 f'KernelLMS: step_size = {self.step_size!r} is neither "auto" nor a positive '
                 'number; pass "auto" or for example 0.5.'
             )
         for name in ("alpha", "tol"):
-            value = getattr(self, name)
-            if not (_is_number(value) and value >= 0):
-                raise ParameterError(
-                    f"KernelLMS: {name} = {value!r} is not a finite number >= 0; pass for example "
-                    "0.01, or 0."
-                )
-        if not (isinstance(method, str) and method in _METHODS):
-            raise ParameterError(
-                f"KernelLMS: method = {self.method!r} is unknown; pass one of "
-                f"{', '.join(map(repr, _METHODS))}."
+            checks.require_number(
+                "KernelLMS", name, getattr(self, name), closed=True, example="0.01, or 0"
             )
-        if self.budget is not None and method == "batch":
+        checks.require_choice("KernelLMS", "method", self.method, _METHODS)
+        if self.budget is not None and self.method == "batch":
             raise ParameterError(
                 f'KernelLMS: budget = {self.budget!r} has no meaning with method="batch"; leave '
                 "one of them out."
             )
 
 
-def _is_number(value: object) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    return number and bool(np.isfinite(float(value)))  # type: ignore[arg-type]
+def _require_finite(kernel: Kernel, is_finite: bool) -> None:
+    """Refuse a kernel with values that are not finite."""
+    if not is_finite:
+        raise DataError(
+            f"KernelLMS: {shown(kernel)} gives values with NaN or infinity; scale the data, or use "
+            "a kernel that grows less fast."
+        )
+
+
+def _require_squares(kernel: Kernel, diagonal: Array) -> None:
+    """Refuse a kernel with a negative k(x, x), under which a step makes its error larger."""
+    least = float(diagonal.min())
+    if kernel.is_psd is not True and least < -_ROUNDING * float(np.abs(diagonal).max()):
+        raise ValidityError(
+            f"KernelLMS: {shown(kernel)} has k(x, x) = {least:.3g} at a row, so that a step would "
+            "make its error larger; use a kernel whose is_psd is True, or pass a matrix repaired "
+            "by mercer.validity.repair with Precomputed()."
+        )

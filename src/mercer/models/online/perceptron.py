@@ -8,23 +8,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import _check_y
+from sklearn.utils.multiclass import unique_labels
 
 from mercer.estimator import checks
 from mercer.estimator.base import shown
-from mercer.estimator.labels import require_two_classes
+from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, as_data_errors, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.online.base import Lesson, OnlineModel, Progress, silent, why_not_more
+from mercer.models.online.base import (
+    OnlineModel,
+    Progress,
+    TrainingRows,
+    all_or_nothing,
+    no_report,
+    why_not_more,
+)
 from mercer.models.online.budgets import Budget
-from mercer.models.online.expansion import BudgetedSweep, KernelExpansion, Rows, Sweep
+from mercer.models.online.expansion import BudgetedRowPass, KernelExpansion, RowPass, Rows
 
 Array = NDArray[np.floating[Any]]
-Labels = NDArray[np.intp]
+Codes = NDArray[np.intp]
 
+# Passes over the rows unless max_iter is given.
 _PASSES = 100
 
 
@@ -159,13 +166,11 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         self
             The fitted estimator.
         """
+        passes = self.max_iter or _PASSES
         with self._fitting():
             self._check_parameters()
-            lesson = self._first_lesson(X, y, sample_weight, None)
-            passes = self.max_iter or _PASSES
-            with self._iterations(X, y, self._steps(len(lesson.rows), passes)) as report:
-                self._fit_rows(lesson, passes, report)
-        # An average is good without an end; with a budget there need not be one.
+            self._fit_passes(self._first_rows(X, y, sample_weight, None), passes, X, y)
+        # An average needs no convergence, and a budget may prevent it.
         expected = not self.averaged and self.budget is None
         if expected and not self.converged_ and self.n_iter_ == passes:
             warn(
@@ -183,9 +188,9 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from further rows, once each; the function so far is where it begins.
+        """Learn from further rows, once each, beginning with the function so far.
 
-        It is done as a whole: if it fails or is interrupted, the model is as it was before.
+        If it fails or is interrupted, the model is as it was before.
 
         Parameters
         ----------
@@ -203,13 +208,13 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
         self
             The estimator.
         """
-        with self._as_a_whole():
+        with all_or_nothing(self):
             self._check_parameters()
             if not hasattr(self, "classes_"):
-                lesson = self._first_lesson(X, y, sample_weight, self._given_classes(classes))
+                training = self._first_rows(X, y, sample_weight, _listed_classes(classes))
             else:
-                lesson = self._next_lesson(X, y, sample_weight, classes)
-            self._fit_rows(lesson, 1, silent)
+                training = self._later_rows(X, y, sample_weight, classes)
+            self._fit_rows(training, 1, no_report)
         return self
 
     def decision_function(self, X: Any) -> Array:
@@ -246,86 +251,53 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
 
     # Data -----------------------------------------------------------------------------------------
 
-    def _first_lesson(
+    def _first_rows(
         self,
         X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         classes: NDArray[Any] | None,
-    ) -> Lesson:
+    ) -> TrainingRows:
         kernel = self._kernel_or_default(self.kernel)
         points = self._validate_points(kernel, self._in_one_piece(X, y), reset=True)
-        labels = self._validate_labels(y, len(points))
+        labels = checked_labels(type(self).__name__, y, len(points))
         weights = self._validate_weights(sample_weight, labels)
-        # A row of weight zero is absent, and so is a class that no other row has.
-        seen = labels if weights is None else labels[weights > 0]
-        self.classes_ = np.unique(seen) if classes is None else classes
+        # A class whose rows all have weight zero is absent.
+        counted = labels if weights is None else labels[weights > 0]
+        self.classes_ = np.unique(counted) if classes is None else classes
         require_two_classes(type(self).__name__, self.classes_)
         self.kernel_ = kernel.resolve(points, weights)
         self.intercept_ = 0.0
-        return self._lesson(points, labels, weights)
+        return self._training_rows(points, labels, weights)
 
-    def _next_lesson(
+    def _later_rows(
         self,
         X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
         classes: ArrayLike | None,
-    ) -> Lesson:
+    ) -> TrainingRows:
         points = self._validate_points(self.kernel_, X, reset=False)
-        labels = self._validate_labels(y, len(points))
-        if classes is not None and not np.array_equal(self._given_classes(classes), self.classes_):
+        labels = checked_labels(type(self).__name__, y, len(points))
+        if classes is not None and not np.array_equal(_listed_classes(classes), self.classes_):
             raise DataError(
                 f"KernelPerceptron.partial_fit: classes = {classes!r} are not those of the first "
                 f"call, {self.classes_.tolist()}; leave them out, or fit anew."
             )
-        return self._lesson(points, labels, self._validate_weights(sample_weight, labels))
+        return self._training_rows(points, labels, self._validate_weights(sample_weight, labels))
 
-    def _lesson(self, points: Points, labels: NDArray[Any], weights: Array | None) -> Lesson:
+    def _training_rows(
+        self, points: Points, labels: NDArray[Any], weights: Array | None
+    ) -> TrainingRows:
+        """Rows with codes of their classes; rows of weight zero may have any label."""
         weights = np.ones(len(points)) if weights is None else weights
-        return Lesson(points, self._numbers(labels, weights), weights)
-
-    def _given_classes(self, classes: ArrayLike | None) -> NDArray[Any]:
-        if classes is None:
-            raise DataError(
-                "KernelPerceptron.partial_fit: classes must be passed on the first call to "
-                "partial_fit; list all labels that will ever come."
-            )
-        with as_data_errors(type(self).__name__):
-            listed = np.asarray(unique_labels(classes))
-        if len(listed) < 2:
-            raise DataError(
-                f"KernelPerceptron.partial_fit: classes = {shown(listed.tolist())} lists only one "
-                "class; list all labels that will ever come, at least two."
-            )
-        return listed
-
-    def _validate_labels(self, y: ArrayLike | None, n: int) -> NDArray[Any]:
-        if y is None:
-            raise DataError(
-                "KernelPerceptron requires y to be passed, but the target y is None; "
-                "call fit(X, y)."
-            )
-        remedy = "Pass one label for each row, of a few classes; drop the rows that have none."
-        with as_data_errors(type(self).__name__, remedy):
-            labels = _check_y(y, estimator=self)
-            check_classification_targets(labels)
-        if len(labels) != n:
-            raise DataError(
-                f"KernelPerceptron: y has {len(labels)} labels but X has {n} rows; pass one for "
-                "each row."
-            )
-        return np.asarray(labels)
-
-    def _numbers(self, labels: NDArray[Any], weights: Array) -> Labels:
-        """The place of each label among the classes; rows of weight zero may have any label."""
         unseen = np.setdiff1d(labels[weights > 0], self.classes_)
         if len(unseen):
             raise DataError(
                 f"KernelPerceptron: y has the label {unseen.tolist()[0]!r}, which is not among the "
                 f"classes {self.classes_.tolist()} of the first call; list it there in classes=."
             )
-        return np.searchsorted(self.classes_, labels)
+        return TrainingRows(points, np.searchsorted(self.classes_, labels), weights)
 
     # Learning -------------------------------------------------------------------------------------
 
@@ -333,7 +305,7 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
     def _outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _so_far(self, lesson: Lesson) -> tuple[Array, tuple[NDArray[Any], ...]]:
+    def _initial_state(self, training: TrainingRows) -> tuple[Array, tuple[NDArray[Any], ...]]:
         # When averaged, a second set of columns sums the coefficients times the rows before them.
         width = self._outputs * (1 + bool(self.averaged))
         if not hasattr(self, "points_"):
@@ -345,38 +317,29 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             )
         return self._coef, (np.diff(self.learning_curve_, prepend=0),)
 
-    def _advance(self, progress: Progress, rows: Rows, lesson: Lesson) -> Progress:
-        """One mini-batch, from mistake to mistake."""
-        f = progress.expansion
+    def _advance(self, progress: Progress, rows: Rows, training: TrainingRows) -> Progress:
+        """Go from mistake to mistake: between two of them the function does not change."""
+        f, k = progress.expansion, self._outputs
         assert isinstance(f, KernelExpansion)
-        labels, weights = lesson.of(rows)
+        codes, weights = training.targets_and_weights(rows)
         seen = sum(map(len, progress.curve))
-        sweep = Sweep(f, rows) if self.budget is None else BudgetedSweep(f, rows, self.budget)
+        row_pass = (
+            RowPass(f, rows) if self.budget is None else BudgetedRowPass(f, rows, self.budget)
+        )
         mistakes = np.zeros(len(rows), dtype=np.int64)
         row = 0
         while row < len(rows):
-            scores = sweep.values[row:, : self._outputs]
-            wrong = _mistakes(scores, labels[row:])
+            wrong = _mistakes(row_pass.values[row:, :k], codes[row:])
             if not wrong.any():
                 break
             row += int(np.argmax(wrong))
             mistakes[row] = 1
-            step = weights[row] * self._step(sweep.values[row, : self._outputs], labels[row])
+            step = weights[row] * _step(row_pass.values[row, :k], codes[row])
             if self.averaged:
                 step = np.concatenate([step, (seen + row) * step])
-            sweep.add(row, step)
+            row_pass.add(row, step)
             row += 1
-        return progress.after(sweep.result(), mistakes)
-
-    def _step(self, scores: Array, label: int) -> Array:
-        """What a mistake adds to the coefficients of its row."""
-        if self._outputs == 1:
-            return np.array([2.0 * label - 1.0])
-        step = np.zeros(self._outputs)
-        others = scores.copy()
-        others[label] = -np.inf
-        step[label], step[np.argmax(others)] = 1.0, -1.0
-        return step
+        return progress.after(row_pass.result(), mistakes)
 
     def _is_done(self, progress: Progress, n: int, passes: int) -> bool:
         return not progress.whole_curve[-n:].any()
@@ -409,11 +372,39 @@ class KernelPerceptron(ClassifierMixin, OnlineModel):
             )
 
 
-def _mistakes(scores: Array, labels: Labels) -> NDArray[np.bool_]:
+def _listed_classes(classes: ArrayLike | None) -> NDArray[Any]:
+    """The classes that the first call to partial_fit has to list."""
+    if classes is None:
+        raise DataError(
+            "KernelPerceptron.partial_fit: classes must be passed on the first call to "
+            "partial_fit; list all labels that will ever come."
+        )
+    with as_data_errors("KernelPerceptron"):
+        listed = np.asarray(unique_labels(classes))
+    if len(listed) < 2:
+        raise DataError(
+            f"KernelPerceptron.partial_fit: classes = {shown(listed.tolist())} lists only one "
+            "class; list all labels that will ever come, at least two."
+        )
+    return listed
+
+
+def _mistakes(scores: Array, codes: Codes) -> NDArray[np.bool_]:
     """Which rows are mistakes; a tie is one."""
     if scores.shape[1] == 1:
-        return np.asarray((2 * labels - 1) * scores[:, 0] <= 0)
-    rows = np.arange(len(labels))
+        return np.asarray((2 * codes - 1) * scores[:, 0] <= 0)
+    rows = np.arange(len(codes))
     others = scores.copy()
-    others[rows, labels] = -np.inf
-    return np.asarray(scores[rows, labels] <= others.max(axis=1))
+    others[rows, codes] = -np.inf
+    return np.asarray(scores[rows, codes] <= others.max(axis=1))
+
+
+def _step(scores: Array, code: int) -> Array:
+    """The change of the coefficients of a row that is a mistake."""
+    if len(scores) == 1:
+        return np.array([2.0 * code - 1.0])
+    step = np.zeros(len(scores))
+    others = scores.copy()
+    others[code] = -np.inf
+    step[code], step[np.argmax(others)] = 1.0, -1.0
+    return step

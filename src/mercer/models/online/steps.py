@@ -1,19 +1,20 @@
-"""Steps of least mean squares, one for each row, computed by mini-batches."""
+"""Steps of least mean squares: their size, and single rows computed by mini-batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from mercer.exceptions import ParameterError
 from mercer.models.online.budgets import Budget
 from mercer.models.online.expansion import (
     Batch,
-    BudgetedSweep,
+    BudgetedRowPass,
     FeatureExpansion,
     KernelExpansion,
     Rows,
@@ -24,8 +25,48 @@ Expansion = KernelExpansion | FeatureExpansion
 
 
 @dataclass(frozen=True)
+class StepRule:
+    """How large a step is, given the curvature of the objective that it sees."""
+
+    step_size: float | Literal["auto"]  # the parameter of the user
+    alpha: float  # weight of the squared norm
+
+    def for_batch(self, curvature: float) -> float:
+        """The size of steps that see all rows; `curvature` is the largest eigenvalue of K."""
+        if self.step_size != "auto":
+            return self._stable(curvature, "the largest eigenvalue of K")
+        total = curvature + self.alpha
+        return 1 / total if total > 0 else 1.0
+
+    def for_rows(self, curvature: float, weighted: bool, before: float) -> float:
+        """The size of steps that see one row; "auto" never exceeds the step size before."""
+        if self.step_size == "auto":
+            total = curvature + self.alpha
+            return min(before, 0.5 / total if total > 0 else 1.0)
+        step = self._stable(curvature, "the largest k(x, x)" + " times weight" * weighted)
+        if step * self.alpha >= 1:
+            raise ParameterError(
+                f"KernelLMS: step_size = {step:.6g} times alpha = {self.alpha:.6g} is not "
+                "below 1, so that a step would forget everything; make one of them smaller."
+            )
+        return step
+
+    def _stable(self, curvature: float, name: str) -> float:
+        """The step size of the user, which must be below 2 / (curvature + alpha)."""
+        step, total = float(self.step_size), curvature + self.alpha
+        if total > 0 and step >= 2 / total:
+            alpha = f" plus alpha = {self.alpha:.6g}" if self.alpha else ""
+            raise ParameterError(
+                f"KernelLMS: step_size = {step:.6g} would make the errors grow, because it is not "
+                f"below {2 / total:.6g}, which is 2 / ({name} = {curvature:.6g}{alpha}); pass a "
+                f'smaller one, such as {1 / total:.3g}, or "auto".'
+            )
+        return step
+
+
+@dataclass(frozen=True)
 class Steps:
-    r"""How a row changes the function f.
+    r"""The change of the function f at a row.
 
     .. math:: f := (1 - \eta \alpha)\, f + \eta\, w_i (y_i - f(x_i))\, k(x_i, \cdot)
     """
@@ -36,13 +77,13 @@ class Steps:
 
     @property
     def decay(self) -> float:
-        """What a step leaves of the function before it."""
+        """The factor of the previous function in a step."""
         return 1 - self.size * self.alpha
 
     def learn(
         self, f: Expansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[Expansion, Array]:
-        """Take one row after another."""
+        """The function after the rows, one after another, and their errors before each step."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.budget is None:
                 return self._solve(f, rows, targets, weights)
@@ -52,7 +93,7 @@ class Steps:
     def _solve(
         self, f: Expansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[Expansion, Array]:
-        """A mini-batch of which every row is kept."""
+        """A mini-batch of which every row is kept: one triangular system."""
         gram, values = f.gram(rows, rows), f.values(rows)
         errors, increments = self._triangular(gram, values, targets, weights)
         return f.changed(rows, increments, self.decay ** len(rows)), errors
@@ -60,12 +101,12 @@ class Steps:
     def _within_budget(
         self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[KernelExpansion, Array]:
-        """A mini-batch under a budget, at once if it is known who leaves when."""
+        """A mini-batch under a budget: one triangular system if the budget has a plan."""
         assert self.budget is not None
         batch = Batch(f, rows)
         plan = self.budget.plan(batch)
         if plan is None:
-            return self._sweep(f, rows, targets, weights)
+            return self._by_rows(f, rows, targets, weights)
         kept = batch.kept(plan)
         values = kept[:, : len(f.active)] @ f.coef
         errors, increments = self._triangular(kept[:, plan.target], values, targets, weights)
@@ -74,13 +115,13 @@ class Steps:
     def _triangular(
         self, gram: Array, values: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array]:
-        """The errors of rows that are met one after another, and the terms that they add.
+        """The errors of rows that are learned one after another, and the coefficients they add.
 
-        Entry (i, j) of `gram` is the kernel value of row i with the point that row j adds to; it is
-        written to.
+        Entry (i, j) of `gram`, which is overwritten, is the kernel value of row i with the point
+        whose coefficient row j changes.
         """
         powers = self.decay ** np.arange(len(targets))
-        faded = powers[:, None]
+        decays = powers[:, None]
         steps = self.size * weights[:, None]
         # With the steps on the diagonal the unknowns are the coefficients, not the errors, and
         # the matrix is not multiplied.
@@ -88,22 +129,22 @@ class Steps:
         if self.decay != 1:
             system *= _lower_toeplitz(powers)
         np.fill_diagonal(system, 1 / steps)
-        coef = solve_triangular(system, targets - faded * values, lower=True, check_finite=False)
-        return coef / steps, faded[::-1] * coef
+        coef = solve_triangular(system, targets - decays * values, lower=True, check_finite=False)
+        return coef / steps, decays[::-1] * coef
 
-    def _sweep(
+    def _by_rows(
         self, f: KernelExpansion, rows: Rows, targets: Array, weights: Array
     ) -> tuple[KernelExpansion, Array]:
-        """The errors of a mini-batch one after another, as some budgets need."""
+        """A mini-batch row by row, for budgets whose choice depends on the coefficients."""
         assert self.budget is not None
-        sweep = BudgetedSweep(f, rows, self.budget)
+        row_pass = BudgetedRowPass(f, rows, self.budget)
         errors = np.empty_like(targets)
         for i, target in enumerate(targets):
-            errors[i] = target - sweep.values[i]
+            errors[i] = target - row_pass.values[i]
             if self.decay != 1:
-                sweep.decay(self.decay)
-            sweep.add(i, self.size * weights[i] * errors[i])
-        return sweep.result(), errors
+                row_pass.decay(self.decay)
+            row_pass.add(i, self.size * weights[i] * errors[i])
+        return row_pass.result(), errors
 
 
 def _lower_toeplitz(powers: Array) -> Array:
