@@ -7,9 +7,9 @@ import inspect
 import types
 
 import pytest
+from benchmarks.walks import take, walks
 
 import mercer as mc
-from benchmarks.walks import take, walks
 
 # Walk: the most functions, and the most files that they are in.
 LIMITS = {
