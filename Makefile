@@ -14,6 +14,14 @@ CPP_FILES   := $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 BUILD_FILES := pyproject.toml CMakeLists.txt $(CPP_FILES)
 PY_FILES    := $(shell find src -name '*.py' 2>/dev/null)
 SANITIZE    := build/sanitize
+PROSE       := README.md CONTRIBUTING.md docs
+
+# Tests run in several processes with one thread each: most tests are too small for threads, and those
+# of threads ask for them by name.
+WORKERS   ?= auto
+PYTEST    := OPENBLAS_NUM_THREADS=1 MERCER_NUM_THREADS=1 $(BIN)/python -m pytest -q \
+             -n $(WORKERS) --maxprocesses 8 --dist worksteal
+NUMERICAL := tests/linalg tests/rows tests/landmarks tests/solvers tests/models
 
 # The requirements of one table of pyproject.toml, one a line: the only list of versions.
 define requirements
@@ -22,7 +30,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: FORCE help demo test bench lint docs sanitize format clean
+.PHONY: FORCE help demo test rounding bench lint docs sanitize format clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,17 +39,24 @@ demo: $(STAMPS)/build  ## fit a composed kernel on bundled data and print what h
 	@$(BIN)/mercer demo
 
 test: $(STAMPS)/build $(STAMPS)/extra-test  ## tests, docstring examples, README and docs code
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
+
+# BLAS and the engine round differently with each instruction set. A test holds on all of them.
+rounding: $(STAMPS)/build $(STAMPS)/extra-test  ## numerical tests with the instruction sets of other CPUs
+	MERCER_CPU=baseline $(PYTEST) $(NUMERICAL)
+	if [ "$$(uname -m)" = x86_64 ]; then OPENBLAS_CORETYPE=Nehalem $(PYTEST) $(NUMERICAL); fi
+	if grep -qs avx512f /proc/cpuinfo; then OPENBLAS_CORETYPE=SkylakeX $(PYTEST) $(NUMERICAL); fi
 
 bench: $(STAMPS)/build $(STAMPS)/extra-bench  ## race mercer against its peers
 	$(BIN)/python -m benchmarks
 
-lint: $(STAMPS)/build $(STAMPS)/extra-lint  ## ruff, mypy --strict, clang-format, numpydoc
+lint: $(STAMPS)/build $(STAMPS)/extra-lint  ## ruff, mypy --strict, clang-format, numpydoc, prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
 	@$(BIN)/numpydoc lint $(PY_FILES)
+	$(BIN)/python tools/prose.py $(PROSE)
 
 docs: $(STAMPS)/build $(STAMPS)/extra-docs  ## build the documentation, warnings are errors
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

@@ -1,4 +1,8 @@
 // Chooses the instruction set at run time, so that one build serves every machine.
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
 #include "engine.hpp"
 
 namespace mercer {
@@ -12,9 +16,27 @@ std::vector<const Engine*> available_engines() {
   return engines;
 }
 
+namespace {
+
+// The engine that MERCER_CPU names ("baseline" or "avx2", for tests), otherwise the fastest one.
+const Engine& chosen_engine() {
+  const std::vector<const Engine*> engines = available_engines();
+  const char* wanted = std::getenv("MERCER_CPU");
+  if (wanted == nullptr || *wanted == '\0') return *engines.back();
+  std::string names;
+  for (const Engine* engine : engines) {
+    if (std::string(engine->name) == wanted) return *engine;
+    names += std::string(names.empty() ? "" : ", ") + engine->name;
+  }
+  throw std::invalid_argument("MERCER_CPU: '" + std::string(wanted) +
+                              "' is not an instruction set of this machine; it has " + names + ".");
+}
+
+}  // namespace
+
 const Engine& engine() {
-  static const Engine& best = *available_engines().back();
-  return best;
+  static const Engine& chosen = chosen_engine();
+  return chosen;
 }
 
 }  // namespace mercer
