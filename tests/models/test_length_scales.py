@@ -1,149 +1,83 @@
-"""Targets of any order of magnitude: the fit of targets of the order of one, times their scale."""
+"""Candidates of a search over length-scales."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 import mercer as mc
-from mercer.exceptions import DataError
-from mercer.solvers.ridge.target_units import Units
+from mercer.exceptions import (
+    ParameterError,
+)
 
-S = mc.solvers
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(150, 2))
-Y = np.sin(2 * X[:, 0]) + X[:, 1]
-KERNEL = mc.RBF(1.5)
-FOURIER = mc.RandomFourier(n_components=80, random_state=0)
-
-# Powers of two near 1e-170, 1e200 and the ends of float64, by which nothing is rounded.
-EXPONENTS = [-1000, -565, 512, 664, 1000]
-
-SOLVERS: dict[str, tuple[mc.kernels.base.Kernel, Any]] = {
-    "conjugate": (KERNEL, S.ConjugateGradient(random_state=0)),
-    "nystrom": (KERNEL, S.NystromSolver(30, random_state=0)),
-    "falkon": (KERNEL, S.Falkon(30, random_state=0)),
-    "features": (KERNEL, S.RandomFeatures(FOURIER)),
-    "primal": (mc.Polynomial(2), S.Primal()),
-}
+X = RNG.normal(size=(40, 3))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40) + 7
+Z = RNG.normal(size=(9, 3))
 
 
-def fitted(which: str, y: Any, alpha: Any = 0.1, **settings: Any) -> mc.KernelRidge:
-    kernel, solver = SOLVERS[which]
-    return mc.KernelRidge(kernel, alpha, solver=solver, **settings).fit(X, y)
+def test_length_scales_are_searched_together_with_alpha() -> None:
+    scales, alphas = [0.2, 1.5, 20.0], [1e-3, 1e-1, 10.0]
+    model = mc.KernelRidge(mc.RBF(), alpha="loo", alphas=alphas, length_scales=scales).fit(X, Y)
+    expected = np.array(
+        [
+            mc.KernelRidge(mc.RBF(length_scale=s), alpha="loo", alphas=alphas)
+            .fit(X, Y)
+            .search_errors_[0]
+            for s in scales
+        ]
+    )
+    np.testing.assert_allclose(model.search_errors_, expected, rtol=1e-9)
+    row, column = np.unravel_index(np.argmin(expected), expected.shape)
+    assert model.kernel_ == mc.RBF(length_scale=scales[row]) == model.search_kernels_[row]
+    assert model.alpha_ == alphas[column]
+    direct = mc.KernelRidge(model.kernel_, alpha=model.alpha_).fit(X, Y)
+    np.testing.assert_allclose(model.predict(Z), direct.predict(Z), rtol=1e-8)
+    np.testing.assert_allclose(model.loo_residuals_, direct.loo_residuals_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("which", SOLVERS)
-def test_the_scale_of_the_targets_changes_nothing_else(which: str, exponent: int) -> None:
-    plain, scaled = fitted(which, Y), fitted(which, np.ldexp(Y, exponent))
-    # The same numbers, since both are solved in the same unit.
-    assert np.array_equal(np.ldexp(scaled.dual_coef_, -exponent), plain.dual_coef_)
-    assert_allclose(np.ldexp(scaled.predict(X), -exponent), plain.predict(X), rtol=1e-12)
+def test_a_fixed_alpha_with_length_scales_uses_leave_one_out() -> None:
+    model = mc.KernelRidge(alpha=0.1, length_scales=[0.1, 2.0]).fit(X, Y)
+    assert (model.alpha_, model.search_errors_.shape) == (0.1, (2, 1))
+    assert model.kernel_ == mc.RBF(length_scale=2.0)
 
 
-@pytest.mark.parametrize("criterion", ["loo", "gcv"])
-@pytest.mark.parametrize("which", [name for name in SOLVERS if name != "falkon"])
-def test_the_same_alpha_is_chosen(which: str, criterion: str) -> None:
-    plain = fitted(which, Y, criterion)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        small = fitted(which, np.ldexp(Y, -565), criterion)
-        large = fitted(which, np.ldexp(Y, 664), criterion)
-    assert small.alpha_ == large.alpha_ == plain.alpha_
-    assert_allclose(np.ldexp(large.predict(X), -664), plain.predict(X), rtol=1e-9)
-    # Squares of such targets are beyond the range of numbers, on either side.
-    assert (small.search_errors_[np.isfinite(plain.search_errors_)] == 0).all()
-    assert np.isinf(large.search_errors_).all()
+def test_which_length_scales_a_grid_reaches() -> None:
+    kernel = mc.RBF(length_scale=mc.Fixed(3.0)) + mc.Laplacian(length_scale=1.0)
+    model = mc.KernelRidge(kernel, length_scales=[0.5, 2.0]).fit(X, Y)
+    assert {k.get_params()["laplacian__length_scale"] for k in model.search_kernels_} == {0.5, 2.0}
+    assert {k.get_params()["rbf__length_scale"] for k in model.search_kernels_} == {mc.Fixed(3.0)}
+    grid = {"rbf__length_scale": [1.0, 2.0], "laplacian__length_scale": [1.0, 2.0, "median"]}
+    free = mc.RBF() + mc.Laplacian()
+    both = mc.KernelRidge(free, length_scales=grid).fit(X, Y)
+    assert len(both.search_kernels_) == 6
+    assert len(set(both.search_kernels_)) == 6
 
 
-def test_errors_are_in_the_units_of_the_targets() -> None:
-    for which in ("conjugate", "nystrom", "features", "primal"):
-        plain, scaled = fitted(which, Y, "loo"), fitted(which, 1000 * Y, "loo")
-        assert_allclose(scaled.search_errors_, 1e6 * plain.search_errors_, rtol=1e-6)
+def test_automatic_length_scales_are_multiples_within_bounds() -> None:
+    kernel = (
+        mc.RBF(length_scale=mc.Bounded(1.0, 0.5, 2.0))
+        + mc.Laplacian(length_scale=mc.Fixed(3.0))
+        + mc.Matern(length_scale=[1.0] * X.shape[1])
+    )
+    model = mc.KernelRidge(kernel, 0.1, length_scales="auto").fit(X, Y)
+    factors = 2.0 ** np.linspace(-3, 2, 11)
+    found = [k.get_params() for k in model.search_kernels_]
+    assert [p["rbf__length_scale"].value for p in found] == list(np.clip(factors, 0.5, 2.0))
+    assert {p["laplacian__length_scale"] for p in found} == {mc.Fixed(3.0)}
+    for params, factor in zip(found, factors, strict=True):
+        np.testing.assert_allclose(params["matern__length_scale"], factor)
+    resolved = mc.KernelRidge(alpha=0.1).fit(X, Y).kernel_.length_scale
+    chosen = mc.KernelRidge(alpha=0.1, length_scales="auto").fit(X, Y)
+    lengths = [k.length_scale for k in chosen.search_kernels_]
+    np.testing.assert_allclose(lengths, resolved * factors)
+    with pytest.raises(ParameterError, match="no length_scale that is not Fixed"):
+        mc.KernelRidge(mc.Linear(), length_scales="auto").fit(X, Y)
 
 
-@pytest.mark.parametrize("which", SOLVERS)
-def test_targets_of_different_scales_are_fitted_side_by_side(which: str) -> None:
-    both = fitted(which, np.column_stack([Y, np.ldexp(Y, -900)])).predict(X)
-    assert_allclose(np.ldexp(both[:, 1], 900), both[:, 0], rtol=1e-9)
-
-
-@pytest.mark.parametrize("which", SOLVERS)
-def test_paths(which: str) -> None:
-    kernel, solver = SOLVERS[which]
-    alphas = np.array([0.1, 1.0])
-    model = mc.KernelRidge(kernel, solver=solver)
-    plain = model.path(X, Y, alphas)
-    scaled = model.path(X, np.ldexp(Y, 664), alphas)
-    assert_allclose(np.ldexp(scaled.predict(X), -664), plain.predict(X), rtol=1e-9)
-    several = model.path(X, 1000 * np.column_stack([Y, -Y]), alphas)
-    assert_allclose(several.predict(X)[:, :, 0], 1000 * plain.predict(X), rtol=1e-5, atol=1e-3)
-    assert_allclose(several.loo_errors, 1e6 * plain.loo_errors, rtol=1e-6)
-
-
-def test_rows_in_blocks_are_scaled_where_they_are_read() -> None:
-    y = np.ldexp(Y, 664)
-    blocks = mc.Blocks([(X[:70], y[:70]), (X[70:], y[70:])])
-    model = mc.KernelRidge(KERNEL, 0.1, solver=S.NystromSolver(30, random_state=0))
-    whole = model.fit(X, y).predict(X)
-    assert_allclose(model.fit(blocks).predict(X) / 2.0**664, whole / 2.0**664, rtol=1e-8)
-
-
-def test_a_row_of_weight_zero_does_not_set_the_scale() -> None:
-    y, weights = np.append(Y, 1e300), np.append(np.ones(150), 0.0)
-    model = mc.KernelRidge(KERNEL, 0.1, solver=S.ConjugateGradient(random_state=0))
-    found = model.fit(np.vstack([X, [[0.0, 0.0]]]), y, weights).predict(X)
-    exact = mc.KernelRidge(KERNEL, 0.1, solver=S.Cholesky()).fit(X, Y).predict(X)
-    assert_allclose(found, exact, atol=1e-5)
-
-
-def test_machines_by_iterations() -> None:
-    machine = mc.KernelMachineRegressor(KERNEL, "squared", solver=S.Falkon(30, random_state=0))
-    plain = machine.fit(X, Y).predict(X)
-    assert_allclose(np.ldexp(machine.fit(X, np.ldexp(Y, -565)).predict(X), 565), plain, rtol=1e-7)
-
-
-def test_what_single_precision_cannot_hold_is_refused() -> None:
-    for which in ("conjugate", "nystrom", "falkon", "features"):
-        kernel, solver = SOLVERS[which]
-        with pytest.raises(DataError, match="exceed the range of float32"):
-            mc.KernelRidge(kernel, solver=solver, alpha=1.0).fit(X.astype(np.float32), 1e200 * Y)
-
-
-def test_constant_targets_and_none() -> None:
-    for which in SOLVERS:
-        assert_allclose(fitted(which, np.full(150, 1e200)).predict(X) / 1e200, 1.0)
-        assert_allclose(fitted(which, np.zeros(150)).predict(X), 0.0)
-    assert Units.of(np.array([0.0, 1.0, 3.0])).exponents.tolist() == [0, 1, 2]
-    assert Units.of(np.array([0.0, 1.0, 3.0]), shared=True).exponents.tolist() == [2, 2, 2]
-
-
-@pytest.mark.parametrize("unit", [2.0**-664, 2.0**664])
-def test_the_unit_of_weights_and_alpha_changes_nothing(unit: float) -> None:
-    solver, weights = S.NystromSolver(landmarks=np.arange(0, 150, 5)), np.linspace(0.5, 2.0, len(X))
-    plain = mc.KernelRidge(KERNEL, 0.1, solver=solver).fit(X, Y, weights)
-    scaled = mc.KernelRidge(KERNEL, 0.1 * unit, solver=solver).fit(X, Y, weights * unit)
-    assert_allclose(scaled.predict(X), plain.predict(X), atol=1e-8)
-    # The gradient, written out: C'W (y - f) = alpha M c.
-    C, M = KERNEL(X, scaled.points_.data), KERNEL(scaled.points_.data)
-    right = C.T @ (weights * (Y - scaled.intercept_))
-    left = right - (C.T @ (weights[:, None] * C) + 0.1 * M) @ scaled.dual_coef_
-    assert np.linalg.norm(left) <= 1e-9 * np.linalg.norm(right)
-    assert 0 < scaled.residual_ < 1e-9
-
-
-@pytest.mark.parametrize("constant", [0.1, 3e299, 1e300])
-@pytest.mark.parametrize("kernel", [mc.Linear(), mc.RBF()], ids=repr)
-def test_constant_targets_leave_no_residual_but_rounding(
-    constant: float, kernel: mc.Kernel
-) -> None:
-    rows = np.random.default_rng(0).normal(size=(400, 3))
-    model = mc.KernelRidge(kernel, solver=S.NystromSolver(50, random_state=0))
-    model.fit(rows, np.full(400, constant))  # and no warning, which would be an error here
-    assert_allclose(model.predict(rows), constant)
-    assert model.residual_ < 1e-9
+@pytest.mark.parametrize("length_scales", [[], {}, "median", {"length_scale": []}])
+def test_empty_grids_of_length_scales(length_scales: Any) -> None:
+    with pytest.raises(ParameterError, match=r"KernelRidge: length_scales = .*no values"):
+        mc.KernelRidge(length_scales=length_scales).fit(X, Y)

@@ -155,8 +155,14 @@ def test_every_solver_is_in_the_forecast(monkeypatch: pytest.MonkeyPatch) -> Non
     table = mc.forecast(mc.KernelRidge(mc.RBF(1.0)), X)
     names = {type(cost.solver).__name__ for cost in table.costs}
     assert names == {
-        "Cholesky", "ConjugateGradient", "Falkon", "NystromSolver", "Primal", "RandomFeatures", "Spectral"
-    }  # fmt: skip
+        "Cholesky",
+        "ConjugateGradient",
+        "Falkon",
+        "NystromSolver",
+        "Primal",
+        "RandomFeatures",
+        "Spectral",
+    }
     assert "  Primal                          -           -  no finite features" in str(table)
     assert str(table).count("*") == 2
     assert "no random frequencies" in str(mc.forecast(mc.KernelRidge(mc.Linear()), X))

@@ -336,11 +336,11 @@ def test_auto(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(mc.KernelRidge(mc.Polynomial(9))) == "Cholesky"  # more features than rows
     assert chosen(mc.KernelRidge(mc.Linear(), 0.0)) == "Cholesky"
     assert chosen(mc.KernelRidge(KERNEL)) == "Cholesky"
-    monkeypatch.setattr(forecast, "_DENSE", 100)
+    monkeypatch.setattr(forecast.RidgeFit, "dense_rows", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "ConjugateGradient"
     assert chosen(mc.KernelRidge(mc.Sigmoid())) == "Cholesky"  # can be mended only as a whole
-    monkeypatch.setattr(forecast, "WHOLE", 100)
+    monkeypatch.setattr(forecast.RidgeFit, "product_rows", 100)
     assert chosen(mc.KernelRidge(KERNEL)) == "NystromSolver"
     assert chosen(mc.KernelRidge(KERNEL, "loo")) == "NystromSolver"
 
@@ -367,8 +367,9 @@ def _unknown(A: Array, B: Array) -> Array:
 def test_fit_takes_what_is_starred_and_refuses_what_is_not(
     kernel: mc.Kernel, many: str, fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for border in {"dense": (), "iterated": ("_DENSE",), "landmarks": ("_DENSE", "WHOLE")}[many]:
-        monkeypatch.setattr(forecast, border, 100)
+    borders = ("dense_rows", "product_rows")[: ["dense", "iterated", "landmarks"].index(many)]
+    for border in borders:
+        monkeypatch.setattr(forecast.RidgeFit, border, 100)
     monkeypatch.setattr(forecast, "landmark_count", lambda n: 20)
     monkeypatch.setattr(memory, "available", lambda: 10**9 if fits else 8 * len(X) ** 2)
     monkeypatch.setattr(S.ConjugateGradient, "rank_for", lambda solver, n: 20)

@@ -1,9 +1,8 @@
-"""The search of kernel ridge regression: which alphas and length-scales, and which is best."""
+"""The candidates of a search: alphas and length-scales."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,31 +16,8 @@ from mercer.kernels.parameters import Bounded, Fixed
 Array = NDArray[np.floating[Any]]
 Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
-_N_ALPHAS = 25
 # Of length_scales="auto": half octaves. A heuristic is more often too long than too short.
 _FACTORS = 2.0 ** np.linspace(-3, 2, 11)
-
-
-@dataclass(frozen=True)
-class Search:
-    """The candidates of a search and their errors."""
-
-    kernels: tuple[Kernel, ...]  # the kernels compared
-    alphas: Array  # (n_alphas,): the alphas compared
-    relative: Array  # (n_kernels, n_alphas): the errors, in units of 4 ** `exponent`
-    exponent: int  # of the unit of the targets, as a power of two
-
-    @property
-    def errors(self) -> Array:
-        """The errors in the unit of the squared targets; infinite beyond float64."""
-        with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(self.relative, 2 * self.exponent)
-
-    @property
-    def best(self) -> tuple[Kernel, float]:
-        """The pair with the least error, which does not depend on the unit."""
-        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
-        return self.kernels[row], float(self.alphas[column])
 
 
 def candidates(
@@ -65,12 +41,6 @@ def checked_alphas(alphas: ArrayLike) -> Array:
             "example numpy.logspace(-6, 2, 9)."
         )
     return grid
-
-
-def default_alphas(scale: float, n: int, dtype: Any) -> Array:
-    """The alphas to compare where none are given."""
-    least = max(1e-8, n * float(np.finfo(dtype).eps))
-    return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
 
 
 def _replacements(kernel: Kernel, length_scales: Grid, owner: str) -> Iterator[dict[str, Any]]:

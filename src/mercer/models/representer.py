@@ -11,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer.kernels.points import Points
 from mercer.models.explanation import ExplainedModel, Positions, Terms
+from mercer.models.results import PrimalCoefficients
+from mercer.solvers.ridge.feature_problem import InnerProducts
 
 Array = NDArray[np.floating[Any]]
 
@@ -79,3 +81,63 @@ class RepresenterModel(ExplainedModel):
     def _similarities(self) -> Callable[[Points], Array]:
         """What makes rows of values k(x, x_i) of points."""
         return lambda points: self.kernel_(points, self.points_)
+
+
+class FeatureRepresenterModel(RepresenterModel):
+    """Base of models f(x) = sum_i a_i k(x, x_i) + b that may be f(x) = phi(x)'v + b as well.
+
+    A subclass's fit sets ``solver_`` and ``_function``, which is None where there are no features.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        The kernel; by default an RBF with ``length_scale="scale"``.
+    """
+
+    solver_: Any
+    _function: Any
+
+    def primal_coef(self) -> PrimalCoefficients:
+        """The model as coefficients of named features, where the feature space is finite.
+
+        They are the kernel's own features, or for `mercer.solvers.RandomFeatures` those of its map.
+
+        Returns
+        -------
+        PrimalCoefficients
+            Names, coefficients and intercept.
+        """
+        check_is_fitted(self)
+        if self._function is not None:
+            names = tuple(self._function.features.names)
+            return PrimalCoefficients(names, self._as_dual(self._function.coef), self.intercept_)
+        features = self.kernel_.feature_map(self.points_)
+        names = tuple(self.kernel_.feature_names(self.points_))
+        return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
+
+    def _as_dual(self, columns: Array) -> Array:
+        """Columns as ``dual_coef_`` has them: one alone is a vector there, or is not."""
+        return columns.reshape(len(columns), *self.dual_coef_.shape[1:])
+
+    def _function_values(self, X: Any) -> Array:
+        """By explicit features where the solver has them: that is the shorter sum."""
+        check_is_fitted(self)
+        if self._function is None:
+            return super()._function_values(X)
+        points = self._validate_points(self.kernel_, X, reset=False)
+        dtype = self.kernel_.gram(points, self.points_).dtype
+        values: Array = self._as_dual(self._function(points)).astype(dtype, copy=False)
+        values += self.intercept_
+        return values
+
+    @property
+    def _is_approximate(self) -> bool:
+        """Whether the function is one of features that only approximate the kernel."""
+        return bool(self.solver_.is_approximate)
+
+    def _similarities(self) -> Callable[[Points], Array]:
+        function = self._function
+        if not self._is_approximate or function is None:
+            return super()._similarities()
+        width, owner = len(function.coef), type(self).__name__
+        return InnerProducts.within_memory(function.features, self.points_, width, owner)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer.estimator.by_blocks import by_blocks
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.solvers.task import FeatureFunction
+from mercer.solvers.protocol import FeatureFunction
 from mercer.streams.schema import in_order
 
 Array = NDArray[np.floating[Any]]

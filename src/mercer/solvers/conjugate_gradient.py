@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,19 @@ from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
 from mercer.linalg.sketch import Sketch, nystrom_sketch
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
-from mercer.solvers.protocol import RidgeSolver
-from mercer.solvers.ridge.paths import PathAnswer
-from mercer.solvers.sampled import sampled_errors
-from mercer.solvers.task import RidgeAnswer, RidgeTask
+from mercer.solvers.protocol import (
+    MANY_ROWS,
+    PAIR,
+    Cost,
+    FitProblem,
+    PathAnswer,
+    RidgeAnswer,
+    RidgeTask,
+    SearchAnswer,
+    Solver,
+)
+from mercer.solvers.ridge.iterations import Stopped, iterate, least_tolerance
+from mercer.solvers.ridge.problem import RidgeProblem
 
 Array = NDArray[np.floating[Any]]
 
@@ -44,7 +53,7 @@ _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "piv
 
 
 @dataclass(frozen=True, eq=False)
-class ConjugateGradient(RidgeSolver):
+class ConjugateGradient(Solver):
     """The exact answer without the matrix: kernel ridge, and machines of smooth losses.
 
     Parameters
@@ -91,6 +100,9 @@ class ConjugateGradient(RidgeSolver):
     (True, array([1.]))
     """
 
+    needs_all_rows = True
+    is_iterative = True
+
     preconditioner: str | None = "rpcholesky"
     rank: int | None = None
     tol: float = 1e-6
@@ -110,28 +122,48 @@ class ConjugateGradient(RidgeSolver):
                 f"of {', '.join(map(repr, _METHODS))}, 'nystrom' or None."
             )
 
-    def compare(self, tasks: Sequence[RidgeTask]) -> Array:
-        """The criterion at each alpha of tasks that differ in the kernel, without solving them.
+    def cost(self, problem: FitProblem) -> Cost:
+        """Products with the matrix, and the factor that makes them few."""
+        n, rank = problem.n, self.rank_for(problem.n)
+        size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
+        products = problem.iterations * PAIR * float(n) ** 2
+        operations = problem.solves * (2.0 * n * rank**2 + products)
+        return Cost(self, size, operations + problem.search() + problem.variances)
 
-        Parameters
-        ----------
-        tasks : sequence of RidgeTask
-            The problems.
+    def _must_fit(self, problem: FitProblem) -> bool:
+        return problem.n > problem.small_rows
 
-        Returns
-        -------
-        ndarray of shape (n_tasks, n_alphas)
-            Mean squared errors, infinite for alphas that were not considered.
+    def _impractical(self, problem: FitProblem) -> str:
+        return MANY_ROWS if problem.n > problem.product_rows else ""
+
+    def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
+        """Compare candidates on a sample of rows, and solve for all rows at the best.
+
+        The weight of the squared norm is the variance of the noise relative to that of the
+        function, and a length-scale is a property of the function: neither changes with the number
+        of rows. So a few thousand rows, which can be left out one by one exactly, choose for all.
         """
-        return sampled_errors(
-            tasks, self.search_rows, least=_LEAST_CHOICE, random_state=self.random_state
-        )
+        alphas = tasks[0].on_grid().alphas
+        tasks = [replace(task, alphas=alphas) for task in tasks]
+        rows = self._sample(tasks[0])
+        errors = np.stack([_sampled_errors(task, rows) for task in tasks])
+        tasks[0].require_choice(errors)
+        best, column = divmod(int(np.argmin(errors)), len(alphas))
+        answer = self.ridge(tasks[best].at(float(alphas[column])))
+        return SearchAnswer(answer, best, alphas, errors)
+
+    def _sample(self, task: RidgeTask) -> NDArray[np.intp]:
+        """The rows on which candidates are compared, among those of positive weight."""
+        rows = np.flatnonzero(task.part("ConjugateGradient").mass)
+        if len(rows) <= self.search_rows:
+            return rows
+        rng = random_numbers(self.random_state, task.owner)
+        return np.sort(rng.choice(rows, self.search_rows, replace=False))
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         if task.compares:
-            errors = self.compare([task])[0]
-            chosen = task.at(float(task.alphas[np.argmin(errors)]))
-            return replace(self.ridge(chosen), errors=errors)
+            searched = self.search([task])
+            return replace(searched.answer, errors=searched.errors[0])
         alpha = task.the_alpha("ConjugateGradient")
         _require_positive(task)
         stopped = self._stopped(task)
@@ -174,7 +206,7 @@ class ConjugateGradient(RidgeSolver):
             return task.state
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
-    def products(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
+    def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
         """The matrix of all rows as a machine's Newton steps take it.
 
         Parameters
@@ -251,87 +283,20 @@ class ConjugateGradient(RidgeSolver):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Stopped:
-    """Where iterations stopped, and the preconditioner or the landmarks that they had."""
-
-    settings: tuple[Any, ...]  # how these were made
-    seed: int  # from which random numbers
-    state: conjugate_gradient.State | None = None  # where they stopped; None before they begin
-
-
-class System(Protocol):
-    """Equations that are solved by iterations, and what their solution means."""
-
-    right: Array
-    #: What to raise where the iterations stop short.
-    levers: str
-    #: A relative residual that rounding may leave, and that does no harm.
-    floor: float
-
-    @property
-    def keeps_apart(self) -> bool:
-        """Whether residuals are kept, and made orthogonal to one another."""
-        ...
-
-    @property
-    def precondition(self) -> conjugate_gradient.Precondition | None:
-        """As in `conjugate.solve`."""
-        ...
-
-    def multiply(self, vectors: Array) -> Array:
-        """The matrix times columns."""
-        ...
-
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """The model that goes with where the iterations are, its quality left out."""
-        ...
-
-
-def iterate(
-    task: RidgeTask,
-    system: System,
-    shift: float,
-    tol: float,
-    max_iter: int,
-    start: conjugate_gradient.State | None = None,
-) -> RidgeAnswer:
-    """Solve the equations of a task, telling whoever watches."""
-
-    def answer(progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        found = system.answer(progress)
-        if progress.stalled and (progress.residuals <= system.floor).all():
-            progress = replace(progress, converged=True, stalled=False)
-        quality = found.quality | {
-            "n_iter_": progress.n_iter,
-            "converged_": progress.converged,
-            "residual_": float(progress.residuals.max(initial=0.0)),
-            "residual_history_": progress.history.max(axis=1),
-        }
-        doubt = conjugate_gradient.complaint(progress, system.levers, task.ridge)
-        return replace(found, quality=quality, doubt=doubt)
-
-    def tell(progress: conjugate_gradient.Progress) -> bool:
-        return task.report is not None and task.report(lambda: answer(progress))
-
-    return answer(
-        conjugate_gradient.solve(
-            system.multiply,
-            system.right,
-            shift,
-            precondition=system.precondition,
-            start=start,
-            tol=least_tolerance(task, tol),
-            max_iter=max_iter,
-            report=tell,
-            orthogonal=system.keeps_apart,
-        )
-    )
-
-
-def least_tolerance(task: RidgeTask, tol: float) -> float:
-    """The tolerance that is asked for, or what rounding of the kernel allows if that is more."""
-    return max(tol, conjugate_gradient.ROUNDING * float(np.finfo(task.dtype).eps))
+def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
+    """The criterion at each alpha on some rows; infinite for alphas that are not considered."""
+    errors = np.full(task.alphas.shape, np.inf)
+    if len(rows) < 2:  # nothing is left when one is left out
+        return errors
+    part = task.part("ConjugateGradient")
+    gram = task.kernel(part.points[rows])
+    weights = None if part.weights is None else part.weights[rows].astype(gram.dtype)
+    problem = RidgeProblem(gram, part.targets[rows], weights, task.fit_intercept)
+    considered = task.alphas >= _LEAST_CHOICE * problem.mean_diagonal
+    if not considered.any():
+        considered[:] = True
+    errors[considered] = problem.errors(task.alphas[considered], task.criterion)
+    return errors
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
@@ -360,7 +325,7 @@ def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
 
 
 def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
-    """Refuse limits of iterations that are none."""
+    """Validate tol and max_iter."""
     if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ParameterError(
             f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "

@@ -1,14 +1,132 @@
-"""Dense solvers of the whole problem: settings alone, the work is in `problem`."""
+"""Solvers that store the matrix of all pairs of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from mercer.solvers.protocol import Settings
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import validity
+from mercer.exceptions import DataError
+from mercer.linalg.cholesky import RIDGE
+from mercer.rows.rows import RowBlock
+from mercer.solvers.protocol import (
+    IN_BLOCKS,
+    MANY_ROWS,
+    PAIR,
+    TOO_LARGE,
+    Cost,
+    FitProblem,
+    PathAnswer,
+    RidgeAnswer,
+    RidgeTask,
+    SearchAnswer,
+    Solver,
+    default_alphas,
+)
+from mercer.solvers.ridge import rounding
+from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.validity.required import gram_matrix, require_positive
+
+Array = NDArray[np.floating[Any]]
+
+#: Copies of the Gram matrix that a Cholesky factor takes: it replaces the matrix.
+FACTOR_MATRICES = 1.1
+#: Copies that eigenvectors or a tridiagonal form take: a copy, and two of workspace.
+SPECTRAL_MATRICES = 4.1
+
+
+class DenseSolver(Solver):
+    """Base of solvers that store the matrix of all pairs of rows."""
+
+    needs_all_rows = True
+    is_dense = True
+    #: Whether coefficients at one alpha come from eigenvectors.
+    eigenvectors: ClassVar[bool] = False
+
+    def cost(self, problem: FitProblem) -> Cost:
+        """The matrix and its factors."""
+        matrices, operations = problem.dense(eigenvectors=self.eigenvectors)
+        pairs = float(problem.n) ** 2
+        return Cost(self, matrices * pairs * problem.dtype.itemsize, operations + PAIR * pairs)
+
+    def obstacle(self, problem: FitProblem) -> str:
+        """Why the matrix is impossible, or not what "auto" takes."""
+        if not problem.in_memory:
+            return IN_BLOCKS
+        size = self.cost(problem).size
+        if size is not None and size > problem.free:
+            return TOO_LARGE
+        return MANY_ROWS if problem.n > problem.dense_rows and not problem.needs_matrix else ""
+
+    def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
+        """Compare every kernel with every alpha, from one reduction of each matrix."""
+        if tasks[0].n < 2:
+            raise DataError(
+                f"{tasks[0].owner}: a choice by leaving rows out needs at least two rows, got "
+                "1 sample; pass a number as alpha."
+            )
+        alphas, errors = tasks[0].alphas, []
+        for task in tasks:
+            problem, _ = dense_problem(task, task.part(type(self).__name__))
+            if not alphas.size:
+                alphas = default_alphas(problem.mean_diagonal, problem.n_rows, problem.dtype)
+            errors.append(problem.errors(alphas, task.criterion))
+        table = np.stack(errors)
+        tasks[0].require_choice(table)
+        best, column = divmod(int(np.argmin(table)), len(alphas))
+        return SearchAnswer(self._ridge(tasks[best].at(float(alphas[column]))), best, alphas, table)
+
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        alpha, quality = float(task.alphas[0]), {}
+        by_factor, part = alpha > 0 and not self.eigenvectors, task.part(type(self).__name__)
+        matrices = FACTOR_MATRICES if by_factor else SPECTRAL_MATRICES
+        problem, repair = dense_problem(task, part, matrices)
+        largest = problem.largest
+        with np.errstate(over="ignore", invalid="ignore"):
+            if by_factor:
+                solution = problem.solve(alpha)
+            else:
+                spectrum = problem.spectrum()
+                solution = problem.expand(spectrum.solve(problem.targets, alpha))
+                quality = {"rank_": spectrum.rank}
+        doubt = rounding.of_predictions(
+            largest,
+            solution.dual,
+            problem.targets,
+            problem.weights,
+            fit_intercept=problem.fit_intercept,
+        )
+        return RidgeAnswer(
+            part.points,
+            _folded(solution.dual, repair),
+            solution.intercept,
+            alpha,
+            {"jitter_": solution.jitter} | quality,
+            doubt=doubt,
+        )
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        """All alphas from one eigendecomposition."""
+        part = task.part(type(self).__name__)
+        problem, repair = dense_problem(task, part)
+        spectrum, alphas = problem.spectrum(), task.alphas
+        solutions = [problem.expand(spectrum.solve(problem.targets, alpha)) for alpha in alphas]
+        return PathAnswer(
+            part.points,
+            np.stack([_folded(solution.dual, repair) for solution in solutions]),
+            np.stack([solution.intercept for solution in solutions]),
+            spectrum.loo_errors(problem.targets, alphas).mean(axis=1),
+            spectrum.gcv_errors(problem.targets, alphas).mean(axis=1),
+            spectrum.effective_dof(alphas),
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Cholesky(Settings):
+class Cholesky(DenseSolver):
     """The Gram matrix in memory and one Cholesky factor of it: exact, n^3 / 3 operations.
 
     Choosing alpha by leaving rows out takes a tridiagonal reduction, alpha = 0 an
@@ -23,7 +141,7 @@ class Cholesky(Settings):
 
 
 @dataclass(frozen=True, eq=False)
-class Spectral(Settings):
+class Spectral(DenseSolver):
     """The Gram matrix in memory and its eigendecomposition: exact, about 9 n^3 operations.
 
     Examples
@@ -32,3 +150,29 @@ class Spectral(Settings):
     >>> mc.KernelRidge(solver=mc.solvers.Spectral()).fit([[0.0], [1.0]], [0.0, 1.0]).solver_
     Spectral()
     """
+
+    eigenvectors = True
+
+
+def dense_problem(
+    task: RidgeTask, part: RowBlock, matrices: float = SPECTRAL_MATRICES
+) -> tuple[RidgeProblem, validity.Repair | None]:
+    """The Gram matrix with the targets, after a forecast of memory and a check of validity."""
+    gram = gram_matrix(task.owner, task.kernel, part.points, matrices, task.psd)
+    repair = None
+    if task.kernel.is_psd is not True:
+        if task.psd == "raise":
+            require_positive(task.owner, task.kernel, gram, RIDGE)
+        else:
+            repair = validity.repair(gram, task.psd)  # type: ignore[arg-type]
+            gram = repair.matrix
+    return RidgeProblem(gram, part.targets, part.weights, task.fit_intercept), repair
+
+
+def _folded(dual: Array, repair: validity.Repair | None) -> Array:
+    """Coefficients for test rows that are not repaired.
+
+    A repair multiplies test rows by a symmetric matrix; multiplying the coefficients by it instead
+    leaves prediction as it is for every other kernel.
+    """
+    return dual if repair is None else repair.transform(dual.T).T.astype(dual.dtype, copy=False)

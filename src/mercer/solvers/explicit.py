@@ -12,6 +12,7 @@ here; machines of other losses take the features alone (`feature_machine`).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,17 +21,27 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import ParameterError
-from mercer.rows.rows import InMemory, RowBlock
+from mercer.features.fourier import RandomFourier
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import FeatureMoments
 from mercer.solvers import kernel_features
-from mercer.solvers.kernel_features import FeatureTask, KernelFeatures
-from mercer.solvers.protocol import RidgeSolver
+from mercer.solvers.kernel_features import FeatureTask, KernelFeatures, no_frequencies
+from mercer.solvers.newton.machine import MachineTask
+from mercer.solvers.newton.on_features import FeatureMachine
+from mercer.solvers.protocol import (
+    Cost,
+    FeatureFunction,
+    FitProblem,
+    PathAnswer,
+    RidgeAnswer,
+    RidgeTask,
+    Solver,
+)
 from mercer.solvers.ridge import representers
-from mercer.solvers.ridge.features import FeatureRidge
+from mercer.solvers.ridge.features import FeatureRidge, choose_alpha
 from mercer.solvers.ridge.mixed_precision import feature_ridge
-from mercer.solvers.ridge.paths import PathAnswer, feature_path
+from mercer.solvers.ridge.paths import feature_path
 from mercer.solvers.ridge.representers import Representers
-from mercer.solvers.task import FeatureFunction, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -40,8 +51,33 @@ _BLOCK_BYTES = 2**24
 _FEATURES = 1000
 
 
+class FeatureSolver(Solver):
+    """Base of solvers in an explicit feature space."""
+
+    has_features = True
+
+    @abstractmethod
+    def width(self, problem: FitProblem) -> int | None:
+        """The number of features, as far as it is known."""
+
+    @abstractmethod
+    def features(self, task: FeatureTask) -> KernelFeatures:
+        """The features that a task is solved with."""
+
+    def cost(self, problem: FitProblem) -> Cost:
+        """Sums over pairs of features, in one pass for each linear system."""
+        width = self.width(problem)
+        if width is None:
+            return Cost(self, None, None)
+        return Cost(self, *problem.features(width, approximate=self.is_approximate))
+
+    def machine(self, task: MachineTask, candidates: RowSource) -> FeatureMachine:
+        """The problem of a machine on the features."""
+        return FeatureMachine(task, self.features(task))
+
+
 @dataclass(frozen=True, eq=False)
-class Primal(RidgeSolver):
+class Primal(FeatureSolver):
     """The kernel's own features, exactly: for kernels with fewer features than there are rows.
 
     Notes
@@ -62,6 +98,17 @@ class Primal(RidgeSolver):
     >>> model.predict([[2.0, 3.0]]).round(3)
     array([6.])
     """
+
+    def width(self, problem: FitProblem) -> int | None:
+        """The number of the kernel's own features, None if there are not finitely many."""
+        return problem.own_features[0]
+
+    def _impossible(self, problem: FitProblem) -> str:
+        return problem.restriction or problem.own_features[1]
+
+    def _impractical(self, problem: FitProblem) -> str:
+        width = problem.own_features[0]
+        return "" if width is None else problem.feature_obstacle(width)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         _require_positive(task)
@@ -89,7 +136,7 @@ class Primal(RidgeSolver):
 
 
 @dataclass(frozen=True, eq=False)
-class RandomFeatures(RidgeSolver):
+class RandomFeatures(FeatureSolver):
     """Features whose inner products approximate the kernel.
 
     Parameters
@@ -120,10 +167,12 @@ class RandomFeatures(RidgeSolver):
     (array([1.]), True)
     """
 
+    is_approximate = True
+
     map: Any = None
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
-        """Refuse a map that is none."""
+        """Validate the transformer."""
         map_ = self._map()
         fits = hasattr(map_, "fit") and hasattr(map_, "transform")
         if not fits or isinstance(map_, type):
@@ -133,10 +182,12 @@ class RandomFeatures(RidgeSolver):
                 "mc.RandomFourier(n_components=1000)."
             )
 
-    @property
-    def n_features(self) -> int | None:
+    def width(self, problem: FitProblem) -> int | None:
         """The number of features, as far as the map says."""
         return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
+
+    def _impossible(self, problem: FitProblem) -> str:
+        return problem.restriction or no_frequencies(problem.kernel, self.map)
 
     def features(self, task: FeatureTask) -> KernelFeatures:
         """The features that a task is solved with.
@@ -186,9 +237,6 @@ class RandomFeatures(RidgeSolver):
     def _map(self) -> Any:
         if self.map is not None:
             return self.map
-        # Maps are made with the base of the models, so that they come after solvers.
-        from mercer.features.fourier import RandomFourier
-
         return RandomFourier(n_components=_FEATURES)
 
 
@@ -196,7 +244,7 @@ def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
     """Ridge on features, and the coefficients of points that go with it."""
     sums = task.rows.map_sum(FeatureMoments(given.features, given.width, task.middle)).terms[0]
     problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
-    alpha, errors = task.choose(problem, given.features)
+    alpha, errors = choose_alpha(task, problem, given.features)
     coefficients, intercept = problem.solve(alpha)
     function = FeatureFunction(given.features, coefficients)
     if isinstance(task.rows, InMemory):

@@ -1,60 +1,57 @@
-"""Which solver to take, and what each of them would cost.
+"""Which solver "auto" takes, and what each of them would cost.
 
-The rule, in the order in which it is applied:
+For each kind of model there is an ordered list of candidates. "auto" takes the first without an
+obstacle, and prices no other. The table of `mercer.forecast` prices all.
 
-1. features, if the kernel has fewer of them than would pay (`Primal`);
-2. the matrix in memory, up to 15,000 rows, if it fits (`Cholesky`);
-3. conjugate gradients, up to 100,000 rows (`ConjugateGradient`);
-4. landmarks (`NystromSolver`).
+=======================  ============  ===================  ================
+limit                    kernel ridge  machines             Gaussian process
+=======================  ============  ===================  ================
+1. few own features      `Primal`      `Primal`             `Primal`
+2. rows, matrix fits     15,000        10,000               15,000
+3. rows, by products     100,000       -                    100,000
+4. more, or in blocks    landmarks     landmarks            landmarks
+=======================  ============  ===================  ================
 
-Rows that come in blocks leave the first and the last; up to 100,000 rows in no more than one chunk
-are gathered before they come here. A kernel that is not known to be valid has its matrix looked at
-as a whole, if it fits; where nothing else is left, conjugate gradients are taken beyond 100,000
-rows too. `Spectral`, `Falkon` and `RandomFeatures` are weighed, but not taken unless they are asked
-for.
+The second is `Cholesky`, the third `ConjugateGradient`, the last `NystromSolver`. A kernel that is
+not known to be valid, or a loss with kinks, takes the whole matrix however many rows there are, if
+it fits. Kernel ridge without any other way takes conjugate gradients beyond 100,000 rows too.
+`Spectral`, `Falkon` and `RandomFeatures` are priced, but taken only if the user asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from mercer import memory
+from mercer.features.fourier import RandomFourier
 from mercer.kernels.base import Kernel
-from mercer.kernels.containers import len_of
-from mercer.landmarks.selection import contains_noise
-from mercer.solvers.conjugate_gradient import ConjugateGradient, factor_size
-from mercer.solvers.dense import Cholesky, Spectral
+from mercer.rows.rows import RowSource
+from mercer.solvers.conjugate_gradient import ConjugateGradient
+from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.kernel_features import no_frequencies, own_features
+from mercer.solvers.kernel_features import may_hold, own_features
+from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.nystrom import Falkon, NystromSolver
-from mercer.solvers.task import RidgeTask
+from mercer.solvers.protocol import (
+    IN_BLOCKS,
+    INVALID,
+    MANY_FEATURES,
+    MANY_ROWS,
+    TOO_LARGE,
+    UNASKED,
+    UNKNOWN,
+    UNSURE,
+    WHITE,
+    Cost,
+    FitProblem,
+    Solver,
+    no_landmarks,
+    not_positive,
+)
 
-# Rows up to which a dense factor is a matter of seconds to minutes.
-_DENSE = 15_000
-#: Rows up to which products with the whole matrix are.
-WHOLE = 100_000
-_ITERATIONS = 60
-FALKON_ITERATIONS = 30
-_DENSE_MATRICES = 1.1
-_SEARCH_MATRICES = 4.1
-#: The obstacle of those that are weighed, but not taken unless they are asked for.
-UNASKED = "if asked for"
-IN_BLOCKS = "rows come in blocks"
-#: The obstacle that nobody can ask a solver to overlook.
-TOO_LARGE = "does not fit in memory"
-# What landmarks cannot do with.
-_WHITE = "the kernel contains White"
-_INVALID = "the kernel is not valid"
-_UNSURE = "the kernel is not known to be valid"
-#: Those that speak against a solver which is not asked for, and against no other.
-UNKNOWN = f"{UNASKED}: {_UNSURE}"
-MANY_ROWS = "many rows"
-MANY_FEATURES = "as many features as rows"
-_PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 # Why the whole matrix is not taken.
 _NO_MATRIX = {
     IN_BLOCKS: IN_BLOCKS,
@@ -63,34 +60,374 @@ _NO_MATRIX = {
 }
 # What can be done where neither landmarks nor the whole matrix are possible.
 _WAYS_OUT = {
-    _WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
-    _INVALID: "take fewer rows, or a kernel whose is_psd is True",
+    WHITE: "leave White out, and give its variance to the model as alpha= or noise=",
+    INVALID: "take fewer rows, or a kernel whose is_psd is True",
     UNKNOWN: "ask for mercer.solvers.NystromSolver() if you know that it is",
 }
 
+Candidates = Iterator[tuple[Solver, str]]
+
+
+class Priced(FitProblem):
+    """A fit for which "auto" has candidates."""
+
+    @property
+    def landmarks(self) -> int:
+        """The number of landmarks that "auto" takes."""
+        return min(self.n, landmark_count(self.n))
+
+    def candidates(self) -> Candidates:
+        """The solvers that "auto" tries in turn, each with the reason to take it."""
+        raise NotImplementedError
+
+    def others(self) -> tuple[Solver, ...]:
+        """Solvers that are priced, but taken only if the user asks for them."""
+        m = self.landmarks
+        return Spectral(), Falkon(m), RandomFeatures(RandomFourier(n_components=m))
+
+    def last_resort(self, obstacles: Sequence[tuple[Solver, str]]) -> Choice:
+        """What is taken where every candidate has an obstacle."""
+        _, whole, *_, few = obstacles
+        way = _WAYS_OUT.get(few[1], "take fewer rows")
+        reason = f"{as_reason(few[1])}, and {_NO_MATRIX[whole[1]]}; {way}"
+        return Choice(few[0] if whole[1] == IN_BLOCKS else whole[0], reason, possible=False)
+
 
 @dataclass(frozen=True)
-class Cost:
-    """What a solver would take."""
+class Choice:
+    """The solver that "auto" takes, and why."""
 
-    solver: Any
-    size: float | None  # bytes, beside the data; None where there is nothing to compute
-    operations: float | None  # floating-point operations, about
-    # why it is out of the question, or not what "auto" takes; empty if it is neither
-    obstacle: str = ""
+    solver: Solver
+    reason: str
+    possible: bool = True  # False if it will be refused
+
+
+def choose(problem: Priced) -> Choice:
+    """The first candidate without an obstacle; the others are not priced."""
+    obstacles = []
+    for solver, reason in problem.candidates():
+        obstacle = solver.obstacle(problem)
+        if not obstacle:
+            return Choice(solver, reason)
+        obstacles.append((solver, obstacle))
+    return problem.last_resort(obstacles)
+
+
+def as_reason(obstacle: str) -> str:
+    """The obstacle as a phrase for messages, without its prefix "if asked for:"."""
+    return UNSURE if obstacle == UNKNOWN else obstacle
+
+
+def landmark_count(n: int) -> int:
+    """Landmarks to take for n rows."""
+    return int(np.clip(5 * np.sqrt(n), 500, 4000))
+
+
+# The three kinds of fits --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit(Priced):
+    """Kernel ridge regression: one linear system, or one reduction for all alphas."""
+
+    smallest_alpha: float  # infinite for the default grid
+    searches: bool  # whether alpha or length-scales are chosen
+
+    small_rows: ClassVar[float] = 100_000
 
     @property
-    def overlooked(self) -> Cost:
-        """The same of a solver that is taken all the same: without what speaks against auto's."""
-        return replace(self, obstacle="") if self.obstacle in _PREFERENCES else self
+    def dtype(self) -> np.dtype[Any]:
+        """The type of kernel values of the data."""
+        dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row).dtype
+        return dtype
 
     @property
-    def line(self) -> str:
-        """Name, amounts and obstacle, in columns."""
-        name = type(self.solver).__name__
-        size = "-" if self.size is None else memory.readable(int(self.size))
-        operations = "-" if self.operations is None else f"{self.operations:.1e}"
-        return f"{name:<22} {size:>10} {operations:>11}  {self.obstacle}".rstrip()
+    def columns(self) -> int:
+        """One for each target, and one for the intercept."""
+        return len(self.rows.statistics.targets) + 1
+
+    @property
+    def landmarks(self) -> int:
+        """Rows of weight 0 are not taken as landmarks."""
+        return min(self.rows.statistics.rows, landmark_count(self.n))
+
+    def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
+        """Eigenvectors, a tridiagonal form for all alphas, or one Cholesky factor."""
+        cubes = 9.0 if eigenvectors else 4.0 if self.searches else 1 / 3
+        whole = self.searches or eigenvectors
+        return SPECTRAL_MATRICES if whole else FACTOR_MATRICES, cubes * float(self.n) ** 3
+
+    def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
+        """One pass over the rows; a map may hold the features of all of them."""
+        size, every = 8.0 * 2 * width**2, 8.0 * self.n * width
+        holds = approximate and self.in_memory and every <= self.free / 4
+        return size + (every if holds else 0.0), float(self.n) * width**2
+
+    def feature_obstacle(self, width: int) -> str:
+        """Sums over pairs of features cost more than a factor from n / sqrt(3) features on."""
+        return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
+
+    @property
+    def restriction(self) -> str:
+        """Without a penalty the coefficients of rows do not follow from others."""
+        return "" if self.smallest_alpha > 0 else "alpha is 0"
+
+    @property
+    def landmark_restriction(self) -> str:
+        """Landmarks do without a penalty."""
+        return ""
+
+    @property
+    def needs_matrix(self) -> str:
+        """An indefinite matrix can be checked, and repaired, only as a whole."""
+        return not_positive(self.kernel)
+
+    def candidates(self) -> Candidates:
+        """Features, the matrix, products with it, landmarks."""
+        n, dense = self.n, self.dense_rows
+        yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
+        fits = f"{n} rows are no more than {dense}, and their matrix fits"
+        if n > dense:
+            fits = f"{as_reason(self.needs_matrix)}, and the matrix of {n} rows fits"
+        yield Cholesky(), fits
+        products = self.product_rows
+        yield ConjugateGradient(), f"{n} rows are more than {dense}, and no more than {products}"
+        many = f"{n} rows are too many for the whole matrix"
+        if not self.in_memory:
+            many = f"{n} rows come in blocks, and landmarks need only sums over them"
+        yield NystromSolver(self.landmarks), many
+
+    def last_resort(self, obstacles: Sequence[tuple[Solver, str]]) -> Choice:
+        """Solvers that only "auto" avoids, before none."""
+        _, whole, products, few = obstacles
+        if whole[1] in _NO_MATRIX:
+            reason = f"{as_reason(few[1])}, and {_NO_MATRIX[whole[1]]}"
+        for solver, obstacle in (products, few):
+            if obstacle == UNKNOWN:
+                return Choice(solver, reason)
+        if products[1] == MANY_ROWS:
+            return Choice(products[0], reason)
+        return super().last_resort(obstacles)
+
+
+@dataclass(frozen=True, eq=False)
+class MachineFit(Priced):
+    """A machine of any convex loss: a linear system in each Newton step."""
+
+    outputs: int  # functions that are fitted
+    joint: bool  # whether they are fitted together, and not one after the other
+    smooth: bool  # whether the loss is
+
+    dense_rows: ClassVar[int] = 10_000
+    product_rows: ClassVar[float] = np.inf
+    iterations: ClassVar[int] = 30
+    landmark_matrices: ClassVar[int] = 4
+    #: Newton steps for each function.
+    steps: ClassVar[int] = 10
+    #: Landmarks at most: every step costs n m^2 operations.
+    most_landmarks: ClassVar[int] = 1000
+
+    @property
+    def n(self) -> int:
+        """The number of rows of positive weight."""
+        return self.rows.statistics.rows
+
+    @property
+    def coupled(self) -> int:
+        """All functions, or one after the other."""
+        return self.outputs if self.joint else 1
+
+    @property
+    def columns(self) -> int:
+        """One for each function that is fitted with others."""
+        return self.coupled
+
+    @property
+    def functions(self) -> int:
+        """The number of functions."""
+        return self.outputs
+
+    @property
+    def solves(self) -> float:
+        """Newton steps of all functions."""
+        return float(self.outputs) * self.steps
+
+    @property
+    def landmark_work(self) -> float:
+        """Second derivatives of all pairs of functions that are fitted together."""
+        return 2 * self._blocks
+
+    @property
+    def _blocks(self) -> float:
+        """Blocks of second derivatives for each of the functions that are fitted together."""
+        k = self.coupled
+        return max(1.0, k * (k - 1) / 2) / k
+
+    @property
+    def landmarks(self) -> int:
+        """Few enough that one matrix holds the unknowns."""
+        most = max(100, UNKNOWNS // self.coupled)
+        return min(landmark_count(self.n), self.most_landmarks, most, self.n)
+
+    @staticmethod
+    def matrices(outputs: int) -> float:
+        """Copies of the Gram matrix: scaled, its factor, and one more factor for each class."""
+        return SPECTRAL_MATRICES + (outputs if outputs > 1 else 0)
+
+    def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
+        """A Cholesky factor in each step."""
+        return self.matrices(self.outputs), self.solves * float(self.n) ** 3 / 3
+
+    def features(self, width: int, *, approximate: bool = False) -> tuple[float, float]:
+        """Second derivatives in each step, in one matrix or by iterations."""
+        n, k, solves = self.n, self.coupled, self.solves
+        stored, turning = self.stored(width), 0.0
+        if n < width and self.in_memory:  # rows become coordinates in the span of their features
+            stored, turning, width = 16.0 * n * width, 4.0 * width * n**2, n
+        if in_one_matrix(k, width):
+            operations = 2 * solves * self._blocks * n * width**2 + solves * k**2 * width**3 / 3
+            return 32.0 * (k * width) ** 2 + stored, operations + turning
+        iterations = 4.0 * self.iterations * n * width
+        return 32.0 * k * width**2 + stored, solves * (iterations + width**3) + turning
+
+    def feature_obstacle(self, width: int) -> str:
+        """Features pay if their operations are fewer than those of the matrix."""
+        whole = self.dense(eigenvectors=False)[1]
+        return MANY_FEATURES if self.features(width)[1] >= whole + 50.0 * self.n**2 else ""
+
+    def stored(self, width: int) -> float:
+        """Features of rows in memory are held if there is room."""
+        size = 8.0 * self.n * width
+        return size if self.in_memory and may_hold(size) else 0.0
+
+    @property
+    def restriction(self) -> str:
+        """Losses with kinks are minimised with the whole matrix."""
+        return "" if self.smooth else "the loss has kinks"
+
+    def candidates(self) -> Candidates:
+        """Features, the matrix, landmarks."""
+        n = self.n
+        yield Primal(), f"the kernel has few features beside {n} rows"
+        fits = f"{n} rows are no more than {self.dense_rows}, and their matrix fits"
+        yield Cholesky(), as_reason(self.needs_matrix) or fits
+        why = "are too many for the whole matrix" if self.in_memory else "come in blocks"
+        yield NystromSolver(self.landmarks), f"{n} rows {why}"
+
+    def others(self) -> tuple[Solver, ...]:
+        """Conjugate gradients are taken only if they are asked for."""
+        return ConjugateGradient(), *super().others()[1:]
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcessFit(Priced):
+    """Gaussian-process regression: a search of hyper-parameters, and a posterior."""
+
+    learns: bool  # whether hyper-parameters are learned
+    bound_obstacle: str  # why landmarks and features are out of the question, beside the kernel
+    asked: bool = False  # whether the solver is the user's, for hyper-parameters too
+
+    #: Rows up to which every evaluation of the likelihood may factorise the whole matrix.
+    exact_rows: ClassVar[int] = 4_000
+    #: Low-rank factors that conjugate gradients hold while they make their preconditioner.
+    factors: ClassVar[int] = 4
+    landmark_matrices: ClassVar[int] = 10
+    #: Evaluations of the likelihood, about.
+    evaluations: ClassVar[int] = 100
+    #: Landmarks that a search of hyper-parameters begins with, and takes at most.
+    search_landmarks: ClassVar[int] = 128
+    most_search_landmarks: ClassVar[int] = 1_024
+    #: Rows that such a search looks at.
+    search_rows: ClassVar[int] = 10_000
+    #: Rows for each feature from which a search on features costs half of one with the matrix.
+    rows_per_feature: ClassVar[int] = 4
+    #: Iterations for the mean at most.
+    most_iterations: ClassVar[int] = 200
+    #: Copies of the matrix that a gradient of the likelihood takes.
+    learning_matrices: ClassVar[float] = 3.2
+
+    @property
+    def columns(self) -> int:
+        """None: their memory is part of that of the factors."""
+        return 0  # their memory is part of that of the factors
+
+    @property
+    def landmark_work(self) -> float:
+        """Sums of the bound and of its gradient."""
+        return 5.0
+
+    @property
+    def restriction(self) -> str:
+        """Noise and criterion, or what the kernel says."""
+        kernel = no_landmarks(self.kernel)
+        return self.bound_obstacle if kernel in ("", UNKNOWN) else kernel
+
+    def search(self, landmarks: int | None = None) -> float:
+        """Evaluations of the bound on a sample of rows."""
+        m = landmarks if self.asked and landmarks is not None else self.search_landmarks
+        rows = min(self.n, self.search_rows)
+        return self.evaluations * 5.0 * rows * m**2 if self.learns else 0.0
+
+    @property
+    def variances(self) -> float:
+        """Landmarks for variances, where the mean comes from iterations."""
+        return 5.0 * self.n * self.landmarks**2
+
+    def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
+        """The matrix in every evaluation, or for the posterior alone."""
+        n = float(self.n)
+        throughout = self.asked or eigenvectors or n <= self.exact_rows or bool(self.needs_matrix)
+        if self.learns and throughout:
+            return self.learning_matrices, self.evaluations * n**3
+        return FACTOR_MATRICES, n**3 / 3 + self.search()
+
+    def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
+        """Own features serve the search too; a map serves the posterior."""
+        squares = self.n * float(width) ** 2
+        if approximate:
+            return 80.0 * width**2, self.search() + squares
+        return 80.0 * width**2, squares * (1 + 5 * self.evaluations * self.learns)
+
+    def feature_obstacle(self, width: int) -> str:
+        """A search takes four rows for each feature, and not too many in all."""
+        if not self.learns:
+            return MANY_FEATURES if 3 * width**2 >= self.n**2 else ""
+        if self.rows_per_feature * width > self.n:
+            return MANY_FEATURES
+        # A search on so many features takes longer than one on the most landmarks.
+        most = self.search_rows * float(self.most_search_landmarks) ** 2
+        return MANY_ROWS if self.n * float(width) ** 2 > most else ""
+
+    def candidates(self) -> Candidates:
+        """Features, the matrix, products with it, landmarks."""
+        n = self.n
+        yield Primal(), f"the kernel has fewer features than would pay for {n} rows"
+        yield Cholesky(), self._why_the_matrix()
+        limit = self.product_rows
+        yield (
+            ConjugateGradient(max_iter=self.most_iterations),
+            f"{n} rows are no more than {limit}: the mean by products with their matrix",
+        )
+        yield NystromSolver(self.landmarks), f"{n} rows are too many for the whole matrix"
+
+    def _why_the_matrix(self) -> str:
+        n, exact, dense = self.n, self.exact_rows, self.dense_rows
+        if self.needs_matrix and n > (exact if self.learns else dense):
+            return f"{as_reason(self.needs_matrix)}, and the matrix of {n} rows fits"
+        most = exact if self.learns and n <= exact else dense
+        bound = "; learned on the bound" if self.learns and n > exact else ""
+        return f"{n} rows are no more than {most}, and their matrix fits{bound}"
+
+
+def widest(kernels: Sequence[Kernel], rows: RowSource) -> Kernel:
+    """The kernel with the most features of its own: what serves it serves the others."""
+    if len(kernels) == 1:
+        return kernels[0]
+    widths = [own_features(kernel, rows)[0] for kernel in kernels]
+    return kernels[int(np.argmax([np.inf if width is None else width for width in widths]))]
+
+
+# The table ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -123,227 +460,37 @@ class Forecast:
         lines = [f"{'solver':<24} {'memory':>10} {'operations':>11}"]
         for cost in self.costs:
             taken = type(cost.solver) is type(self.chosen) and self.is_possible
-            lines.append(f"* {cost.overlooked.line}" if taken else f"  {cost.line}")
+            lines.append(f"* {cost.requested.line}" if taken else f"  {cost.line}")
         return "\n".join([*lines, f"{'*' if self.is_possible else 'none:'} {self.reason}"])
-
-    def asked_for(self, cost: Cost) -> Forecast:
-        """The same where the model has a solver of its own.
-
-        Parameters
-        ----------
-        cost : Cost
-            What that solver would take.
-
-        Returns
-        -------
-        Forecast
-            With that solver as the one that is taken.
-        """
-        own = cost.overlooked
-        others = [other for other in self.costs if type(other.solver) is not type(own.solver)]
-        place = next(
-            (i for i, other in enumerate(self.costs) if type(other.solver) is type(own.solver)),
-            len(others),
-        )
-        taken = type(self.chosen).__name__
-        auto = f"would take {taken}" if self.is_possible else "finds no solver"
-        reason = f'asked for; "auto" {auto}: {self.reason}'
-        return Forecast((*others[:place], own, *others[place:]), own.solver, reason)
 
     @property
     def is_possible(self) -> bool:
         """Whether what is chosen would be fitted, and not refused."""
         return not any(
-            type(cost.solver) is type(self.chosen) and cost.overlooked.obstacle
+            type(cost.solver) is type(self.chosen) and cost.requested.obstacle
             for cost in self.costs
         )
 
-    @classmethod
-    def impossible(cls, costs: tuple[Cost, ...], whole: Cost, few: Cost) -> Forecast:
-        """Neither the whole matrix nor landmarks.
 
-        Parameters
-        ----------
-        costs : tuple of Cost
-            One for each solver.
-        whole, few : Cost
-            Those of the whole matrix and of landmarks.
-
-        Returns
-        -------
-        Forecast
-            With what stands in the way, and the way out.
-        """
-        way = _WAYS_OUT.get(few.obstacle, "take fewer rows")
-        reason = f"{as_reason(few.obstacle)}, and {_NO_MATRIX[whole.obstacle]}; {way}"
-        return cls(costs, few.solver if whole.obstacle == IN_BLOCKS else whole.solver, reason)
-
-
-def forecast(task: RidgeTask, *, searches: bool, given: Any = None) -> Forecast:
-    """Weigh the solvers for a task."""
-    m = min(task.rows.statistics.rows, landmark_count(task.n))  # rows of weight 0 are no landmarks
-    candidates = [
-        _cost(task, solver, searches)
-        for solver in (Primal(), Cholesky(), ConjugateGradient(), NystromSolver(m))
-    ]
-    others = [_cost(task, solver, searches) for solver in (Spectral(), Falkon(m), waves(m))]
-    costs = (*candidates, *(replace(cost, obstacle=cost.obstacle or UNASKED) for cost in others))
-    found = _chosen(task, costs)
-    return found if given is None else found.asked_for(_cost(task, given, searches))
+def forecast(problem: Priced, asked: Cost | None = None) -> Forecast:
+    """Price every solver; `asked` is the cost of the solver of the user, if there is one."""
+    choice = choose(problem)
+    costs = [priced(problem, solver) for solver, _ in problem.candidates()]
+    for solver in problem.others():
+        cost = priced(problem, solver)
+        costs.append(replace(cost, obstacle=cost.obstacle or UNASKED))
+    if asked is None:
+        return Forecast(tuple(costs), choice.solver, choice.reason)
+    own = asked.requested
+    kinds = [type(cost.solver) for cost in costs]
+    if type(own.solver) in kinds:
+        costs[kinds.index(type(own.solver))] = own
+    else:
+        costs.append(own)
+    auto = f"would take {type(choice.solver).__name__}" if choice.possible else "finds no solver"
+    return Forecast(tuple(costs), own.solver, f'asked for; "auto" {auto}: {choice.reason}')
 
 
-def _chosen(task: RidgeTask, costs: tuple[Cost, ...]) -> Forecast:
-    """What "auto" takes, of costs the first four of which are those of its candidates."""
-    candidates = costs[:4]
-    for cost, reason in zip(candidates, _reasons(task), strict=True):
-        if not cost.obstacle:
-            return Forecast(costs, cost.solver, reason)
-    _, whole, products, few = candidates
-    reason = f"{as_reason(few.obstacle)}, and {_NO_MATRIX[whole.obstacle]}"
-    for cost in (products, few):
-        if cost.obstacle == UNKNOWN:
-            return Forecast(costs, cost.solver, reason)
-    if products.obstacle == MANY_ROWS:
-        return Forecast(costs, products.solver, reason)
-    return Forecast.impossible(costs, whole, few)
-
-
-def widest(tasks: Sequence[RidgeTask]) -> RidgeTask:
-    """The task whose kernel has the most features: what serves it serves the others."""
-    if len(tasks) == 1:
-        return tasks[0]
-    widths = [own_features(task.kernel, task.rows)[0] for task in tasks]
-    return tasks[int(np.argmax([np.inf if width is None else width for width in widths]))]
-
-
-def _reasons(task: RidgeTask) -> tuple[str, ...]:
-    n = task.n
-    return (
-        f"the kernel has fewer features than would pay for {n} rows",
-        f"{n} rows are no more than {_DENSE}, and their matrix fits"
-        if n <= _DENSE
-        else f"{as_reason(not_positive(task.kernel))}, and the matrix of {n} rows fits",
-        f"{n} rows are more than {_DENSE}, and no more than {WHOLE}",
-        f"{n} rows are too many for the whole matrix"
-        if task.held
-        else f"{n} rows come in blocks, and landmarks need only sums over them",
-    )
-
-
-def _cost(task: RidgeTask, solver: Any, searches: bool) -> Cost:
-    """What a solver would take, and why it is out of the question or not what "auto" takes."""
-    size, operations = _amounts(task, solver, searches)
-    return Cost(solver, size, operations, _obstacle(task, solver, size))
-
-
-def _amounts(task: RidgeTask, solver: Any, searches: bool) -> tuple[float | None, float | None]:
-    """Bytes and operations; None where there is nothing to compute, or nothing known."""
-    n, t, item = task.n, task.n_targets + 1, task.dtype.itemsize
-    pairs = 50.0 * n * n  # a kernel value and its share of a product
-    if isinstance(solver, Primal):
-        width, _ = own_features(task.kernel, task.rows)
-        return (None, None) if width is None else (8.0 * width * (width + 3 * t), n * width**2.0)
-    if isinstance(solver, Cholesky | Spectral):
-        whole = searches or isinstance(solver, Spectral)
-        cubes = 9.0 if isinstance(solver, Spectral) else 4.0 if searches else 1 / 3
-        matrices = _SEARCH_MATRICES if whole else _DENSE_MATRICES
-        return matrices * n * n * item, cubes * n**3 + pairs
-    if isinstance(solver, ConjugateGradient):
-        rank = solver.rank_for(n)
-        size = factor_size(n, rank, task.dtype) + 64.0 * n * t
-        return size, 2.0 * n * rank**2 + _ITERATIONS * pairs
-    if isinstance(solver, NystromSolver):
-        m = landmarks_of(solver, n)
-        return 8.0 * 5 * m * m, float(n) * m**2 + 50.0 * n * m
-    if isinstance(solver, Falkon):
-        m = landmarks_of(solver, n)
-        return 8.0 * 4 * m * m, float(m) ** 3 + 50.0 * FALKON_ITERATIONS * n * m
-    width = solver.n_features if isinstance(solver, RandomFeatures) else None
-    if width is None:
-        return None, None
-    held = 8.0 * n * width
-    stored = held if task.held and held <= memory.available() / 4 else 0.0
-    return 8.0 * 2 * width**2 + stored, float(n) * width**2
-
-
-def _obstacle(task: RidgeTask, solver: Any, size: float | None) -> str:
-    if isinstance(solver, Primal):
-        return _no_primal(task)
-    if isinstance(solver, Cholesky | Spectral):
-        return _no_dense(task, size or 0.0, memory.available())
-    if isinstance(solver, ConjugateGradient):
-        return _no_iterations(task, size or 0.0, memory.available())
-    if isinstance(solver, RandomFeatures):
-        missing = no_frequencies(task.kernel, solver.map)
-        return _no_alpha(task) or missing or not_positive(task.kernel)
-    return no_landmarks(task.kernel)
-
-
-def waves(n_components: int) -> RandomFeatures:
-    """The random features that are weighed."""
-    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
-    from mercer.features.fourier import RandomFourier
-
-    return RandomFeatures(RandomFourier(n_components=n_components))
-
-
-def landmarks_of(solver: NystromSolver | Falkon, n: int) -> int:
-    """The number of landmarks that a solver takes."""
-    chosen = solver.landmarks
-    return min(n, solver.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
-
-
-def landmark_count(n: int) -> int:
-    """Landmarks to take for so many rows."""
-    return int(np.clip(5 * np.sqrt(n), 500, 4000))
-
-
-def _no_primal(task: RidgeTask) -> str:
-    width, missing = own_features(task.kernel, task.rows)
-    if width is None or missing:
-        return missing
-    if zero := _no_alpha(task):
-        return zero
-    return MANY_FEATURES if 3 * width**2 >= task.n**2 else not_positive(task.kernel)
-
-
-def _no_dense(task: RidgeTask, size: float, free: int) -> str:
-    if not task.held:
-        return IN_BLOCKS
-    if size > free:
-        return TOO_LARGE
-    # An indefinite matrix can be looked at, and mended, only as a whole.
-    return "" if task.n <= _DENSE or task.kernel.is_psd is not True else MANY_ROWS
-
-
-def _no_iterations(task: RidgeTask, size: float, free: int) -> str:
-    if not task.held:
-        return IN_BLOCKS
-    if task.kernel.is_psd is False:
-        return _INVALID
-    if zero := _no_alpha(task):
-        return zero
-    if task.n > WHOLE:  # where the factor takes gigabytes
-        return TOO_LARGE if size > free else MANY_ROWS
-    return not_positive(task.kernel)
-
-
-def _no_alpha(task: RidgeTask) -> str:
-    return "" if task.alphas.min() > 0 else "alpha is 0"
-
-
-def not_positive(kernel: Kernel) -> str:
-    """Why solvers that do not look at the whole matrix are not for a kernel."""
-    if kernel.is_psd is None:
-        return UNKNOWN
-    return "" if kernel.is_psd else _INVALID
-
-
-def no_landmarks(kernel: Kernel) -> str:
-    """Why landmarks cannot stand for the rows."""
-    return _WHITE if contains_noise(kernel) else not_positive(kernel)
-
-
-def as_reason(obstacle: str) -> str:
-    """What an obstacle says of the data, and not of who may overlook it."""
-    return _UNSURE if obstacle == UNKNOWN else obstacle
+def priced(problem: Priced, solver: Solver) -> Cost:
+    """The cost of a solver, with its obstacle."""
+    return replace(solver.cost(problem), obstacle=solver.obstacle(problem))

@@ -18,6 +18,9 @@ from mercer.exceptions import (
     NoFeatureMapError,
     ParameterError,
 )
+from mercer.features.expansion import expand
+from mercer.features.fourier import RandomFourier
+from mercer.features.spectral_measures import spectral_measure
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.rows.rows import InMemory, RowBlock, RowSource
@@ -125,11 +128,6 @@ def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:
     """Why random features cannot stand for a kernel."""
-    # Maps are made from kernels, and with the base of the models, so that they come after solvers.
-    from mercer.features.expansion import expand
-    from mercer.features.fourier import RandomFourier
-    from mercer.features.spectral_measures import spectral_measure
-
     if map_ is not None and not isinstance(map_, RandomFourier):
         return ""
     try:

@@ -4,15 +4,16 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 
 .. math:: \tfrac12 \sum_i w_i (y_i - (Cc)_i - b)^2 + \tfrac\alpha2 c^\top M c .
 
-`NystromSolver` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then serves
-every alpha; what rounding loses in squaring C is won back by refinement, each step of which is a
-fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by
-a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001) and Rudi, Carratino
-and Rosasco (2017).
+`NystromSolver` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then
+serves every alpha; what rounding loses in squaring C is won back by refinement, each step of which
+is a fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations,
+preconditioned by a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001)
+and Rudi, Carratino and Rosasco (2017).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -22,22 +23,34 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
+from mercer.kernels.containers import len_of
 from mercer.landmarks import selection
-from mercer.landmarks.selection import Landmarks
+from mercer.landmarks.selection import Landmarks, contains_noise
 from mercer.rows.moments import Moments
-from mercer.rows.rows import RowBlock
+from mercer.rows.rows import RowBlock, RowSource
 from mercer.rows.sums import Features, Trace, blocks_of
 from mercer.sampling import random_numbers, seed_from
-from mercer.solvers.conjugate_gradient import Stopped, check_limits, iterate
+from mercer.solvers.conjugate_gradient import check_limits
 from mercer.solvers.newton.directions import ByIterations, Exactly
-from mercer.solvers.protocol import RidgeSolver
+from mercer.solvers.newton.machine import MachineTask
+from mercer.solvers.newton.on_landmarks import LandmarkMachine
+from mercer.solvers.protocol import (
+    PAIR,
+    WHITE,
+    Cost,
+    FitProblem,
+    PathAnswer,
+    RidgeAnswer,
+    RidgeTask,
+    Solver,
+)
 from mercer.solvers.ridge.falkon import FalkonSystem, falkon_path
-from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge
+from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge, choose_alpha
+from mercer.solvers.ridge.iterations import Stopped, iterate
 from mercer.solvers.ridge.landmarks import LandmarkEquations
 from mercer.solvers.ridge.one_alpha import OneAlpha
-from mercer.solvers.ridge.paths import PathAnswer, landmark_path
+from mercer.solvers.ridge.paths import landmark_path
 from mercer.solvers.ridge.ranges import in_range, require_range
-from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -45,10 +58,56 @@ Array = NDArray[np.floating[Any]]
 _CLEAR = 100
 # Rows from which it is estimated otherwise.
 _SAMPLE = 2000
+# Iterations of `Falkon` for each linear system, for its cost.
+_ITERATIONS = 30
+
+
+class LandmarkSolver(Solver):
+    """Base of solvers over landmarks: how many there are, and how they are chosen."""
+
+    has_landmarks = True
+
+    n_landmarks: int
+    landmarks: Any
+    random_state: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "landmarks", _kept(self.landmarks))
+
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+        """Refuse parameters that are wrong whatever the data are."""
+        selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
+
+    def count(self, n: int) -> int:
+        """The number of landmarks among n rows."""
+        chosen = self.landmarks
+        return min(n, self.n_landmarks) if isinstance(chosen, str) else len_of(chosen)
+
+    def _impossible(self, problem: FitProblem) -> str:
+        return problem.landmark_restriction or (WHITE if contains_noise(problem.kernel) else "")
+
+    def _select(self, task: RidgeTask) -> Landmarks:
+        return selection.select_rows(
+            task.kernel,
+            task.rows,
+            self.landmarks,
+            self.n_landmarks,
+            random_state=self.random_state,
+            owner=task.owner,
+        )
+
+    def machine(self, task: MachineTask, candidates: RowSource) -> LandmarkMachine:
+        """The problem of a machine over landmarks that are chosen among rows."""
+        return LandmarkMachine.choose(task, self, candidates, self.direct)
+
+    @property
+    @abstractmethod
+    def direct(self) -> Exactly | ByIterations:
+        """How the steps of a machine are computed."""
 
 
 @dataclass(frozen=True, eq=False)
-class NystromSolver(RidgeSolver):
+class NystromSolver(LandmarkSolver):
     """Normal equations on landmarks, in one pass over the rows.
 
     Parameters
@@ -84,21 +143,21 @@ class NystromSolver(RidgeSolver):
     landmarks: Any = "uniform"
     random_state: Any = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "landmarks", _kept(self.landmarks))
-
-    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
-        """Refuse parameters that are wrong whatever the data are."""
-        selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
+    def cost(self, problem: FitProblem) -> Cost:
+        """Sums over pairs of landmarks, in one pass for each linear system."""
+        n, m = problem.n, self.count(problem.n)
+        size = 8.0 * problem.landmark_matrices * (problem.coupled * m) ** 2 + problem.stored(m)
+        work = problem.solves * problem.landmark_work * n * m**2 + PAIR * n * m
+        return Cost(self, size, problem.search(m) + work)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         return in_range(task, self._solved)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return in_range(task, lambda task: landmark_path(task, _select(self, task).points))
+        return in_range(task, lambda task: landmark_path(task, self._select(task).points))
 
     def _solved(self, task: RidgeTask) -> RidgeAnswer:
-        chosen = _select(self, task)
+        chosen = self._select(task)
         equations = LandmarkEquations.of(task, chosen.points)
         answer = None if equations.squares_drown else _squared_first(equations)
         return replace(answer or _whitened_first(equations), rows=chosen.indices)
@@ -117,17 +176,6 @@ def _kept(landmarks: Any) -> Any:
         return own
     writable = isinstance(landmarks, list) or sp.issparse(landmarks) or hasattr(landmarks, "iloc")
     return landmarks.copy() if writable else landmarks
-
-
-def _select(solver: NystromSolver | Falkon, task: RidgeTask) -> Landmarks:
-    return selection.select_rows(
-        task.kernel,
-        task.rows,
-        solver.landmarks,
-        solver.n_landmarks,
-        random_state=solver.random_state,
-        owner=task.owner,
-    )
 
 
 def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
@@ -160,13 +208,13 @@ def _problem(
         one = OneAlpha.of(sums, basis, alpha, equations.eps, fit_intercept=task.fit_intercept)
         return one, alpha, None
     every = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
-    return every, *task.choose(every, columns)
+    return every, *choose_alpha(task, every, columns)
 
 
 def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
     """The same from rows that are whitened before they are squared: twice the work, all digits."""
     problem, trace = equations.whitened_first()
-    alpha, errors = equations.task.choose(problem, equations.whitened_columns)
+    alpha, errors = choose_alpha(equations.task, problem, equations.whitened_columns)
     inner, intercept = problem.solve(alpha)
     sums = problem.moments
     gradient = sums.products - sums.squares @ inner - alpha * inner
@@ -226,7 +274,7 @@ def _quality(
 
 
 @dataclass(frozen=True, eq=False)
-class Falkon(RidgeSolver):
+class Falkon(LandmarkSolver):
     """Preconditioned conjugate gradients on landmarks.
 
     Parameters
@@ -275,13 +323,19 @@ class Falkon(RidgeSolver):
     max_iter: int = 100
     random_state: Any = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "landmarks", _kept(self.landmarks))
+    is_iterative = True
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
         """Refuse parameters that are wrong whatever the data are."""
-        selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
+        super().check(owner, also)
         check_limits(owner, self.tol, self.max_iter)
+
+    def cost(self, problem: FitProblem) -> Cost:
+        """Passes over the pairs of rows and landmarks, and a factor of the preconditioner."""
+        n, m = problem.n, self.count(problem.n)
+        passes = problem.solves * _ITERATIONS * PAIR * n * m
+        operations = problem.search() + problem.variances + float(m) ** 3 + passes
+        return Cost(self, 8.0 * 4 * problem.functions * m**2, operations)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")
@@ -290,12 +344,13 @@ class Falkon(RidgeSolver):
     def _path(self, task: RidgeTask) -> PathAnswer:
         return in_range(
             task,
-            lambda task: falkon_path(task, _select(self, task).points, self.tol, self.max_iter),
+            lambda task: falkon_path(task, self._select(task).points, self.tol, self.max_iter),
         )
 
     def _solved(self, task: RidgeTask) -> RidgeAnswer:
         stopped = self._stopped(task) if task.resumes else None
-        chosen = _select(self if stopped is None else self.replace(random_state=stopped.seed), task)
+        seeded = self if stopped is None else self.replace(random_state=stopped.seed)
+        chosen = seeded._select(task)
         system = FalkonSystem(task, chosen.points, self.tol, self.max_iter, stopped)
         start = None if stopped is None else stopped.state
         answer = iterate(task, system, 0.0, self.tol, self.max_iter, start)

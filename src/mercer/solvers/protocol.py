@@ -1,29 +1,465 @@
-"""What the objects that a model takes as `solver` have in common: parameters."""
+"""What a model asks of a solver: its cost, what stands in its way, and its answers.
+
+A `Solver` prices a `FitProblem` (`cost`), says why it is not for it (`obstacle`), and solves ridge
+tasks (`ridge`, `path`). Solvers of machines with other losses give the matrix of all pairs of rows
+(`matrix`) if they need all rows in memory, and a problem over landmarks or features (`machine`)
+otherwise. Models ask nothing else, and never which class a solver is of.
+"""
 
 from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
+from mercer import memory
 from mercer.exceptions import DataError, ParameterError
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
+from mercer.landmarks.selection import contains_noise
+from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
+from mercer.rows.sums import CountedDraw, Features, NormalProduct, Trace, among
+from mercer.solvers.kernel_features import own_features
 
-if TYPE_CHECKING:
-    from mercer.solvers.ridge.paths import PathAnswer
-    from mercer.solvers.task import RidgeAnswer, RidgeTask
+Array = NDArray[np.floating[Any]]
+Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
+
+#: The number of alphas that are compared where the user gives none.
+_N_ALPHAS = 25
+#: Operations for a kernel value and its share of a product.
+PAIR = 50.0
+
+# Obstacles ----------------------------------------------------------------------------------------
+
+#: The obstacle of solvers that "auto" does not take, and that a user may ask for.
+UNASKED = "if asked for"
+IN_BLOCKS = "rows come in blocks"
+TOO_LARGE = "does not fit in memory"
+WHITE = "the kernel contains White"
+INVALID = "the kernel is not valid"
+UNSURE = "the kernel is not known to be valid"
+UNKNOWN = f"{UNASKED}: {UNSURE}"
+MANY_ROWS = "many rows"
+MANY_FEATURES = "as many features as rows"
+#: Obstacles that stop "auto" from choosing a solver, but do not forbid an explicit request.
+PREFERENCES = (UNASKED, UNKNOWN, MANY_ROWS, MANY_FEATURES)
 
 
-class Settings:
-    """Base of solvers: frozen data classes, the fields of which scikit-learn sees as parameters.
+def not_positive(kernel: Kernel) -> str:
+    """The obstacle of a kernel to solvers that do not see the whole matrix."""
+    if kernel.is_psd is None:
+        return UNKNOWN
+    return "" if kernel.is_psd else INVALID
+
+
+def no_landmarks(kernel: Kernel) -> str:
+    """The obstacle of a kernel to landmarks."""
+    return WHITE if contains_noise(kernel) else not_positive(kernel)
+
+
+# What is priced -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FitProblem(ABC):
+    """A fit, as far as the cost of solvers and the obstacles to them depend on it.
+
+    A subclass for each kind of model says how many linear systems a fit solves, and how many
+    matrices it holds.
+    """
+
+    kernel: Kernel  # resolved
+    rows: RowSource
+
+    #: Rows up to which a factor of the whole matrix takes seconds to minutes.
+    dense_rows: ClassVar[int] = 15_000
+    #: Rows up to which products with the whole matrix take as long.
+    product_rows: ClassVar[float] = 100_000
+    #: Rows up to which a preconditioner is taken to fit in memory.
+    small_rows: ClassVar[float] = 0
+    #: Products with the matrix for each linear system.
+    iterations: ClassVar[int] = 60
+    #: Low-rank factors that are held while a preconditioner is made.
+    factors: ClassVar[int] = 1
+    #: Matrices of pairs of landmarks that are held.
+    landmark_matrices: ClassVar[int] = 5
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in memory."""
+        return isinstance(self.rows, InMemory)
+
+    @cached_property
+    def free(self) -> int:
+        """Bytes of memory that may still be allocated, read once."""
+        return memory.available()
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of kernel values."""
+        return np.dtype(np.float64)
+
+    @property
+    def columns(self) -> int:
+        """Right-hand sides of a linear system."""
+        return 1
+
+    @property
+    def coupled(self) -> int:
+        """Functions that one linear system is solved for."""
+        return 1
+
+    @property
+    def functions(self) -> int:
+        """Functions that are fitted."""
+        return 1
+
+    @property
+    def solves(self) -> float:
+        """Linear systems that the fit solves."""
+        return 1.0
+
+    @property
+    def landmark_work(self) -> float:
+        """Operations for each row and pair of landmarks, in each linear system."""
+        return 1.0
+
+    def search(self, landmarks: int | None = None) -> float:
+        """Operations of a search of hyper-parameters on landmarks, if there is one."""
+        return 0.0
+
+    @abstractmethod
+    def dense(self, *, eigenvectors: bool) -> tuple[float, float]:
+        """Copies of the whole matrix that are held, and operations on them."""
+
+    @abstractmethod
+    def features(self, width: int, *, approximate: bool) -> tuple[float, float]:
+        """Bytes and operations of the fit on explicit features."""
+
+    @abstractmethod
+    def feature_obstacle(self, width: int) -> str:
+        """Why the kernel's own features do not pay, beside the whole matrix; empty if they do."""
+
+    def stored(self, width: int) -> float:
+        """Bytes of the features of all rows, where a fit holds them."""
+        return 0.0
+
+    @property
+    def variances(self) -> float:
+        """Operations of the landmarks beside a mean that is found by iterations."""
+        return 0.0
+
+    @property
+    def restriction(self) -> str:
+        """The obstacle to every solver but those of the whole matrix."""
+        return ""
+
+    @property
+    def landmark_restriction(self) -> str:
+        """The obstacle to landmarks, beside what the kernel says."""
+        return self.restriction
+
+    @property
+    def needs_matrix(self) -> str:
+        """Why the whole matrix is taken however many rows there are; empty if it is not."""
+        return self.restriction or no_landmarks(self.kernel)
+
+    @cached_property
+    def own_features(self) -> tuple[int | None, str]:
+        """The number of the kernel's own features, and why they cannot be taken."""
+        return own_features(self.kernel, self.rows)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a solver would take."""
+
+    solver: Any
+    size: float | None  # bytes, beside the data; None where it is not known
+    operations: float | None  # floating-point operations, about
+    obstacle: str = ""  # why it is impossible, or not what "auto" takes; empty if it is neither
+
+    @property
+    def requested(self) -> Cost:
+        """The cost without obstacles that stop only "auto", for a solver that is asked for."""
+        return replace(self, obstacle="") if self.obstacle in PREFERENCES else self
+
+    @property
+    def line(self) -> str:
+        """Name, amounts and obstacle, in columns."""
+        name = type(self.solver).__name__
+        size = "-" if self.size is None else memory.readable(int(self.size))
+        operations = "-" if self.operations is None else f"{self.operations:.1e}"
+        return f"{name:<22} {size:>10} {operations:>11}  {self.obstacle}".rstrip()
+
+
+# What is solved -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeTask:
+    """Minimise sum_i w_i (y_i - f(x_i))^2 / 2 + alpha |f - b|^2 / 2.
+
+    Attributes
+    ----------
+    owner : str
+        The name of the model, for messages.
+    kernel : Kernel
+        The kernel, resolved.
+    rows : RowSource
+        Points, targets and weights.
+    fit_intercept : bool
+        Whether there is a constant b.
+    alphas : ndarray of shape (a,)
+        The candidates for alpha; one if it is given, none for the default grid.
+    criterion : {"loo", "gcv"}
+        What chooses among several.
+    compares : bool
+        Whether the criterion is wanted even for one alpha: kernels are compared by it.
+    report : callable, optional
+        ``report(answer)``, with a function that makes an answer of what there is so far, after each
+        iteration; True stops.
+    resumes : bool
+        Whether the answer is to hold what a solver can go on from.
+    state : object, optional
+        What an earlier answer held.
+    ridge : str
+        What the user calls alpha.
+    psd : {"raise", "clip", "flip", "shift"}
+        What to do with a matrix that has negative eigenvalues.
+    """
+
+    owner: str
+    kernel: Kernel
+    rows: RowSource
+    fit_intercept: bool
+    alphas: Array
+    criterion: str = "loo"
+    compares: bool = False
+    report: Report | None = None
+    resumes: bool = False
+    state: Any = None
+    ridge: str = "alpha"
+    psd: str = "raise"
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+    @property
+    def n_targets(self) -> int:
+        """The number of targets."""
+        return len(self.rows.statistics.targets)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type in which the kernel is computed."""
+        dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row).dtype
+        return dtype
+
+    @property
+    def middle(self) -> Array:
+        """The weighted mean of the targets, zero without an intercept."""
+        statistics = self.rows.statistics
+        if not self.fit_intercept:
+            return np.zeros_like(statistics.targets)
+        mean: Array = statistics.targets / statistics.weight
+        return mean
+
+    def part(self, solver: str) -> RowBlock:
+        """All rows, for a solver that needs them in memory."""
+        if isinstance(self.rows, InMemory):
+            return self.rows.part
+        raise DataError(
+            f"{self.owner}: {solver} needs all {self.n} rows in memory, and they come in blocks; "
+            "take solvers.NystromSolver(), which does with sums over them, or pass arrays."
+        )
+
+    def of_sample(self, size: int, function: Callable[[RowBlock], Made]) -> Made:
+        """A function of some rows, applied where they are.
+
+        They are evenly spaced, or drawn among those of positive weight if some weights are zero.
+        """
+        count = self.rows.statistics.rows
+        size = min(size, count)
+        if count == self.n:
+            rows = np.linspace(0, self.n - 1, size).astype(np.intp)
+        else:
+            rows = np.sort(self.rows.map_sum(CountedDraw(size, 0)).rows)
+        return self.rows.apply_to(rows, function)
+
+    def type_with(self, points: Points) -> np.dtype[Any]:
+        """The type of kernel values of rows with points."""
+        dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row, points).dtype
+        return dtype
+
+    def penalty(self, points: Points) -> Array:
+        """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
+        return among(self.kernel, points)
+
+    def squares_drown(self, points: Points, penalty: Array, basis: Array) -> bool:
+        """Whether rounding of C'WC, seen in coordinates where M is the identity, may exceed alpha.
+
+        Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
+        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
+        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
+        since its residual tells.
+        """
+        dtype = self.type_with(points)
+        if dtype == np.float32 and len(self.alphas) == 1:
+            return False
+        diagonal = penalty.diagonal()
+        largest = self.rows.statistics.weight * float(diagonal.mean()) * diagonal
+        sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
+        noise = float(np.finfo(dtype).eps) * float(sizes @ sizes)
+        return bool(self.alphas.min() <= noise)
+
+    def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
+        """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
+        product = self.rows.map_sum(NormalProduct(self.kernel, points, coefficients))
+        if self.fit_intercept:
+            product = product - np.outer(sums, sums @ coefficients) / self.rows.statistics.weight
+        return product
+
+    def at(self, alpha: float) -> RidgeTask:
+        """The task at one alpha, with nothing left to choose."""
+        return replace(self, alphas=np.array([alpha]), compares=False)
+
+    def on_grid(self) -> RidgeTask:
+        """The task with the default grid if no alphas are given, from the mean of w_i K_ii."""
+        if self.alphas.size:
+            return self
+        count = self.rows.statistics.rows
+        with np.errstate(over="ignore"):
+            scale = self.rows.map_sum(Trace(self.kernel)) / count
+        if not np.isfinite(scale):
+            raise DataError(
+                f"{self.owner}: values k(x, x) of {self.kernel!r} exceed the range of {self.dtype},"
+                " so that no alphas are on their scale; divide X or the kernel by a constant."
+            )
+        return replace(self, alphas=default_alphas(scale, count, self.dtype))
+
+    def require_choice(self, errors: Array) -> None:
+        """Refuse candidates none of which has a finite error."""
+        if not np.isfinite(errors).any():
+            raise DataError(
+                f"{self.owner}: no candidate has a finite {self.criterion} error, so that none can "
+                "be chosen; pass more rows of positive weight, or a number as alpha."
+            )
+
+    def the_alpha(self, solver: str) -> float:
+        """The one alpha, for solvers that cannot choose among several."""
+        if not self.compares:
+            return float(self.alphas[0])
+        raise DataError(
+            f"{self.owner}: {solver} cannot compare candidates by {self.criterion!r}; pass a "
+            "number as alpha, or take solvers.NystromSolver, which compares all of them in a pass."
+        )
+
+
+def default_alphas(scale: float, n: int, dtype: Any) -> Array:
+    """The alphas to compare where none are given."""
+    least = max(1e-8, n * float(np.finfo(dtype).eps))
+    return (scale or 1.0) * np.geomspace(least, n, _N_ALPHAS)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFunction:
+    """The function phi(x)' v of explicit features."""
+
+    features: Features  # ``features(points)`` returns phi, of shape (n, p)
+    coef: Array  # (p, t): the coefficients v
+
+    def __call__(self, points: Points) -> Array:
+        """The values at points."""
+        return np.asarray(self.features(points) @ self.coef)
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeAnswer:
+    """Coefficients over points, and how good they are.
+
+    Attributes
+    ----------
+    points : Points
+        The points z_j of f(x) = sum_j a_j k(x, z_j) + b.
+    dual : ndarray of shape (m, t)
+        The coefficients a.
+    intercept : ndarray of shape (t,)
+        The constants b.
+    alpha : float
+        The alpha used.
+    quality : dict
+        Fitted attributes that say how good the answer is.
+    errors : ndarray of shape (a,), optional
+        The criterion for each candidate alpha, if there was a choice.
+    doubt : str
+        A clause for a warning; empty if all is well.
+    function : FeatureFunction, optional
+        The same function by explicit features, where that is the way to evaluate it.
+    rows : ndarray of shape (m,), optional
+        Which rows of the data the points are, where they are some of them and not all.
+    state : object, optional
+        What the solver can go on from, if it can and the task asks for it.
+    """
+
+    points: Points
+    dual: Array
+    intercept: Array
+    alpha: float
+    quality: dict[str, Any] = field(default_factory=dict)
+    errors: Array | None = None
+    doubt: str = ""
+    function: FeatureFunction | None = None
+    rows: NDArray[np.intp] | None = None
+    state: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class PathAnswer:
+    """Coefficients at each alpha."""
+
+    points: Points  # the points that carry the coefficients
+    dual: Array  # (a, m, t): the coefficients
+    intercept: Array  # (a, t): the constants
+    loo: Array  # (a,): leave-one-out errors; NaN where they cost more than the coefficients
+    gcv: Array  # (a,): generalised cross-validation errors; NaN likewise
+    dof: Array  # (a,): effective degrees of freedom; NaN likewise
+    # the same functions by explicit features, one column for each alpha and target
+    function: FeatureFunction | None = None
+    doubt: str = ""  # a clause for a warning; empty if all is well
+
+
+@dataclass(frozen=True, eq=False)
+class SearchAnswer:
+    """The best of several ridge tasks."""
+
+    answer: RidgeAnswer
+    best: int  # which task
+    alphas: Array  # (a,): the alphas that were compared
+    errors: Array  # (n_tasks, a): the criterion for each pair
+
+
+# Solvers ------------------------------------------------------------------------------------------
+
+
+class Solver(ABC):
+    """Base of solvers: immutable data classes, the fields of which scikit-learn sees as parameters.
 
     They are equal if their parameters are, arrays and transformers among them by what they hold: a
     subclass is declared with ``eq=False``, since data classes compare otherwise.
@@ -39,7 +475,20 @@ class Settings:
     50
     """
 
-    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
+    #: Whether the solver works with the matrix of all pairs of rows, stored or not.
+    needs_all_rows: ClassVar[bool] = False
+    #: Whether the solver stores that matrix.
+    is_dense: ClassVar[bool] = False
+    #: Whether the solver works with explicit features.
+    has_features: ClassVar[bool] = False
+    #: Whether these features only approximate the kernel.
+    is_approximate: ClassVar[bool] = False
+    #: Whether the solver chooses landmarks.
+    has_landmarks: ClassVar[bool] = False
+    #: Whether the solver finds a mean by iterations, so that variances need landmarks beside it.
+    is_iterative: ClassVar[bool] = False
+
+    def check(self, owner: str, also: tuple[str, ...] = ()) -> None:  # noqa: B027 (nothing to check)
         """Refuse parameters that are wrong whatever the data are.
 
         Parameters
@@ -49,6 +498,168 @@ class Settings:
         also : tuple of str
             What else its landmarks may be, beside what every model takes.
         """
+
+    # Cost
+
+    @abstractmethod
+    def cost(self, problem: FitProblem) -> Cost:
+        """The memory and the operations of a fit.
+
+        Parameters
+        ----------
+        problem : FitProblem
+            The fit.
+
+        Returns
+        -------
+        Cost
+            The amounts, without obstacles.
+        """
+
+    def obstacle(self, problem: FitProblem) -> str:
+        """Why this solver is impossible for a fit, or not what "auto" takes.
+
+        Parameters
+        ----------
+        problem : FitProblem
+            The fit.
+
+        Returns
+        -------
+        str
+            A clause; empty if there is no obstacle.
+        """
+        if self.needs_all_rows and not problem.in_memory:
+            return IN_BLOCKS
+        kernel = not_positive(problem.kernel)
+        impossible = self._impossible(problem) or (INVALID if kernel == INVALID else "")
+        if impossible:
+            return impossible
+        size = self.cost(problem).size
+        if self._must_fit(problem) and size is not None and size > problem.free:
+            return TOO_LARGE
+        return self._impractical(problem) or kernel
+
+    def _impossible(self, problem: FitProblem) -> str:
+        """What forbids this solver, beside the kernel's validity and memory."""
+        return problem.restriction
+
+    def _impractical(self, problem: FitProblem) -> str:
+        """What stops only "auto" from taking this solver."""
+        return ""
+
+    def _must_fit(self, problem: FitProblem) -> bool:
+        """Whether memory is looked at before this solver is taken."""
+        return True
+
+    # Ridge regression
+
+    def ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """Solve a ridge task.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        RidgeAnswer
+            Coefficients over rows or landmarks, those of features too if there are some.
+        """
+        self.check(task.owner)
+        try:
+            return self._ridge(task.on_grid())
+        except OverflowError as error:
+            raise DataError(f"{task.owner}: {error}.") from None
+
+    def path(self, task: RidgeTask) -> PathAnswer:
+        """Solve a ridge task at each of its alphas.
+
+        Parameters
+        ----------
+        task : RidgeTask
+            The problem.
+
+        Returns
+        -------
+        PathAnswer
+            Coefficients at each alpha.
+        """
+        self.check(task.owner)
+        try:
+            return self._path(task)
+        except OverflowError as error:
+            raise DataError(f"{task.owner}: {error}.") from None
+
+    def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
+        """Solve the best of ridge tasks that differ in the kernel, at its best alpha.
+
+        Parameters
+        ----------
+        tasks : sequence of RidgeTask
+            The problems.
+
+        Returns
+        -------
+        SearchAnswer
+            The answer of the best, and the criterion of all.
+        """
+        alphas = tasks[0].on_grid().alphas
+        answers = [self.ridge(replace(task, alphas=alphas)) for task in tasks]
+        errors: Array = np.array([answer.errors for answer in answers])
+        best = int(np.argmin(errors.min(axis=1)))
+        return SearchAnswer(answers[best], best, alphas, errors)
+
+    @abstractmethod
+    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
+        """The answer of a task whose alphas are known."""
+
+    @abstractmethod
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        """The answers at all alphas."""
+
+    # Machines of other losses
+
+    def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Any:
+        """The matrix of all pairs of rows, as a machine takes it.
+
+        Parameters
+        ----------
+        owner : str
+            The name of the model, for messages.
+        kernel : Kernel
+            The kernel, resolved.
+        points : Points
+            The rows.
+        centred : bool
+            Whether the means of rows and columns are taken off.
+
+        Returns
+        -------
+        Products or None
+            Products with a matrix that is not stored; None if the model is to store it.
+        """
+        return None
+
+    def machine(self, task: Any, candidates: RowSource) -> Any:
+        """The problem of a machine over landmarks or features.
+
+        Parameters
+        ----------
+        task : MachineTask
+            Losses, rows and kernel.
+        candidates : RowSource
+            The rows that may be landmarks.
+
+        Returns
+        -------
+        SpanMachine
+            What is minimised, in coordinates of the span.
+        """
+        raise NotImplementedError(f"{type(self).__name__} works with all pairs of rows")
+
+    # Parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, and those of a transformer among them.
@@ -130,13 +741,27 @@ class Settings:
         return _alike(self.get_params(deep=False), other.get_params(deep=False))
 
     def __hash__(self) -> int:
-        # Of arrays and transformers nothing: equal objects have equal hashes all the same.
+        # Arrays and transformers do not take part: equal solvers have equal hashes without them.
         plain = [v for v in self.get_params(deep=False).values() if isinstance(v, str | Number)]
         return hash((type(self), *plain))
 
     def __sklearn_clone__(self) -> Self:
         own = {name: clone(value, safe=False) for name, value in self.get_params(False).items()}
         return replace(self, **own)  # type: ignore[type-var]
+
+
+def checked_solver(owner: str, solver: Any) -> None:
+    """Refuse what is neither "auto" nor a solver."""
+    if isinstance(solver, Solver) or (isinstance(solver, str) and solver == "auto"):
+        return
+    what = "is unknown"
+    if isinstance(solver, type):
+        what = "is unknown: it is a class, and not an object of it"
+    raise ParameterError(
+        f'{owner}: solver = {solver!r:.100} {what}; pass "auto", or one of mercer.solvers: '
+        "Cholesky(), Spectral(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "
+        "Falkon(n_landmarks=10_000), RandomFeatures()."
+    )
 
 
 def _has_parameters(value: Any) -> bool:
@@ -164,58 +789,3 @@ def _alike(one: Any, other: Any) -> bool:
             return bool(one.equals(other))
     same = one == other
     return bool(same) if isinstance(same, bool | np.bool_) else False
-
-
-class RidgeSolver(Settings, ABC):
-    """Base of solvers that are given a ridge task and do the rest."""
-
-    def ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """Solve a ridge task.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        RidgeAnswer
-            Coefficients over rows or landmarks, those of features too if there are some.
-        """
-        self.check(task.owner)
-        with _in_range(task.owner):
-            return self._ridge(task)
-
-    def path(self, task: RidgeTask) -> PathAnswer:
-        """Solve a ridge task at each of its alphas.
-
-        Parameters
-        ----------
-        task : RidgeTask
-            The problem.
-
-        Returns
-        -------
-        PathAnswer
-            The same at each alpha.
-        """
-        self.check(task.owner)
-        with _in_range(task.owner):
-            return self._path(task)
-
-    @abstractmethod
-    def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        """The answer."""
-
-    @abstractmethod
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        """The answers."""
-
-
-@contextmanager
-def _in_range(owner: str) -> Iterator[None]:
-    """Let sums that overflow be an error of the data, in the name of the model."""
-    try:
-        yield
-    except OverflowError as error:
-        raise DataError(f"{owner}: {error}.") from None

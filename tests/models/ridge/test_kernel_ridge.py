@@ -242,65 +242,6 @@ def test_the_default_grid_scales_with_the_kernel() -> None:
     assert single.alphas_[0] == pytest.approx(40 * np.finfo(np.float32).eps)
 
 
-def test_length_scales_are_searched_together_with_alpha() -> None:
-    scales, alphas = [0.2, 1.5, 20.0], [1e-3, 1e-1, 10.0]
-    model = mc.KernelRidge(mc.RBF(), alpha="loo", alphas=alphas, length_scales=scales).fit(X, Y)
-    expected = np.array(
-        [
-            mc.KernelRidge(mc.RBF(length_scale=s), alpha="loo", alphas=alphas)
-            .fit(X, Y)
-            .search_errors_[0]
-            for s in scales
-        ]
-    )
-    np.testing.assert_allclose(model.search_errors_, expected, rtol=1e-9)
-    row, column = np.unravel_index(np.argmin(expected), expected.shape)
-    assert model.kernel_ == mc.RBF(length_scale=scales[row]) == model.search_kernels_[row]
-    assert model.alpha_ == alphas[column]
-    direct = mc.KernelRidge(model.kernel_, alpha=model.alpha_).fit(X, Y)
-    np.testing.assert_allclose(model.predict(Z), direct.predict(Z), rtol=1e-8)
-    np.testing.assert_allclose(model.loo_residuals_, direct.loo_residuals_, rtol=1e-6, atol=1e-9)
-
-
-def test_a_fixed_alpha_with_length_scales_uses_leave_one_out() -> None:
-    model = mc.KernelRidge(alpha=0.1, length_scales=[0.1, 2.0]).fit(X, Y)
-    assert (model.alpha_, model.search_errors_.shape) == (0.1, (2, 1))
-    assert model.kernel_ == mc.RBF(length_scale=2.0)
-
-
-def test_which_length_scales_a_grid_reaches() -> None:
-    kernel = mc.RBF(length_scale=mc.Fixed(3.0)) + mc.Laplacian(length_scale=1.0)
-    model = mc.KernelRidge(kernel, length_scales=[0.5, 2.0]).fit(X, Y)
-    assert {k.get_params()["laplacian__length_scale"] for k in model.search_kernels_} == {0.5, 2.0}
-    assert {k.get_params()["rbf__length_scale"] for k in model.search_kernels_} == {mc.Fixed(3.0)}
-    grid = {"rbf__length_scale": [1.0, 2.0], "laplacian__length_scale": [1.0, 2.0, "median"]}
-    free = mc.RBF() + mc.Laplacian()
-    both = mc.KernelRidge(free, length_scales=grid).fit(X, Y)
-    assert len(both.search_kernels_) == 6
-    assert len(set(both.search_kernels_)) == 6
-
-
-def test_automatic_length_scales_are_multiples_within_bounds() -> None:
-    kernel = (
-        mc.RBF(length_scale=mc.Bounded(1.0, 0.5, 2.0))
-        + mc.Laplacian(length_scale=mc.Fixed(3.0))
-        + mc.Matern(length_scale=[1.0] * X.shape[1])
-    )
-    model = mc.KernelRidge(kernel, 0.1, length_scales="auto").fit(X, Y)
-    factors = 2.0 ** np.linspace(-3, 2, 11)
-    found = [k.get_params() for k in model.search_kernels_]
-    assert [p["rbf__length_scale"].value for p in found] == list(np.clip(factors, 0.5, 2.0))
-    assert {p["laplacian__length_scale"] for p in found} == {mc.Fixed(3.0)}
-    for params, factor in zip(found, factors, strict=True):
-        np.testing.assert_allclose(params["matern__length_scale"], factor)
-    resolved = mc.KernelRidge(alpha=0.1).fit(X, Y).kernel_.length_scale
-    chosen = mc.KernelRidge(alpha=0.1, length_scales="auto").fit(X, Y)
-    lengths = [k.length_scale for k in chosen.search_kernels_]
-    np.testing.assert_allclose(lengths, resolved * factors)
-    with pytest.raises(ParameterError, match="no length_scale that is not Fixed"):
-        mc.KernelRidge(mc.Linear(), length_scales="auto").fit(X, Y)
-
-
 def test_the_path_is_one_fit_for_each_alpha() -> None:
     alphas = [0.0, 0.1, 3.0]
     for targets in (Y, np.column_stack([Y, X[:, 1]])):
@@ -470,12 +411,6 @@ def test_bad_grids_of_alpha(alphas: Any) -> None:
         mc.KernelRidge().path(X, Y, alphas)
 
 
-@pytest.mark.parametrize("length_scales", [[], {}, "median", {"length_scale": []}])
-def test_empty_grids_of_length_scales(length_scales: Any) -> None:
-    with pytest.raises(ParameterError, match=r"KernelRidge: length_scales = .*no values"):
-        mc.KernelRidge(length_scales=length_scales).fit(X, Y)
-
-
 def test_impossible_grids_of_length_scales() -> None:
     with pytest.raises(ParameterError, match="has no length_scale"):
         mc.KernelRidge(mc.Linear(), length_scales=[1.0]).fit(X, Y)
@@ -533,3 +468,61 @@ def test_more_memory_than_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.fit(X, Y).predict(Z).shape == (9,)
     with pytest.raises(MemoryForecastError, match=r"19\.5 KiB"):
         _ = model.shrinkage_
+
+
+# Targets of any ordinary scale --------------------------------------------------------------------
+
+SOLVERS: dict[str, tuple[mc.Kernel, Any]] = {
+    "conjugate": (mc.RBF(1.5), mc.solvers.ConjugateGradient(random_state=0)),
+    "nystrom": (mc.RBF(1.5), mc.solvers.NystromSolver(30, random_state=0)),
+    "features": (
+        mc.RBF(1.5),
+        mc.solvers.RandomFeatures(mc.RandomFourier(n_components=80, random_state=0)),
+    ),
+    "primal": (mc.Polynomial(2), mc.solvers.Primal()),
+}
+
+
+@pytest.mark.parametrize("which", SOLVERS)
+def test_errors_are_in_the_units_of_the_targets(which: str) -> None:
+    kernel, solver = SOLVERS[which]
+    model = mc.KernelRidge(kernel, "loo", solver=solver)
+    plain = model.fit(X, Y)
+    errors, alpha = plain.search_errors_, plain.alpha_
+    scaled = model.fit(X, 1000 * Y)
+    np.testing.assert_allclose(scaled.search_errors_, 1e6 * errors, rtol=1e-6)
+    assert scaled.alpha_ == alpha
+
+
+@pytest.mark.parametrize("which", SOLVERS)
+def test_paths_of_several_targets(which: str) -> None:
+    kernel, solver = SOLVERS[which]
+    model, alphas = mc.KernelRidge(kernel, solver=solver), np.array([0.1, 1.0])
+    plain = model.path(X, Y, alphas)
+    several = model.path(X, 1000 * np.column_stack([Y, -Y]), alphas)
+    wanted = 1000 * plain.predict(X)
+    np.testing.assert_allclose(several.predict(X)[:, :, 0], wanted, rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(several.loo_errors, 1e6 * plain.loo_errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("which", SOLVERS)
+def test_constant_targets(which: str) -> None:
+    kernel, solver = SOLVERS[which]
+    model = mc.KernelRidge(kernel, 0.1, solver=solver)
+    np.testing.assert_allclose(model.fit(X, np.zeros(len(X))).predict(X), 0.0)
+    np.testing.assert_allclose(model.fit(X, np.full(len(X), 1e5)).predict(X), 1e5)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_targets_beyond_the_arithmetic_are_refused(scale: float) -> None:
+    with pytest.raises(DataError, match=r"the largest target is .*; divide y by a constant"):
+        mc.KernelRidge(mc.RBF()).fit(X, scale * Y)
+    blocks = mc.Blocks([(X, scale * Y)])
+    with pytest.raises(DataError, match="the largest target"):
+        mc.KernelRidge(mc.RBF(), solver=mc.solvers.NystromSolver(9)).fit(blocks)
+
+
+def test_coefficients_beyond_single_precision_are_refused() -> None:
+    model = mc.KernelRidge(mc.RBF(1.5), 1.0, solver=mc.solvers.NystromSolver(9))
+    with pytest.raises(DataError, match="the range of"):
+        model.fit(X.astype(np.float32), 1e60 * Y)

@@ -91,8 +91,8 @@ def test_errors_on_a_path_are_those_of_a_search(solver: Any) -> None:
 
 def test_auto_takes_what_a_search_would(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(mc.KernelRidge(KERNEL).path(X, Y, [1.0]).solver) == "Spectral()"
-    monkeypatch.setattr("mercer.solvers.forecast._DENSE", 10)
-    monkeypatch.setattr("mercer.solvers.forecast.WHOLE", 20)
+    monkeypatch.setattr("mercer.solvers.forecast.RidgeFit.dense_rows", 10)
+    monkeypatch.setattr("mercer.solvers.forecast.RidgeFit.product_rows", 20)
     monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 30)
     path = mc.KernelRidge(KERNEL).path(X, Y, ALPHAS)
     assert isinstance(path.solver, S.NystromSolver)

@@ -332,7 +332,7 @@ def test_auto_takes_landmarks_of_many_rows(monkeypatch: pytest.MonkeyPatch) -> N
     assert several.chosen.n_landmarks == 300
     noisy = mc.KernelLogisticRegression(RBF + mc.White())
     assert "White" in mc.forecast(noisy, many).reason
-    monkeypatch.setattr("mercer.solvers.machine_auto.DENSE", 100)
+    monkeypatch.setattr("mercer.solvers.forecast.MachineFit.dense_rows", 100)
     model = mc.KernelLogisticRegression(RBF, 0.1).fit(X, BINARY)
     assert model.solver_.n_landmarks == len(model.points_) == N
 

@@ -66,12 +66,11 @@ class ExplicitEvidence(FeatureEvidence):
             f"{self.owner} with {given.width} features",
             "take fewer of them, or another solver, such as mercer.solvers.NystromSolver()",
         )
-        whole = isinstance(self.solver, RandomFeatures)
-        return ExplicitFeatures(kernel, given, whole or not sparse)
+        return ExplicitFeatures(kernel, given, self.solver.is_approximate or not sparse)
 
     def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood at theta and its gradient."""
-        if not isinstance(self.solver, Primal):
+        if self.solver.is_approximate:
             raise DataError(
                 f"{self.owner}: the features of a map have no derivatives in the parameters of the "
                 "kernel; ask for log_marginal_likelihood(theta), or fit with "

@@ -21,7 +21,7 @@ from mercer.rows.rows import InMemory, RowBlock
 from mercer.rows.sums import among
 from mercer.solvers.kernel_features import KernelFeatures
 from mercer.solvers.likelihood.variational_bound import BoundSlopes, BoundSums, LandmarkRoot
-from mercer.solvers.task import RidgeTask
+from mercer.solvers.protocol import RidgeTask
 
 Array = NDArray[np.floating[Any]]
 

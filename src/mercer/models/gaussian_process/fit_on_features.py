@@ -20,10 +20,6 @@ from mercer.models.gaussian_process.landmarks import LandmarkEvidence, in_double
 from mercer.models.gaussian_process.plan import Plan, search_rows
 from mercer.models.gaussian_process.spanning_search import SpanningSearch
 from mercer.models.gaussian_process.target_scaling import Scaling
-from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.dense import Cholesky
-from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.nystrom import Falkon
 
 Array = NDArray[np.floating[Any]]
 
@@ -46,19 +42,19 @@ class FeatureFit:
     def _features(self) -> ExplicitEvidence | None:
         """Explicit features, if these are planned; a map is tried before the search begins."""
         solver = self.plan.solver
-        if isinstance(solver, RandomFeatures):
+        if not solver.has_features:
+            return None
+        if solver.is_approximate:
             task = ridge_task(self.data, self.owner)
             solver.features(task)
             solver = solver.for_other_kernels(task)
-        elif not isinstance(solver, Primal):
-            return None
         return ExplicitEvidence(self.data, solver, self.owner)
 
     @cached_property
     def search(self) -> LandmarkSearch | SpanningSearch:
         """The search of hyper-parameters; on some rows where all of them are too many."""
         plan = self.plan
-        if isinstance(plan.search, Primal):
+        if plan.search.has_features:
             assert self.features is not None
             return SpanningSearch(self.features)
         is_given = plan.search is plan.solver
@@ -84,21 +80,21 @@ class FeatureFit:
 
     def _planned(self, theta: Array) -> dict[str, Any]:
         plan = self.plan
-        if isinstance(plan.solver, Primal) and self._searched:
+        if plan.search.has_features and self._searched:
             return self._attributes(self.search.posterior(theta))
         if self.features is not None:
             return self._attributes(ExplicitPosterior.at(self.features, theta))
-        if isinstance(plan.solver, Cholesky):
+        if plan.solver.is_dense:
             return self._exact(theta)
         posterior = LandmarkPosterior.at(self._evidence(theta), theta)
-        if isinstance(plan.solver, ConjugateGradient | Falkon):
+        if plan.solver.is_iterative:
             posterior = IteratedPosterior.solved(posterior, self._iterative, self.owner)
         return self._attributes(posterior)
 
     def _exact(self, theta: Array) -> dict[str, Any]:
         """The whole matrix, and what the landmarks of the search miss of it."""
         exact = Posterior.at(self.data, theta).attributes(self.scaling)
-        if isinstance(self.search.solver, Cholesky):
+        if self.search.solver.is_dense:
             return exact
         return self.search.posterior(theta).quality(self.scaling) | exact
 

@@ -15,7 +15,7 @@ from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import LandmarkFeatures, ridge_task
 from mercer.models.gaussian_process.landmarks import LandmarkEvidence
 from mercer.models.gaussian_process.target_scaling import Scaling
-from mercer.solvers.task import RidgeAnswer
+from mercer.solvers.protocol import RidgeAnswer
 
 Array = NDArray[np.floating[Any]]
 

@@ -24,7 +24,6 @@ from mercer.models.gaussian_process.features import (
 )
 from mercer.rows.sums import gram_among
 from mercer.solvers.likelihood.variational_bound import BoundSlopes
-from mercer.solvers.nystrom import Falkon, NystromSolver
 
 Array = NDArray[np.floating[Any]]
 
@@ -131,7 +130,7 @@ class LandmarkEvidence(FeatureEvidence):
 
 def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> Landmarks | None:
     """The landmarks that a user gives, as points or by the numbers of any rows."""
-    if not isinstance(solver, NystromSolver | Falkon) or isinstance(solver.landmarks, str):
+    if solver == "auto" or not solver.has_landmarks or isinstance(solver.landmarks, str):
         return None
     return selection.select(kernel, doubled(kernel, points), solver.landmarks, owner=owner)
 

@@ -39,8 +39,6 @@ from mercer.models.gaussian_process.search_space import warn_of
 from mercer.models.gaussian_process.target_scaling import Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
-from mercer.solvers.dense import Spectral
-from mercer.solvers.explicit import RandomFeatures
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.maximise import Optimum, Report
@@ -432,7 +430,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     def _similarities(self) -> Callable[[Points], Array]:
         posterior = self._posterior
-        if isinstance(posterior, ExplicitPosterior) and isinstance(self.solver_, RandomFeatures):
+        if isinstance(posterior, ExplicitPosterior) and self.solver_.is_approximate:
             return posterior.similarities(type(self).__name__)
         return super()._similarities()
 
@@ -549,7 +547,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
         evidence, _, _ = self._prepare(X, y, None)
         learns = self.learn and len(evidence.theta) > 0
-        given = None if isinstance(self.solver, str) else self.solver
+        given = None if self.solver == "auto" else self.solver
         return forecast(evidence, learns=learns, criterion=self.criterion, given=given)
 
     def _learns(self, evidence: GaussianEvidence) -> bool:
@@ -566,7 +564,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self._check_validity(evidence.kernel, evidence.points)
         measure, learns = _CRITERIA[self.criterion], self._learns(evidence)
         objective, sketch = getattr(evidence, measure), evidence.sketch(measure)
-        by_spectrum = isinstance(plan.search, Spectral) and self.criterion == "marginal_likelihood"
+        by_spectrum = plan.search.eigenvectors and self.criterion == "marginal_likelihood"
         if by_spectrum and learns and NoiseEvidence.serves(evidence):
             objective, sketch = NoiseEvidence.of(evidence).log_likelihood_with_gradient, None
         optimum = self._search(

@@ -18,7 +18,6 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.linalg.cholesky import Advice
 from mercer.losses import Loss
-from mercer.models.feature_representer import FeatureRepresenterModel
 from mercer.models.machine.data import Data, Joint, Options, Task, points_alone
 from mercer.models.machine.fitting import (
     FeatureProblem,
@@ -30,25 +29,15 @@ from mercer.models.machine.fitting import (
     Stopped,
     WholeProblem,
 )
+from mercer.models.representer import FeatureRepresenterModel
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.solvers import (
-    ConjugateGradient,
-    Falkon,
-    Forecast,
-    NystromSolver,
-    Primal,
-    RandomFeatures,
-    machine_auto,
-)
-from mercer.solvers.kernel_features import own_features
-from mercer.solvers.machine_auto import is_exact, needs_all_rows
+from mercer.solvers.forecast import Forecast, MachineFit, choose, forecast, priced
 from mercer.solvers.newton.machine import MachineTask
-from mercer.solvers.newton.on_features import FeatureMachine
-from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.newton.products import Products
 from mercer.solvers.newton.row_losses import RowLoss
+from mercer.solvers.protocol import checked_solver
 from mercer.solvers.ridge.problem import FEW_ROWS
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
@@ -165,17 +154,16 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _in_memory(self, data: Data) -> MachineProblem:
         """The problem of rows in memory, as the solver sees it."""
-        if is_exact(self.solver_):
+        if self.solver_.is_dense:
             return self._whole(data)
-        by_products = isinstance(self.solver_, ConjugateGradient)
-        return self._products(data) if by_products else self._spanned(data)
+        return self._products(data) if self.solver_.needs_all_rows else self._spanned(data)
 
     @property
     def _held_rows(self) -> float:
         """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
-        if isinstance(self.solver, str):
-            return machine_auto.DENSE if self.loss_.smooth else np.inf
-        return np.inf if needs_all_rows(self.solver) else 0
+        if self.solver == "auto":
+            return MachineFit.dense_rows if self.loss_.smooth else np.inf
+        return np.inf if self.solver.needs_all_rows else 0
 
     @abstractmethod
     def _target_reader(self) -> Targets:
@@ -196,8 +184,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         intercept = bool(self.fit_intercept)
         task = MachineTask(owner, self.kernel_, measured, losses, constants, intercept)
         problem: SpanProblem
-        if self._has_features:
-            problem = FeatureProblem(self._of_features(task), unit, scale)
+        if self.solver_.has_features:
+            problem = FeatureProblem(self.solver_.machine(task, rows), unit, scale)
         else:
             problem = self._of_landmarks(task, rows, unit, scale)
         # What spans the functions stands for the rows, of which some may count for nothing.
@@ -205,14 +193,14 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return problem
 
     def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
-        if needs_all_rows(self.solver):
+        if self.solver != "auto" and self.solver.needs_all_rows:
             raise DataError(
                 f"{type(self).__name__}: {shown(self.solver)} needs all {len(rows)} rows "
                 "in memory, and they come in blocks; take solvers.NystromSolver(), or pass arrays."
             )
-        if not isinstance(self.solver, str):
+        if self.solver != "auto":
             return self._smooth_solver(self.solver)
-        return self._smooth_solver(self._forecast(rows, outputs, joint=joint).chosen)
+        return self._smooth_solver(choose(self._fit_problem(rows, outputs, joint=joint)).solver)
 
     def _read(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Data:
         """Validate the data; resolve the kernel."""
@@ -247,7 +235,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         diagonal = np.maximum(self.kernel_.diag(points), 0.0).astype(np.float64)
         self._require_alpha(float(diagonal.max()), data.unit)
         centred = bool(self.fit_intercept)
-        gram = self.solver_.products(type(self).__name__, self.kernel_, points, centred=centred)
+        gram = self.solver_.matrix(type(self).__name__, self.kernel_, points, centred=centred)
         means = np.zeros(len(gram)) if gram.means is None else gram.means
         return self._of_matrix(data, gram, diagonal, means)
 
@@ -278,25 +266,17 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             data.task.constants,
             bool(self.fit_intercept),
         )
-        if self._has_features:
-            machine, n = self._of_features(task), len(data.points)
-            return FeatureProblem(machine, data.unit, data.scale, data.rows, n)
         candidates = InMemory(points_alone(data.points, data.given))
+        if self.solver_.has_features:
+            machine, n = self.solver_.machine(task, candidates), len(data.points)
+            return FeatureProblem(machine, data.unit, data.scale, data.rows, n)
         return self._of_landmarks(task, candidates, data.unit, data.scale)
-
-    @property
-    def _has_features(self) -> bool:
-        return isinstance(self.solver_, Primal | RandomFeatures)
-
-    def _of_features(self, task: MachineTask) -> FeatureMachine:
-        """The problem on the features of a solver."""
-        return FeatureMachine(task, self.solver_.features(task))
 
     def _of_landmarks(
         self, task: MachineTask, candidates: RowSource, unit: float, scale: float
     ) -> LandmarkProblem:
         """The problem over landmarks that are chosen among rows."""
-        machine = LandmarkMachine.choose(task, self.solver_, candidates, self.solver_.direct)
+        machine = self.solver_.machine(task, candidates)
         self.points_ = machine.points
         if machine.indices is not None:
             self.rows_ = machine.indices
@@ -326,8 +306,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             )
 
     def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
-        matrices = machine_auto.MATRICES + (n_outputs if n_outputs > 1 else 0)
-        gram = gram_matrix(self, self.kernel_, self.points_, matrices)
+        gram = gram_matrix(self, self.kernel_, self.points_, MachineFit.matrices(n_outputs))
         require_positive(self, self.kernel_, gram, _ADVICE)
         gram = gram.astype(np.float64, copy=False)
         return gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
@@ -349,9 +328,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     solver: Any = "auto"
 
     def _chosen_solver(self, data: Data) -> Any:
-        if isinstance(self.solver, str):
-            return self._forecast_of(data).chosen
-        return self.solver if is_exact(self.solver) else self._smooth_solver(self.solver)
+        if self.solver == "auto":
+            return choose(self._fit_problem_of(data)).solver
+        return self.solver if self.solver.is_dense else self._smooth_solver(self.solver)
 
     def _smooth_solver(self, solver: Any) -> Any:
         """A solver that does not see the whole matrix, if the loss and the kernel allow one."""
@@ -368,23 +347,17 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             )
         return solver
 
-    def _forecast_of(self, data: Data) -> Forecast:
+    def _fit_problem_of(self, data: Data) -> MachineFit:
         rows, task = InMemory(points_alone(data.counted)), data.task
-        return self._forecast(rows, task.n_outputs, joint=isinstance(task, Joint))
+        return self._fit_problem(rows, task.n_outputs, joint=isinstance(task, Joint))
 
-    def _forecast(self, rows: RowSource, outputs: int, *, joint: bool) -> Forecast:
-        """What each solver would cost for some rows and so many functions."""
-        smooth = self.loss_.smooth
-        return machine_auto.forecast(
-            self.kernel_,
-            rows.statistics.rows,
-            outputs,
-            smooth=smooth,
-            joint=joint,
-            blocks=not isinstance(rows, InMemory),
-            own=own_features(self.kernel_, rows) if smooth else None,
-            given=None if isinstance(self.solver, str) else self.solver,
-        )
+    def _fit_problem(self, rows: RowSource, outputs: int, *, joint: bool) -> MachineFit:
+        """The fit of several functions to some rows, as solvers price it."""
+        return MachineFit(self.kernel_, rows, outputs, joint, self.loss_.smooth)
+
+    def _forecast(self, problem: MachineFit) -> Forecast:
+        asked = None if self.solver == "auto" else priced(problem, self.solver)
+        return forecast(problem, asked)
 
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
         """What each solver would cost; for one function, if no targets are given."""
@@ -395,11 +368,12 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         rows, given = self._stream(kernel, X, y, None, reader, whole=self._held_rows)
         if rows is None:
             targets = self._some_targets(kernel, given.X) if y is None else given.y
-            return self._forecast_of(self._read(given.X, targets, None))
+            return self._forecast(self._fit_problem_of(self._read(given.X, targets, None)))
         self.kernel_ = rows.resolve(kernel)
         losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
         outputs = max(1, len(constants))
-        return self._forecast(rows, outputs, joint=0 < len(losses) < outputs)
+        joint = 0 < len(losses) < outputs
+        return self._forecast(self._fit_problem(rows, outputs, joint=joint))
 
     def _some_targets(self, kernel: Kernel, X: Any) -> Array:
         """Two classes, which are positive targets: valid for every loss."""
@@ -408,19 +382,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return targets
 
     def _check_solver(self) -> None:
-        solver = self.solver
-        if isinstance(solver, Primal | ConjugateGradient | NystromSolver | Falkon | RandomFeatures):
-            solver.check(type(self).__name__)
-            return
-        if is_exact(solver) or (isinstance(solver, str) and solver == "auto"):
-            return
-        what = "solves least squares alone" if hasattr(solver, "ridge") else "is unknown"
-        what = "is a class, and not an object of it" if isinstance(solver, type) else what
-        raise ParameterError(
-            f'{type(self).__name__}: solver = {shown(solver)} {what}; pass "auto", '
-            "mercer.solvers.Cholesky(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "
-            "Falkon(n_landmarks=10_000) or RandomFeatures()."
-        )
+        checked_solver(type(self).__name__, self.solver)
+        if self.solver != "auto":
+            self.solver.check(type(self).__name__)
 
     # What is learned ----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.newton.penalty import effective_alpha
 from mercer.solvers.newton.products import Products
 from mercer.solvers.newton.span import SpanState
-from mercer.solvers.task import FeatureFunction
+from mercer.solvers.protocol import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]

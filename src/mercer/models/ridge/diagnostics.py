@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,14 +10,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mercer.kernels.base import Kernel
+from mercer.exceptions import DataError
 from mercer.models.length_scales import checked_alphas
 from mercer.models.regressor import KernelRegressor
-from mercer.solvers import LeaveOneOut, RidgeProblem
+from mercer.rows.rows import InMemory, RowBlock
+from mercer.solvers import LeaveOneOut, RidgeProblem, RidgeTask
+from mercer.solvers.dense import dense_problem
 from mercer.solvers.ridge import spectrum
-from mercer.solvers.ridge.feature_problem import FeatureProblem
+from mercer.solvers.ridge.feature_problem import FeatureProblem, feature_problem
 
 Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a fit keeps of its rows and parameters for diagnostics."""
+
+    targets: Array | None  # (n, t); None for rows that were not in memory
+    weights: Array | None
+    n_rows: int
+    fit_intercept: bool
+    psd: str
 
 
 class RidgeDiagnostics(KernelRegressor):
@@ -31,11 +44,11 @@ class RidgeDiagnostics(KernelRegressor):
 
     alpha_: float
     jitter_: float
-    _settings: tuple[bool, Any]
-
-    @abstractmethod
-    def _diagnosed(self, kernel: Kernel) -> RidgeProblem | FeatureProblem:
-        """The problem that was solved: the Gram matrix, or the features, with the targets."""
+    kernel_: Any
+    points_: Any
+    solver_: Any
+    _function: Any
+    _training: Training
 
     @cached_property
     def loo_residuals_(self) -> Array:
@@ -66,7 +79,7 @@ class RidgeDiagnostics(KernelRegressor):
             [1 +] sum of s / (s + alpha).
         """
         grid = checked_alphas(alphas)
-        return spectrum.degrees_of_freedom(self._eigenvalues, grid, self._settings[0])
+        return spectrum.degrees_of_freedom(self._eigenvalues, grid, self._training.fit_intercept)
 
     def loo_path(self, alphas: ArrayLike) -> Array:
         """Mean squared leave-one-out errors of the fitted problem at other alphas.
@@ -81,7 +94,7 @@ class RidgeDiagnostics(KernelRegressor):
         ndarray of shape (n_alphas,)
             Weighted means over rows, averaged over targets.
         """
-        return self._error_path(alphas, "loo")
+        return _error_path(self, alphas, "loo")
 
     def gcv_path(self, alphas: ArrayLike) -> Array:
         """Generalised cross-validation errors of the fitted problem at other alphas.
@@ -96,22 +109,55 @@ class RidgeDiagnostics(KernelRegressor):
         ndarray of shape (n_alphas,)
             Weighted mean of (r_i / (1 - df/n))^2, averaged over targets.
         """
-        return self._error_path(alphas, "gcv")
+        return _error_path(self, alphas, "gcv")
 
     @cached_property
     def _leave_one_out(self) -> LeaveOneOut:
-        check_is_fitted(self)
-        problem = self._diagnosed(self.kernel_)
         # The jitter belongs to the matrix that was solved.
-        return problem.leave_one_out(self.alpha_ + self.jitter_)
+        return _fitted_problem(self).leave_one_out(self.alpha_ + self.jitter_)
 
     @cached_property
     def _eigenvalues(self) -> Array:
-        check_is_fitted(self)
-        return self._diagnosed(self.kernel_).eigenvalues()
+        return _fitted_problem(self).eigenvalues()
 
-    def _error_path(self, alphas: ArrayLike, criterion: str) -> Array:
-        check_is_fitted(self)
-        grid = checked_alphas(alphas)
-        problem = self._diagnosed(self.kernel_)
-        return problem.errors(grid, criterion)
+
+def _error_path(model: RidgeDiagnostics, alphas: ArrayLike, criterion: str) -> Array:
+    """The criterion of the fitted problem at other alphas."""
+    check_is_fitted(model)
+    return _fitted_problem(model).errors(checked_alphas(alphas), criterion)
+
+
+def _fitted_problem(model: RidgeDiagnostics) -> RidgeProblem | FeatureProblem:
+    """The problem that was solved: the Gram matrix, or the features, with the targets."""
+    check_is_fitted(model)
+    owner, training, function = type(model).__name__, model._training, model._function
+    part = _all_rows(model)
+    if function is None:
+        task = RidgeTask(
+            owner,
+            model.kernel_,
+            InMemory(part),
+            training.fit_intercept,
+            np.array([model.alpha_]),
+            psd=training.psd,
+        )
+        return dense_problem(task, part)[0]
+    # Features have a kernel of their own, which need not be the one that they approximate.
+    return feature_problem(
+        owner, part, function.features, len(function.coef), fit_intercept=training.fit_intercept
+    )
+
+
+def _all_rows(model: RidgeDiagnostics) -> RowBlock:
+    """The rows that were fitted, if all of them were kept."""
+    training, kept = model._training, len(model.points_)
+    if training.targets is not None and kept == training.n_rows:
+        return RowBlock(model.points_, training.targets, training.weights)
+    nothing = " and no targets" if training.targets is None else ""
+    remedy = "fit with solver=mercer.solvers.Cholesky()"
+    if model._function is not None:
+        remedy = "pass arrays to fit"
+    raise DataError(
+        f"{type(model).__name__}: {model.solver_!r} kept {kept} of the {training.n_rows} "
+        f"rows{nothing}, and this diagnostic needs all of them; {remedy}."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -14,32 +15,25 @@ from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator, Report
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
-from mercer.models.feature_representer import FeatureRepresenterModel
-from mercer.models.length_scales import checked_alphas, default_alphas
+from mercer.models.length_scales import candidates, checked_alphas
+from mercer.models.representer import FeatureRepresenterModel
 from mercer.models.results import RidgePath
-from mercer.models.ridge.dense import DenseRidge
-from mercer.models.ridge.path import ridge_path
+from mercer.models.ridge.diagnostics import RidgeDiagnostics, Training
 from mercer.rows.rows import InMemory, RowBlock, RowSource
-from mercer.rows.sums import Trace
-from mercer.solvers import (
-    Cholesky,
-    ConjugateGradient,
-    RidgeAnswer,
-    RidgeTask,
-    Spectral,
-    forecast,
-)
-from mercer.solvers.protocol import Settings
-from mercer.solvers.ridge.target_units import Units
+from mercer.solvers.dense import Spectral
+from mercer.solvers.forecast import Forecast, RidgeFit, choose, forecast, priced, widest
+from mercer.solvers.protocol import RidgeAnswer, RidgeTask, Solver, checked_solver
 from mercer.streams.targets import NoTargets, Numbers
 
 Array = NDArray[np.floating[Any]]
 
 _CRITERIA = ("loo", "gcv")
 _REPAIRS = ("raise", "clip", "flip", "shift")
+# Targets beyond these, in absolute value, have squares near the ends of the range of float64.
+_LEAST_TARGET, _LARGEST_TARGET = 1e-100, 1e100
 
 
-class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
+class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator):
     r"""Kernel ridge regression: least squares with a penalty on the norm of the function.
 
     The function f(x) = sum_i a_i k(x, x_i) + b minimises
@@ -208,20 +202,29 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         with self._fitting():
             self._check_parameters()
             rows = self._prepare(X, y, sample_weight)
-            self.solver_ = self._chosen_solver(rows)
+            kernels = self._candidates(rows)
+            self.solver_ = self._chosen_solver(rows, kernels, searches=self._searches)
             with self._iterations(X, y, None) as report:
-                if self._is_dense:
-                    self._fit_dense()
+                tasks = [self._task(kernel, rows, report) for kernel in kernels]
+                if self._searches:
+                    searched = self.solver_.search(tasks)
+                    answer, best = searched.answer, searched.best
+                    self.search_kernels_, self.alphas_ = kernels, searched.alphas
+                    self.search_errors_ = searched.errors
                 else:
-                    self._fit_by_solver(rows, report)
+                    answer, best = self.solver_.ridge(tasks[0]), 0
+                _require_finite(tasks[best], answer.dual, answer.intercept)
+                self.__dict__.update(self._attributes(kernels[best], answer))
+                if answer.doubt:
+                    warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
         return self
 
     def path(self, X: Any, y: Any, alphas: ArrayLike, sample_weight: Any = None) -> RidgePath:
         """Fit at every alpha at once, by the solver; the estimator itself is left as it is.
 
         The kernel is used as given: `length_scales` is not searched. The matrix is decomposed once;
-        sums over rows are made once (`NystromSolver`, `Primal`, `RandomFeatures`); products with the
-        matrix are shared (`ConjugateGradient`).
+        sums over rows are made once (`NystromSolver`, `Primal`, `RandomFeatures`); products with
+        the matrix are shared (`ConjugateGradient`).
 
         Parameters
         ----------
@@ -239,80 +242,88 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         RidgePath
             Coefficients, errors and predictions at each alpha.
         """
-        other = type(self)(**self.get_params(deep=False))
-        other._check_parameters()
-        grid = checked_alphas(alphas)
-        return ridge_path(other, other._prepare(X, y, sample_weight), grid)
+        model = type(self)(**self.get_params(deep=False))
+        model._check_parameters()
+        model.alpha, model.alphas = "loo", checked_alphas(alphas)
+        rows = model._prepare(X, y, sample_weight)
+        solver = model._chosen_solver(rows, (model.kernel_,), searches=True)
+        task = replace(model._task(model.kernel_, rows), compares=False, state=None)
+        answer = solver.path(task)
+        _require_finite(task, answer.dual, answer.intercept)
+        if answer.doubt:
+            warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
+        vector = model._is_vector
+        return RidgePath(
+            alphas=task.alphas,
+            dual_coef=answer.dual[:, :, 0] if vector else answer.dual,
+            intercept=answer.intercept[:, 0] if vector else answer.intercept,
+            loo_errors=answer.loo,
+            gcv_errors=answer.gcv,
+            effective_dof=answer.dof,
+            kernel=model.kernel_,
+            points=answer.points.detached(),
+            solver=Spectral() if solver.is_dense else solver,
+            function=answer.function,
+            feature_names=model._names_seen,
+        )
 
-    # Solvers --------------------------------------------------------------------------------------
+    # The problem ----------------------------------------------------------------------------------
 
     @property
-    def _is_dense(self) -> bool:
-        return isinstance(self.solver_, Cholesky | Spectral)
+    def _searches(self) -> bool:
+        return self.length_scales is not None or isinstance(self.alpha, str)
 
-    def _chosen_solver(self, rows: RowSource) -> Any:
-        given = isinstance(self.solver, str)
-        chosen = self._forecast(rows).chosen if given else self.solver
-        if isinstance(chosen, Cholesky | Spectral):
-            self._require_held(rows, chosen)
-        elif self.kernel_.is_psd is False:
-            raise ParameterError(
-                f"{type(self).__name__}: {chosen!r} needs a valid kernel, and {self.kernel_!r}"
-                " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
-            )
-        return chosen
-
-    def _require_held(self, rows: RowSource, solver: Any) -> None:
-        """Refuse rows that come in blocks, where their matrix is needed."""
-        self._task(self.kernel_, rows).part(type(solver).__name__)
-
-    @property
-    def _whole(self) -> float:
-        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
-        if isinstance(self.solver, str):
-            return forecast.WHOLE
-        needs_all = isinstance(self.solver, Cholesky | Spectral | ConjugateGradient)
-        return np.inf if needs_all else 0
-
-    def _forecast_for(self, X: Any, y: Any = None) -> forecast.Forecast:
-        """What each solver would cost; for one target, if none are given."""
-        self._check_parameters()
-        if y is not None:
-            return self._forecast(self._prepare(X, y, None))
-        kernel = self._kernel_or_default(self.kernel)
-        self._settings = (self.fit_intercept, self.psd)
-        stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=self._whole)
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
+        """Validate the data; resolve the kernel."""
+        kernel, owner = self._kernel_or_default(self.kernel), type(self).__name__
+        stream, given = self._stream(
+            kernel, X, y, sample_weight, Numbers(owner), whole=_rows_in_memory(self.solver)
+        )
         rows: RowSource
-        if stream is None:
-            points = self._validate_points(kernel, given.X, reset=True)
-            rows = InMemory(RowBlock(points, np.zeros((len(points), 1))))
-        else:
+        targets = weights = None
+        if stream is not None:
             rows = stream
+            self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
+            largest = float(stream.statistics.largest.max(initial=0.0))
+        else:
+            points = self._validate_points(kernel, given.X, reset=True)
+            targets = self._target_columns(given.y, len(points))
+            weights = self._validate_weights(given.sample_weight, targets)
+            # Diagnostics are computed later, and must see what was fitted: hence the copies.
+            targets = targets.copy()
+            weights = None if weights is None else weights.copy()
+            rows = InMemory(RowBlock(points, targets, weights))
+            largest = float(np.abs(targets).max(initial=0.0))
+        if largest and not _LEAST_TARGET <= largest <= _LARGEST_TARGET:
+            raise DataError(
+                f"{owner}: the largest target is {largest:.3g} in absolute value, and squares of "
+                "such targets exceed the range of float64; divide y by a constant."
+            )
+        self._training = Training(targets, weights, len(rows), bool(self.fit_intercept), self.psd)
         self.kernel_ = rows.resolve(kernel)
-        return self._forecast(rows)
+        return rows
 
-    def _forecast(self, rows: RowSource) -> forecast.Forecast:
-        """What each solver would cost; the data have been prepared."""
-        given = None if isinstance(self.solver, str) else self.solver
-        kernels = self._candidates(rows.resolve) if self._searches else (self.kernel_,)
-        alphas = self._solver_alphas(self.kernel_, rows)
-        task = forecast.widest([self._task(kernel, rows, alphas) for kernel in kernels])
-        return forecast.forecast(task, searches=self._searches, given=given)
+    def _candidates(self, rows: RowSource) -> tuple[Kernel, ...]:
+        """The kernels to compare, resolved."""
+        if self.length_scales is None:
+            return (self.kernel_,)
+        given = candidates(self._kernel_or_default(self.kernel), self.length_scales, self.kernel_)
+        return tuple(map(rows.resolve, given))
 
-    def _task(
-        self,
-        kernel: Kernel,
-        rows: RowSource,
-        alphas: Array | None = None,
-        report: Report | None = None,
-    ) -> RidgeTask:
-        """The problem as solvers see it."""
+    def _given_alphas(self) -> Array:
+        """The alphas of the parameters; none for the default grid."""
+        if not isinstance(self.alpha, str):
+            return np.array([float(self.alpha)])
+        return np.empty(0) if self.alphas is None else checked_alphas(self.alphas)
+
+    def _task(self, kernel: Kernel, rows: RowSource, report: Report | None = None) -> RidgeTask:
+        """The problem that is given to the solver."""
         return RidgeTask(
             type(self).__name__,
             kernel,
             rows,
-            self._settings[0],
-            self._solver_alphas(kernel, rows) if alphas is None else alphas,
+            self._training.fit_intercept,
+            self._given_alphas(),
             "gcv" if self.alpha == "gcv" else "loo",
             compares=self._searches,
             report=None
@@ -320,108 +331,69 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
             else lambda answer: report(lambda: self._attributes(kernel, answer())),
             resumes=self.warm_start,
             state=getattr(self, "_state", None) if self.warm_start else None,
+            psd=self._training.psd,
         )
-
-    def _solver_alphas(self, kernel: Kernel, rows: RowSource) -> Array:
-        """The alphas to compare, without the matrix."""
-        if not isinstance(self.alpha, str):
-            return np.array([float(self.alpha)])
-        if self.alphas is not None:
-            return checked_alphas(self.alphas)
-        count = rows.statistics.rows
-        dtype = kernel.gram(rows.first_row).dtype
-        with np.errstate(over="ignore"):
-            scale = rows.map_sum(Trace(kernel)) / count
-        if not np.isfinite(scale):
-            raise DataError(
-                f"{type(self).__name__}: values k(x, x) of {kernel!r} exceed the range of {dtype}, "
-                "so that no alphas are on their scale; divide X or the kernel by a constant."
-            )
-        return default_alphas(scale, count, dtype)
-
-    def _fit_by_solver(self, rows: RowSource, report: Report) -> None:
-        """Let the solver find coefficients for every candidate kernel, and keep the best."""
-        kernels = self._candidates(rows.resolve)
-        alphas = self._solver_alphas(kernels[0], rows)  # the same for all: their errors are a table
-        tasks = [self._task(kernel, rows, alphas, report) for kernel in kernels]
-        if not self._searches:
-            best, answer = 0, self._solved(tasks[0])
-        else:
-            best, answer, self.search_errors_ = self._best_answer(tasks)
-            self.search_kernels_, self.alphas_ = kernels, alphas
-        self._require_finite(answer.dual, answer.intercept, tasks[best].dtype)
-        self.__dict__.update(self._attributes(kernels[best], answer))
-        if answer.doubt:
-            warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
-
-    def _solved(self, task: RidgeTask) -> RidgeAnswer:
-        """The solver's answer, from targets in units of their own."""
-        units = Units.of(task.rows.statistics.largest)
-        return units.answer(self.solver_.ridge(units.task(task)))
-
-    def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
-        """The best of the candidates, its answer, and the errors of all."""
-        units = Units.of(tasks[0].rows.statistics.largest, shared=True)
-        inner = [units.task(task) for task in tasks]
-        if hasattr(self.solver_, "compare"):  # without solving for each
-            errors = self.solver_.compare(inner)
-            row, column = divmod(int(np.argmin(errors)), errors.shape[1])
-            task = tasks[row].at(float(tasks[row].alphas[column]))
-            return row, self._solved(task), units.squared(errors)
-        answers = [self.solver_.ridge(task) for task in inner]
-        errors = np.stack([answer.errors for answer in answers])
-        best = int(np.argmin(errors.min(axis=1)))
-        return best, units.answer(answers[best]), units.squared(errors)
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
-        """What is stored of an answer."""
-        intercept = self._shaped(answer.intercept[None])[0]
-        return (
-            {
-                "kernel_": kernel,
-                "points_": answer.points.detached(),
-                "alpha_": answer.alpha,
-                "dual_coef_": self._shaped(answer.dual),
-                "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
-                "jitter_": 0.0,
-                "_function": answer.function,
-                "_state": answer.state,
-                "_targets": self._targets,
-                "_weights": self._weights,
-                "_n_rows": self._n_rows,
-                "_settings": self._settings,
-                "_is_vector": self._is_vector,
-                "solver_": self.solver_,
-            }
-            | ({} if answer.rows is None else {"rows_": answer.rows})
-            | answer.quality
-        )
+        """The fitted attributes that belong to an answer."""
+        vector = self._is_vector
+        attributes = {
+            "kernel_": kernel,
+            "points_": answer.points.detached(),
+            "alpha_": answer.alpha,
+            "dual_coef_": answer.dual[:, 0] if vector else answer.dual,
+            "intercept_": float(answer.intercept[0]) if vector else answer.intercept,
+            "jitter_": 0.0,
+            "_function": answer.function,
+            "_state": answer.state,
+            "_training": self._training,
+            "_is_vector": vector,
+            "solver_": self.solver_,
+        }
+        if answer.rows is not None:
+            attributes["rows_"] = answer.rows
+        return attributes | answer.quality
 
-    # The problem ----------------------------------------------------------------------------------
+    # Solvers --------------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> RowSource:
-        """Validate the data; resolve the kernel."""
-        kernel = self._kernel_or_default(self.kernel)
-        self._settings = (self.fit_intercept, self.psd)
-        stream, given = self._stream(
-            kernel, X, y, sample_weight, Numbers(type(self).__name__), whole=self._whole
-        )
-        rows: RowSource = stream or self._in_memory(kernel, *given)
-        if stream is not None:
-            self._is_vector = getattr(stream.survey.targets, "shape", None) == ()
-            self._targets = self._weights = None
-        self._n_rows = len(rows)
-        self.kernel_ = rows.resolve(kernel)
-        return rows
+    def _fit_problem(
+        self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
+    ) -> RidgeFit:
+        """The fit, as solvers price it."""
+        smallest = float(self._given_alphas().min(initial=np.inf))
+        return RidgeFit(widest(kernels, rows), rows, smallest, searches)
 
-    def _in_memory(self, kernel: Kernel, X: Any, y: Any, sample_weight: Any) -> InMemory:
-        self.points_ = self._validate_points(kernel, X, reset=True)
-        targets = self._target_columns(y, len(self.points_))
-        weights = self._validate_weights(sample_weight, targets)
-        # Diagnostics are computed later: they must see what was fitted, not what became of it.
-        self._targets = targets.copy()
-        self._weights = None if weights is None else weights.copy()
-        return InMemory(RowBlock(self.points_, self._targets, self._weights))
+    def _chosen_solver(
+        self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
+    ) -> Solver:
+        """The solver of the user, or the first of the list of "auto" that fits."""
+        solver: Solver = self.solver
+        if self.solver == "auto":
+            solver = choose(self._fit_problem(rows, kernels, searches=searches)).solver
+        if not solver.is_dense and self.kernel_.is_psd is False:
+            raise ParameterError(
+                f"{type(self).__name__}: {solver!r} needs a valid kernel, and {self.kernel_!r}"
+                " is not one; pass solver=mercer.solvers.Cholesky() with psd=."
+            )
+        return solver
+
+    def _forecast_for(self, X: Any, y: Any = None) -> Forecast:
+        """The cost of each solver; for one target, if none are given."""
+        self._check_parameters()
+        if y is not None:
+            rows = self._prepare(X, y, None)
+        else:
+            kernel, whole = self._kernel_or_default(self.kernel), _rows_in_memory(self.solver)
+            stream, given = self._stream(kernel, X, None, None, NoTargets(), whole=whole)
+            if stream is None:
+                points = self._validate_points(kernel, given.X, reset=True)
+                rows = InMemory(RowBlock(points, np.zeros((len(points), 1))))
+            else:
+                rows = stream
+            self.kernel_ = rows.resolve(kernel)
+        problem = self._fit_problem(rows, self._candidates(rows), searches=self._searches)
+        asked = None if self.solver == "auto" else priced(problem, self.solver)
+        return forecast(problem, asked)
 
     # Parameters -----------------------------------------------------------------------------------
 
@@ -439,15 +411,8 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
                 '1.0, 0 to interpolate, or "loo" to have it chosen.'
             )
         checks.require_flags(self, "fit_intercept", "warm_start")
-        is_solver = isinstance(self.solver, Cholesky | Spectral) or hasattr(self.solver, "ridge")
-        if not (isinstance(self.solver, str) and self.solver == "auto") and (
-            not is_solver or isinstance(self.solver, type)
-        ):
-            raise ParameterError(
-                f"{owner}: solver = {self.solver!r} is unknown; pass "
-                '"auto" or an object such as mercer.solvers.NystromSolver(n_landmarks=1000).'
-            )
-        if isinstance(self.solver, Settings):
+        checked_solver(owner, self.solver)
+        if self.solver != "auto":
             self.solver.check(owner)
         if self.psd not in _REPAIRS:
             raise ParameterError(
@@ -461,3 +426,20 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
 def _is_weight(value: object) -> bool:
     number = isinstance(value, Real) and not isinstance(value, bool)
     return number and bool(np.isfinite(float(value)) and float(value) >= 0)  # type: ignore[arg-type]
+
+
+def _rows_in_memory(solver: Any) -> float:
+    """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
+    if solver == "auto":
+        return RidgeFit.product_rows
+    return np.inf if solver.needs_all_rows else 0
+
+
+def _require_finite(task: RidgeTask, dual: Array, intercept: Array) -> None:
+    """Refuse coefficients that are not finite in the type of predictions."""
+    largest = float(np.finfo(task.dtype).max)
+    if not (np.abs(dual).max(initial=0) <= largest and np.abs(intercept).max() <= largest):
+        raise DataError(
+            f"{task.owner}: the coefficients exceed the range of {task.dtype}; divide y by a "
+            "constant, or raise alpha."
+        )

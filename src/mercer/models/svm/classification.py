@@ -21,7 +21,6 @@ from mercer.models.svm.multiclass import SupportVectorClassifier
 from mercer.models.svm.over_landmarks import learned, over_landmarks
 from mercer.models.svm.schemes import Sides, scheme_of
 from mercer.models.svm.training import Training
-from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.streams.blocks import Blocks
 from mercer.streams.sources import is_dask
 
@@ -255,7 +254,7 @@ class SVC(SupportVectorClassifier):
         return search
 
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
-        if not isinstance(self.solver, str) and (is_dask(X) or isinstance(X, Blocks)):
+        if self.solver != "auto" and (is_dask(X) or isinstance(X, Blocks)):
             raise DataTypeError(
                 f"{type(self).__name__}: X is a {type(X).__name__}, and all rows have to be in "
                 "memory here; pass X.compute() if it fits, or use mercer.KernelMachineClassifier("
@@ -265,7 +264,7 @@ class SVC(SupportVectorClassifier):
         return super()._read_points(X)
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
-        if isinstance(self.solver, str):
+        if self.solver == "auto":
             super()._learn(X, y, data)
         else:
             self._learn_over_landmarks(column_or_1d(y), data)
@@ -325,12 +324,13 @@ class SVC(SupportVectorClassifier):
                 )
 
     def _check_solver(self) -> None:
-        if isinstance(self.solver, str) and self.solver == "auto":
+        if self.solver == "auto":
             return
-        if not isinstance(self.solver, NystromSolver | Falkon):
+        if isinstance(self.solver, type) or not getattr(self.solver, "has_landmarks", False):
             raise ParameterError(
                 f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
-                '"auto", or mercer.solvers.NystromSolver(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
+                '"auto", or mercer.solvers.NystromSolver(n_landmarks=1000) or '
+                "Falkon(n_landmarks=10_000)."
             )
         self.solver.check(type(self).__name__)
         if self.max_iter == 0:

@@ -265,7 +265,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
                 "sklearn.model_selection.GridSearchCV, which takes any estimator."
             )
         model._check_parameters()
-        if not isinstance(model.solver, str):
+        if model.solver != "auto":
             raise ParameterError(
                 f"SVCSearch: solver = {model.solver!r} has landmarks, which share nothing between "
                 "folds; use sklearn.model_selection.GridSearchCV."

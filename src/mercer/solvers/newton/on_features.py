@@ -33,9 +33,9 @@ from mercer.solvers.newton.row_losses import SingleLoss
 from mercer.solvers.newton.span import Direct, SpanState
 from mercer.solvers.newton.span_sums import Place, Squares
 from mercer.solvers.newton.spans import FeatureSpan, squared_lengths
+from mercer.solvers.protocol import FeatureFunction
 from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.representers import Representers
-from mercer.solvers.task import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 

@@ -27,10 +27,9 @@ from mercer.kernels.points import Points
 from mercer.linalg import conjugate_gradient
 from mercer.linalg.whitening import Whitening, whiten
 from mercer.rows.sums import CentredProduct, CrossProducts, FeatureMoments
-from mercer.solvers.conjugate_gradient import Stopped, least_tolerance
-from mercer.solvers.ridge.paths import PathAnswer
+from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
+from mercer.solvers.ridge.iterations import Stopped, least_tolerance
 from mercer.solvers.ridge.ranges import require_range
-from mercer.solvers.task import RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 

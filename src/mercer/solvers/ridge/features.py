@@ -22,6 +22,7 @@ from scipy.linalg import eigh
 from mercer.rows.moments import Block, Moments
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
+from mercer.solvers.protocol import RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -159,3 +160,18 @@ class LeaveOneOutErrors:
         """One sum for each alpha."""
         blocks = blocks_of(part, self.features, len(self.problem.moments.features))
         return self.problem.loo_sums(blocks, self.alphas)
+
+
+def choose_alpha(
+    task: RidgeTask, problem: FeatureRidge, features: Features
+) -> tuple[float, Array | None]:
+    """The alpha of a task, and the criterion for each candidate if there are several."""
+    if not task.compares:
+        return float(task.alphas[0]), None
+    if task.criterion == "gcv":
+        errors = problem.gcv(task.alphas)
+    else:
+        sums = task.rows.map_sum(LeaveOneOutErrors(features, problem, task.alphas))
+        errors = problem.loo_errors(sums)
+    task.require_choice(errors)
+    return float(task.alphas[int(np.argmin(errors))]), errors

@@ -19,10 +19,10 @@ from mercer.kernels.points import Points
 from mercer.linalg.whitening import Whitening, whiten
 from mercer.rows.moments import Moments
 from mercer.rows.sums import Columns, FeatureMoments, WhitenedColumns
+from mercer.solvers.protocol import RidgeTask
 from mercer.solvers.ridge import rounding
 from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge
 from mercer.solvers.ridge.ranges import require_range
-from mercer.solvers.task import RidgeTask
 
 Array = NDArray[np.floating[Any]]
 

@@ -8,7 +8,7 @@ shifts share each product with it (`conjugate`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,34 +17,13 @@ from numpy.typing import NDArray
 from mercer.kernels.points import Points
 from mercer.rows.rows import InMemory
 from mercer.rows.sums import FeatureMoments, Features, blocks_of
+from mercer.solvers.protocol import FeatureFunction, PathAnswer, RidgeTask
 from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.features import FeatureRidge, LeaveOneOutErrors
 from mercer.solvers.ridge.landmarks import LandmarkEquations
 from mercer.solvers.ridge.representers import Representers
-from mercer.solvers.task import FeatureFunction, RidgeTask
 
 Array = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class PathAnswer:
-    """Coefficients at each alpha."""
-
-    points: Points  # what carries the coefficients
-    dual: Array  # (a, m, t): the coefficients
-    intercept: Array  # (a, t): the constants
-    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
-    # where they would take much longer than the coefficients
-    loo: Array
-    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
-    # where they would take much longer than the coefficients
-    gcv: Array
-    # (a,): leave-one-out errors, the same by generalised cross-validation, degrees of freedom; NaN
-    # where they would take much longer than the coefficients
-    dof: Array
-    # the same functions by explicit features, one column for each alpha and target
-    function: FeatureFunction | None = None
-    doubt: str = ""  # A clause for a warning; empty if all is well
 
 
 def landmark_path(task: RidgeTask, points: Points) -> PathAnswer:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.rows.rows import InMemory
-from mercer.solvers.task import RidgeTask
+from mercer.solvers.protocol import RidgeTask
 
 Array = NDArray[np.floating[Any]]
 Answer = TypeVar("Answer")

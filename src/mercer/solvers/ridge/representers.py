@@ -16,7 +16,7 @@ from mercer.kernels.points import Points
 from mercer.rows.rows import RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, blocks_of
 from mercer.sampling import uniform_rows
-from mercer.solvers.task import FeatureFunction
+from mercer.solvers.protocol import FeatureFunction
 
 Array = NDArray[np.floating[Any]]
 
