@@ -28,19 +28,12 @@ class Search:
 
     kernels: tuple[Kernel, ...]  # the kernels compared
     alphas: Array  # (n_alphas,): the alphas compared
-    relative: Array  # (n_kernels, n_alphas): the errors, in units of 4 ** `exponent`
-    exponent: int  # of the unit of the targets, as a power of two
-
-    @property
-    def errors(self) -> Array:
-        """The errors in the unit of the squared targets; infinite beyond float64."""
-        with np.errstate(over="ignore", under="ignore"):
-            return np.ldexp(self.relative, 2 * self.exponent)
+    errors: Array  # (n_kernels, n_alphas): their mean squared errors
 
     @property
     def best(self) -> tuple[Kernel, float]:
-        """The pair with the least error, which does not depend on the unit."""
-        row, column = np.unravel_index(np.argmin(self.relative), self.relative.shape)
+        """The pair with the least error."""
+        row, column = np.unravel_index(np.argmin(self.errors), self.errors.shape)
         return self.kernels[row], float(self.alphas[column])
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,16 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import KernelColumns
-from mercer.linalg import conjugate_gradient
-from mercer.linalg.low_rank import LowRankInverse
+from mercer.linalg.low_rank import LowRankInverse, Sketch, nystrom_sketch
 from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
-from mercer.linalg.sketch import Sketch, nystrom_sketch
+from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import RidgeSolver
-from mercer.solvers.ridge.paths import PathAnswer
+from mercer.solvers.ridge import iterations
+from mercer.solvers.ridge.iterations import Stopped
 from mercer.solvers.sampled import sampled_errors
-from mercer.solvers.task import RidgeAnswer, RidgeTask
+from mercer.solvers.task import PathAnswer, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -132,40 +132,24 @@ class ConjugateGradient(RidgeSolver):
             errors = self.compare([task])[0]
             chosen = task.at(float(task.alphas[np.argmin(errors)]))
             return replace(self.ridge(chosen), errors=errors)
-        alpha = task.the_alpha("ConjugateGradient")
-        _require_positive(task)
         stopped = self._stopped(task)
-        system = _System(task, alpha, self._factor(_access(task), stopped.seed), stopped)
-        return iterate(task, system, alpha, self.tol, self.max_iter, stopped.state)
+        system = self._system(task, stopped.seed)
+        return iterations.solve(task, system, self.tol, self.max_iter, stopped)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        alphas = task.alphas
-        stopped = self._stopped(replace(task, state=None))
-        system = _System(task, alphas[0], self._factor(_access(task), stopped.seed), stopped)
-        width = system.right.shape[1]
-        progress = conjugate_gradient.solve(
-            system.multiply,
-            np.tile(system.right, len(alphas)),
-            np.repeat(alphas, width),
-            precondition=system.precondition,
-            tol=least_tolerance(task, self.tol),
-            max_iter=self.max_iter,
-        )
-        answers = [
-            system.answer(replace(progress, solution=part))
-            for part in np.split(progress.solution, len(alphas), axis=1)
-        ]
-        unknown = np.full(len(alphas), np.nan)
-        return PathAnswer(
-            system.points,
-            np.stack([answer.dual for answer in answers]),
-            np.stack([answer.intercept for answer in answers]),
-            unknown,
-            unknown,
-            unknown,
-            doubt=conjugate_gradient.complaint(progress, system.levers, task.ridge),
-        )
+        system = self._system(task, self._stopped(replace(task, state=None)).seed)
+        return iterations.path(task, system, self.tol, self.max_iter)
+
+    def _system(self, task: RidgeTask, seed: int) -> _System:
+        """The equations of a task, with a preconditioner."""
+        if not task.alphas.min() > 0:
+            raise ParameterError(
+                f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
+                "one, or solver=solvers.Spectral()."
+            )
+        part = task.part("ConjugateGradient")
+        access = KernelColumns(task.kernel, part.points, part.weights)
+        return _System(task, part, access, self._factor(access, seed))
 
     def _stopped(self, task: RidgeTask) -> Stopped:
         """Where an earlier fit with this preconditioner stopped, or a seed for a new one."""
@@ -251,116 +235,19 @@ class ConjugateGradient(RidgeSolver):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Stopped:
-    """Where iterations stopped, and the preconditioner or the landmarks that they had."""
-
-    settings: tuple[Any, ...]  # how these were made
-    seed: int  # from which random numbers
-    state: conjugate_gradient.State | None = None  # where they stopped; None before they begin
-
-
-class System(Protocol):
-    """Equations that are solved by iterations, and what their solution means."""
-
-    right: Array
-    #: What to raise where the iterations stop short.
-    levers: str
-    #: A relative residual that rounding may leave, and that does no harm.
-    floor: float
-
-    @property
-    def keeps_apart(self) -> bool:
-        """Whether residuals are kept, and made orthogonal to one another."""
-        ...
-
-    @property
-    def precondition(self) -> conjugate_gradient.Precondition | None:
-        """As in `conjugate.solve`."""
-        ...
-
-    def multiply(self, vectors: Array) -> Array:
-        """The matrix times columns."""
-        ...
-
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """The model that goes with where the iterations are, its quality left out."""
-        ...
-
-
-def iterate(
-    task: RidgeTask,
-    system: System,
-    shift: float,
-    tol: float,
-    max_iter: int,
-    start: conjugate_gradient.State | None = None,
-) -> RidgeAnswer:
-    """Solve the equations of a task, telling whoever watches."""
-
-    def answer(progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        found = system.answer(progress)
-        if progress.stalled and (progress.residuals <= system.floor).all():
-            progress = replace(progress, converged=True, stalled=False)
-        quality = found.quality | {
-            "n_iter_": progress.n_iter,
-            "converged_": progress.converged,
-            "residual_": float(progress.residuals.max(initial=0.0)),
-            "residual_history_": progress.history.max(axis=1),
-        }
-        doubt = conjugate_gradient.complaint(progress, system.levers, task.ridge)
-        return replace(found, quality=quality, doubt=doubt)
-
-    def tell(progress: conjugate_gradient.Progress) -> bool:
-        return task.report is not None and task.report(lambda: answer(progress))
-
-    return answer(
-        conjugate_gradient.solve(
-            system.multiply,
-            system.right,
-            shift,
-            precondition=system.precondition,
-            start=start,
-            tol=least_tolerance(task, tol),
-            max_iter=max_iter,
-            report=tell,
-            orthogonal=system.keeps_apart,
-        )
-    )
-
-
-def least_tolerance(task: RidgeTask, tol: float) -> float:
-    """The tolerance that is asked for, or what rounding of the kernel allows if that is more."""
-    return max(tol, conjugate_gradient.ROUNDING * float(np.finfo(task.dtype).eps))
-
-
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
     """The bytes of a factor, made in the type of the kernel and used in double precision."""
     return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
 
 
-def _access(task: RidgeTask) -> KernelColumns:
-    """The weighed matrix of all rows, by columns and products."""
-    part = task.part("ConjugateGradient")
-    return KernelColumns(task.kernel, part.points, part.weights)
-
-
-def _require_positive(task: RidgeTask) -> None:
-    if not task.alphas.min() > 0:
-        raise ParameterError(
-            f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
-            "one, or solver=solvers.Spectral()."
-        )
-
-
 def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
-    """As a preconditioner; of a sketch it is known how large what it leaves out is, about."""
+    """The factor as a preconditioner; the last eigenvalue of a sketch bounds those beyond it."""
     floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
     return LowRankInverse.of(factor.factor, floor)
 
 
 def check_limits(owner: str, tol: Any, max_iter: Any) -> None:
-    """Refuse limits of iterations that are none."""
+    """Validate tol and max_iter."""
     if not (isinstance(tol, Real) and 0 < float(tol) < 1):
         raise ParameterError(
             f"{owner}: tol = {tol!r} of the solver is not between 0 and 1: it is a share of the "
@@ -382,41 +269,42 @@ class _System:
     """S K S, the right-hand sides S (y - middle) and s, and the preconditioner.
 
     Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
-    direction is the share alpha over its eigenvalue, which single precision would drown.
+    direction is the share alpha over its eigenvalue, which single precision would not resolve.
     """
 
-    keeps_apart = False
+    orthogonal = False
     floor = 0.0
 
     def __init__(
-        self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None, stopped: Stopped
+        self,
+        task: RidgeTask,
+        part: RowBlock,
+        access: KernelColumns,
+        factor: LowRank | Sketch | None,
     ) -> None:
-        part = task.part("ConjugateGradient")
-        self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
-        self.levers = f"max_iter, {task.ridge} or the rank of the preconditioner"
-        self.access = _access(task)
+        self.task, self.points, self.multiply = task, part.points, access.multiply
+        self.remedies = f"max_iter, {task.ridge} or the rank of the preconditioner"
         self.root = np.sqrt(part.mass)[:, None]
-        self.left_out = None if factor is None else factor.trace_error
+        self.quality = {} if factor is None else {"preconditioner_error_": factor.trace_error}
         self.precondition = None if factor is None else _inverse(factor)
         targets = self.root * (part.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
-        self.right: Array = np.column_stack([targets, *border]).astype(np.float64)
+        right = np.column_stack([targets, *border]).astype(np.float64)
+        self.right: Array = np.tile(right, len(task.alphas))
+        self.shifts: Array | float = np.repeat(task.alphas, right.shape[1])
 
-    def multiply(self, vectors: Array) -> Array:
-        """S K S v."""
-        return self.access.multiply(vectors)
+    def coefficients(self, solution: Array) -> tuple[Array, Array]:
+        """Coefficients of the rows and intercepts, at each alpha."""
+        parts = np.split(solution, len(self.task.alphas), axis=1)
+        duals, intercepts = zip(*map(self._coefficients, parts), strict=True)
+        return np.stack(duals), np.stack(intercepts)
 
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """Coefficients and intercept from where the iterations are."""
-        task, solved = self.task, progress.solution
-        intercept = task.middle
-        if task.fit_intercept:
+    def _coefficients(self, solved: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts from the columns of one alpha, by bordering."""
+        intercept = self.task.middle
+        if self.task.fit_intercept:
             border = solved[:, -1:]
             shift = (self.root.T @ solved[:, :-1]) / (self.root.T @ border)
             solved = solved[:, :-1] - border * shift
             intercept = intercept + shift[0]
-        left_out = self.left_out
-        quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        dual = (self.root * solved).astype(task.dtype, copy=False)
-        state = replace(self.stopped, state=progress.state) if task.resumes else None
-        return RidgeAnswer(self.points, dual, intercept, self.alpha, quality, state=state)
+        return (self.root * solved).astype(self.task.dtype, copy=False), intercept

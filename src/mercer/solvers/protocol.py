@@ -18,8 +18,7 @@ from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.points import Points
 
 if TYPE_CHECKING:
-    from mercer.solvers.ridge.paths import PathAnswer
-    from mercer.solvers.task import RidgeAnswer, RidgeTask
+    from mercer.solvers.task import PathAnswer, RidgeAnswer, RidgeTask
 
 
 class Settings:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.sampling import random_numbers
-from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.solvers.ridge.gram import RidgeProblem
 from mercer.solvers.task import RidgeTask
 
 Array = NDArray[np.floating[Any]]

@@ -14,8 +14,7 @@ from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
-from mercer.rows.sums import CountedDraw, Features, NormalProduct, among
-from mercer.solvers.ridge.features import FeatureRidge, LeaveOneOutErrors
+from mercer.rows.sums import CountedDraw, Features
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -121,50 +120,6 @@ class RidgeTask:
         found: np.dtype[Any] = self.kernel.gram(self.rows.first_row, points).dtype
         return found
 
-    def penalty(self, points: Points) -> Array:
-        """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
-        return among(self.kernel, points)
-
-    def squares_drown(self, points: Points, penalty: Array, basis: Array) -> bool:
-        """Whether rounding of C'WC, seen in coordinates where M is the identity, may exceed alpha.
-
-        Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
-        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
-        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
-        since its residual tells.
-        """
-        dtype = self.type_with(points)
-        if dtype == np.float32 and len(self.alphas) == 1:
-            return False
-        diagonal = penalty.diagonal()
-        largest = self.rows.statistics.weight * float(diagonal.mean()) * diagonal
-        sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
-        noise = float(np.finfo(dtype).eps) * float(sizes @ sizes)
-        return bool(self.alphas.min() <= noise)
-
-    def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
-        """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
-        found = self.rows.map_sum(NormalProduct(self.kernel, points, coefficients))
-        if self.fit_intercept:
-            found = found - np.outer(sums, sums @ coefficients) / self.rows.statistics.weight
-        return found
-
-    def choose(self, problem: FeatureRidge, features: Features) -> tuple[float, Array | None]:
-        """The alpha, and the criterion for each candidate if there are several."""
-        if not self.compares:
-            return float(self.alphas[0]), None
-        if self.criterion == "gcv":
-            errors = problem.gcv(self.alphas)
-        else:
-            sums = self.rows.map_sum(LeaveOneOutErrors(features, problem, self.alphas))
-            errors = problem.loo_errors(sums)
-        if not np.isfinite(errors).any():
-            raise DataError(
-                f"{self.owner}: no candidate has a finite {self.criterion} error, so that none can "
-                "be chosen; pass more rows of positive weight, or a number as alpha."
-            )
-        return float(self.alphas[int(np.argmin(errors))]), errors
-
     def at(self, alpha: float) -> RidgeTask:
         """The same task with nothing left to choose."""
         return replace(self, alphas=np.array([alpha]), compares=False)
@@ -229,3 +184,18 @@ class RidgeAnswer:
     function: FeatureFunction | None = None
     rows: NDArray[np.intp] | None = None
     state: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class PathAnswer:
+    """Coefficients at each alpha."""
+
+    points: Points  # the points that carry the coefficients
+    dual: Array  # (a, m, t): the coefficients
+    intercept: Array  # (a, t): the constants
+    loo: Array  # (a,): leave-one-out errors; NaN where they cost more than the coefficients
+    gcv: Array  # (a,): generalised cross-validation errors; NaN likewise
+    dof: Array  # (a,): effective degrees of freedom; NaN likewise
+    # the same functions by explicit features, one column for each alpha and target
+    function: FeatureFunction | None = None
+    doubt: str = ""  # a clause for a warning; empty if all is well

@@ -171,9 +171,9 @@ class DenseRidge(RidgeDiagnostics):
         for kernel in kernels:
             problem, _ = self._problem(kernel)
             alphas = alphas if alphas.size else self._grid(problem)
-            errors.append(problem.relative_errors(alphas, criterion))
-        search = Search(kernels, alphas, np.stack(errors), problem.exponent)
-        if not np.isfinite(search.relative).any():
+            errors.append(problem.errors(alphas, criterion))
+        search = Search(kernels, alphas, np.stack(errors))
+        if not np.isfinite(search.errors).any():
             raise DataError(
                 f"{type(self).__name__}: no candidate has a finite {criterion} error, so that none "
                 "can be chosen; pass more rows of positive weight, or a number as alpha."

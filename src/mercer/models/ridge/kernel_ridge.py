@@ -29,7 +29,6 @@ from mercer.solvers import (
     forecast,
 )
 from mercer.solvers.protocol import Settings
-from mercer.solvers.ridge.target_units import Units
 from mercer.streams.targets import NoTargets, Numbers
 
 Array = NDArray[np.floating[Any]]
@@ -344,7 +343,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         alphas = self._solver_alphas(kernels[0], rows)  # the same for all: their errors are a table
         tasks = [self._task(kernel, rows, alphas, report) for kernel in kernels]
         if not self._searches:
-            best, answer = 0, self._solved(tasks[0])
+            best, answer = 0, self.solver_.ridge(tasks[0])
         else:
             best, answer, self.search_errors_ = self._best_answer(tasks)
             self.search_kernels_, self.alphas_ = kernels, alphas
@@ -353,24 +352,17 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
         if answer.doubt:
             warn(f"{type(self).__name__}: {answer.doubt}.", NumericalWarning)
 
-    def _solved(self, task: RidgeTask) -> RidgeAnswer:
-        """The solver's answer, from targets in units of their own."""
-        units = Units.of(task.rows.statistics.largest)
-        return units.answer(self.solver_.ridge(units.task(task)))
-
     def _best_answer(self, tasks: list[RidgeTask]) -> tuple[int, RidgeAnswer, Array]:
         """The best of the candidates, its answer, and the errors of all."""
-        units = Units.of(tasks[0].rows.statistics.largest, shared=True)
-        inner = [units.task(task) for task in tasks]
         if hasattr(self.solver_, "compare"):  # without solving for each
-            errors = self.solver_.compare(inner)
+            errors = self.solver_.compare(tasks)
             row, column = divmod(int(np.argmin(errors)), errors.shape[1])
             task = tasks[row].at(float(tasks[row].alphas[column]))
-            return row, self._solved(task), units.squared(errors)
-        answers = [self.solver_.ridge(task) for task in inner]
+            return row, self.solver_.ridge(task), errors
+        answers = [self.solver_.ridge(task) for task in tasks]
         errors = np.stack([answer.errors for answer in answers])
         best = int(np.argmin(errors.min(axis=1)))
-        return best, units.answer(answers[best]), units.squared(errors)
+        return best, answers[best], errors
 
     def _attributes(self, kernel: Kernel, answer: RidgeAnswer) -> dict[str, Any]:
         """What is stored of an answer."""

@@ -14,7 +14,6 @@ from mercer.exceptions import NumericalWarning, ParameterError, warn
 from mercer.models.results import RidgePath
 from mercer.rows.rows import RowSource
 from mercer.solvers import Cholesky, Solution, Spectral, forecast
-from mercer.solvers.ridge.target_units import Units
 
 if TYPE_CHECKING:
     from mercer.models.ridge.kernel_ridge import KernelRidge
@@ -35,8 +34,7 @@ def ridge_path(model: KernelRidge, rows: RowSource, alphas: Array) -> RidgePath:
             f"{type(model).__name__}: {shown(chosen)} solves for one alpha at a time; pass "
             "solver=mercer.solvers.NystromSolver(...), which serves all of them in a pass."
         )
-    units = Units.of(rows.statistics.largest, shared=True)
-    found = units.path(chosen.path(units.task(task)))
+    found = chosen.path(task)
     model._require_finite(found.dual, found.intercept, task.dtype)
     if found.doubt:
         warn(f"{type(model).__name__}: {found.doubt}.", NumericalWarning)
