@@ -14,7 +14,7 @@ _TRIED_TARGETS = 25
 
 
 def check_convex(loss: Loss, y: Array, owner: str) -> None:
-    """Refuse a loss that is seen not to be convex, or whose derivative is not its own.
+    """Refuse a loss that is not convex at many predictions, or whose derivative is wrong.
 
     Parameters
     ----------

@@ -94,9 +94,10 @@ def assert_same(found: Any, exact: Any, points: Any = Z, share: float = 1e-8) ->
 # The answer of the whole matrix -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize(
+    ("fit_intercept", "weights"), [(True, W), (False, None)], ids=["weighted", "plain"]
+)
+@pytest.mark.parametrize("alpha", [1e-3, 10.0])
 @pytest.mark.parametrize(("loss", "y"), LOSSES, ids=name)
 def test_every_smooth_loss(
     loss: Any, y: Any, alpha: float, fit_intercept: bool, weights: Array | None
@@ -393,8 +394,8 @@ def test_far_targets_bend_nowhere_at_first() -> None:
     assert_same(found, exact)
 
 
-@pytest.mark.parametrize("scale", [1e-60, 1e60])
-def test_weights_and_alpha_of_any_size(scale: float) -> None:
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_only_the_ratio_of_weights_and_alpha_matters(scale: float) -> None:
     plain = mc.KernelLogisticRegression(RBF, 0.1, solver=FEW).fit(X, BINARY, W)
     scaled = mc.KernelLogisticRegression(RBF, 0.1 * scale, solver=FEW).fit(X, BINARY, scale * W)
     assert_allclose(values(scaled, Z), values(plain, Z), rtol=1e-7)

@@ -209,7 +209,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The problem of rows in memory, for the solver."""
         owner, points, intercept = type(self).__name__, data.weighted_points, self.fit_intercept
         if is_exact(self.solver_):
-            return problem_in_memory(self._gram(data), data, bool(intercept))
+            return problem_in_memory(_gram(self, data), data, bool(intercept))
         diagonal = self.kernel_.diag(points).astype(np.float64)
         if not np.isfinite(diagonal).all():
             raise DataError(
@@ -236,15 +236,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         if machine.indices is not None:
             self.rows_ = machine.indices
         return LandmarkProblem(machine, scale)
-
-    def _gram(self, data: Data) -> Array:
-        """The Gram matrix of the rows of positive weight."""
-        n_outputs = data.task.n_outputs
-        matrices = machine_auto.MATRICES + (n_outputs if n_outputs > 1 else 0)
-        gram = gram_matrix(self, self.kernel_, self.points_, matrices)
-        require_positive(self, self.kernel_, gram, _ADVICE)
-        gram = gram.astype(np.float64, copy=False)
-        return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:
@@ -304,18 +295,15 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         reader = NoTargets() if y is None else self._target_reader()
         rows, given = self._stream(kernel, X, y, None, reader, whole=self._held_rows)
         if rows is None:
-            targets = self._some_targets(kernel, given.X) if y is None else given.y
+            targets = given.y
+            if y is None:  # two classes, which are positive targets: valid for every loss
+                targets = np.ones(len(self._validate_points(kernel, given.X, reset=True)))
+                targets[:1] += 1
             return self._forecast_of(self._read(given.X, targets, None))
         self.kernel_ = rows.resolve(kernel)
         losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
         outputs = max(1, len(constants))
         return self._forecast(rows, outputs, joint=0 < len(losses) < outputs)
-
-    def _some_targets(self, kernel: Kernel, X: Any) -> Array:
-        """Two classes, which are positive targets: valid for every loss."""
-        targets = np.ones(len(self._validate_points(kernel, X, reset=True)))
-        targets[:1] += 1
-        return targets
 
     def _check_solver(self) -> None:
         solver = self.solver
@@ -411,3 +399,13 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     _purpose: str
     _example: str
     _other: str
+
+
+def _gram(model: KernelMachine, data: Data) -> Array:
+    """The Gram matrix of the rows of positive weight, in memory and valid."""
+    n_outputs = data.task.n_outputs
+    matrices = machine_auto.MATRICES + (n_outputs if n_outputs > 1 else 0)
+    gram = gram_matrix(model, model.kernel_, data.points, matrices)
+    require_positive(model, model.kernel_, gram, _ADVICE)
+    gram = gram.astype(np.float64, copy=False)
+    return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]

@@ -292,16 +292,16 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
 
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
-        found = rows.survey.targets
-        assert isinstance(found, Labels)
-        assert found.classes is not None
-        self.classes_ = found.classes
+        labels = rows.survey.targets
+        assert isinstance(labels, Labels)
+        assert labels.classes is not None
+        self.classes_ = labels.classes
         require_two_classes(type(self).__name__, self.classes_)
         check_users_loss(self.loss_, np.array([-1.0, 1.0]), type(self).__name__)
         k = len(self.classes_)
         outputs = k if k > 2 else 1
         losses: tuple[RowLoss, ...] = tuple(SingleLoss(self.loss_, j) for j in range(outputs))
-        if k > 2 and found.joint:
+        if k > 2 and labels.joint:
             losses = (JointLoss(k),)
         return losses, np.zeros(outputs), 1.0
 

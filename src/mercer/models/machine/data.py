@@ -136,7 +136,8 @@ class Quantiles(Separate):
         """Yield states of each quantile alone and, if they cross, of all together."""
         state: State | None = None
         for state in super().states(gram, alpha, start, options):
-            yield state
+            if not state.converged:  # otherwise the order is checked first
+                yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
             gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)

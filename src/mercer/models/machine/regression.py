@@ -25,11 +25,12 @@ from mercer.streams.targets import OneNumber
 
 Array = NDArray[np.floating[Any]]
 
+# Largest absolute value of a target: squares of larger ones may overflow.
 _LARGEST_TARGET = 1e100
 
 
 def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
-    """How blocks are scored; the pinball loss is compared with a quantile, which is no sum."""
+    """The score of blocks; that of the pinball loss needs a quantile of all targets."""
     if isinstance(model.__dict__.get("loss_"), Pinball):
         raise DataTypeError(
             f"{type(model).__name__}: the score of quantiles needs all targets in memory, and they "
@@ -250,28 +251,20 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
-        self._require_range(column)
+        _require_range(type(self).__name__, column)
         return column
-
-    def _require_range(self, targets: Array) -> None:
-        largest = float(np.abs(targets).max())
-        if largest > _LARGEST_TARGET:
-            raise DataError(
-                f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
-                f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
-            )
 
     def _target_reader(self) -> OneNumber:
         return OneNumber(type(self).__name__)
 
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
-        owner, loss, seen = type(self).__name__, self.loss_, rows.survey.targets
+        owner, loss, column = type(self).__name__, self.loss_, rows.survey.targets
         assert isinstance(loss, RegressionLoss)
-        assert isinstance(seen, OneNumber)
+        assert isinstance(column, OneNumber)
         mean = rows.statistics.targets / rows.statistics.weight
-        # A loss that refuses some targets refuses the least or the largest.
-        extremes = np.array([seen.least, seen.largest])
-        self._require_range(extremes)
+        # A loss that refuses some targets refuses the smallest or the largest.
+        extremes = np.array([column.least, column.largest])
+        _require_range(owner, extremes)
         loss.check_targets(extremes, np.ones(2), owner)
         check_users_loss(loss, np.append(extremes, mean), owner)
         constants = np.zeros(1)
@@ -292,6 +285,16 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         if isinstance(loss, Pinball):
             return Quantiles(parts, loss.levels, targets, weights, constants), scale
         return Separate(loss, targets[:, None], weights, constants), scale
+
+
+def _require_range(owner: str, targets: Array) -> None:
+    """Refuse targets whose squares overflow."""
+    largest = float(np.abs(targets).max())
+    if largest > _LARGEST_TARGET:
+        raise DataError(
+            f"{owner}: y reaches {largest:.3g} in absolute value, and squares of numbers beyond "
+            f"{_LARGEST_TARGET:g} overflow; divide y by a constant."
+        )
 
 
 def _scale(loss: RegressionLoss, targets: Array) -> float:

@@ -83,12 +83,18 @@ def minimise_in_order(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield states of the joint problem, unless quantiles fitted alone do not cross."""
+    """Yield states of the joint problem, unless quantiles fitted alone do not cross.
+
+    If these have converged, they come first, and count as converged only if they do not cross.
+    """
     order = np.argsort(levels)
     inverse = np.argsort(order)
     problem = Problem(gram, targets, weights, levels[order], alpha, fit_intercept)
     point = problem.at(alone.coef[:, order], alone.intercept[order])
-    if problem.is_in_order(point):
+    in_order = problem.is_in_order(point)
+    if alone.converged:
+        yield replace(alone, converged=in_order)
+    if in_order:
         return
     for state in _states(problem, point, tol, max_iter):
         yield replace(state, coef=state.coef[:, inverse], intercept=state.intercept[inverse])
