@@ -30,7 +30,7 @@ from mercer import memory
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
-from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky, Spectral
@@ -123,7 +123,7 @@ def require_solver(owner: str, solver: object) -> None:
 
 def planned(
     owner: str,
-    data: GaussianEvidence,
+    data: ExactObjective,
     given: Any,
     *,
     learns: bool,
@@ -166,9 +166,7 @@ def _reserve(n: int, *, exact: bool) -> Reserve:
     return Reserve(landmarks, _EXACT if fits(min(n, _EXACT)) else 0, exact and fits(n))
 
 
-def forecast(
-    data: GaussianEvidence, *, learns: bool, criterion: str, given: Any = None
-) -> Forecast:
+def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:
     """Weigh the solvers."""
     n, obstacle = len(data.points), _obstacle(data, learns, criterion)
     throughout = learns and (n <= _EXACT or bool(obstacle))
@@ -217,7 +215,7 @@ def _why_the_matrix(n: int, obstacle: str, learns: bool) -> str:
 class _Costs:
     """What solvers would take for these rows."""
 
-    data: GaussianEvidence
+    data: ExactObjective
     obstacle: str
     learns: bool
 
@@ -321,7 +319,7 @@ def _no_products(n: int, rank: int) -> str:
     return "" if fits else "its preconditioner does not fit in memory"
 
 
-def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
+def _obstacle(data: ExactObjective, learns: bool, criterion: str) -> str:
     """Why landmarks are out of the question; empty if they are not."""
     if (of_kernel := no_landmarks(data.kernel)) not in ("", UNKNOWN):
         return of_kernel
@@ -332,7 +330,7 @@ def _obstacle(data: GaussianEvidence, learns: bool, criterion: str) -> str:
     return of_kernel
 
 
-def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle: str) -> None:
+def _require_possible(owner: str, data: ExactObjective, solver: Any, obstacle: str) -> None:
     """Refuse a solver that the user asks for; whether an unknown kernel is valid is his to say."""
     if isinstance(solver, Cholesky | Spectral):
         return
@@ -346,7 +344,7 @@ def _require_possible(owner: str, data: GaussianEvidence, solver: Any, obstacle:
         )
 
 
-def _width(data: GaussianEvidence) -> int | None:
+def _width(data: ExactObjective) -> int | None:
     """The number of features of the kernel, if there are finitely many."""
     return own_features(data.kernel, InMemory(RowBlock(data.points, data.targets)))[0]
 

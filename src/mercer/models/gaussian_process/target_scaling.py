@@ -12,20 +12,19 @@ from mercer.exceptions import DataError
 
 Array = NDArray[np.floating[Any]]
 
-# Between these, sums of squares of targets are numbers of float64, with all their digits.
-_SMALLEST, _LARGEST = 1e-140, 1e140
-
-# Below this fraction of the mean, a deviation is rounding.
+# Absolute values of targets whose squares keep all digits in float64.
+_RANGE = (1e-100, 1e100)
+# Standard deviation of a constant target, in units of its mean: rounding.
 _CONSTANT = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What takes given targets to standardised ones, (y - mean) / scale, for each target."""
+    """Mean and scale of each target, for standardised targets (y - mean) / scale."""
 
-    mean: Array  # (n_targets,): mean and standard deviation; 1 for a constant
-    scale: Array  # (n_targets,): mean and standard deviation; 1 for a constant
-    single: bool  # whether y has one dimension: what is one column here is then a vector
+    mean: Array  # (n_targets,)
+    scale: Array  # (n_targets,): standard deviations; 1 for a constant target
+    single: bool  # whether y is a vector, so that single columns are returned as vectors
 
     @classmethod
     def of(cls, y: Array, weights: Array | None, normalize: bool) -> Scaling:
@@ -40,7 +39,7 @@ class Scaling:
 
     @property
     def squares(self) -> Array:
-        """The variances."""
+        """The variance of each target."""
         squares: Array = self.scale**2
         return squares
 
@@ -50,11 +49,11 @@ class Scaling:
         return standard
 
     def in_units_of_y(self, standard: Array) -> Array:
-        """Values of standardised targets, one column for each, as values of y."""
+        """Values of standardised targets, one column for each, in the units and shape of y."""
         return self.shaped(standard * self.scale + self.mean)
 
     def spread(self, values: Array, power: int) -> Array:
-        """Deviations (power 1) or variances (2), which all standardised targets share, for each."""
+        """Standard deviations (power 1) or variances (2) of standardised targets, in units of y."""
         scaled: Array = values[..., None] * self.scale**power
         return scaled[..., 0] if self.single else scaled
 
@@ -63,21 +62,20 @@ class Scaling:
         return columns[:, 0] if self.single else columns
 
     def number(self, values: Array) -> Any:
-        """One value for each target: a number if there is one."""
+        """One value for each target: a number if y is a vector."""
         return float(values[0]) if self.single else values
 
     def log_volume(self, rows: float) -> float:
-        """What the log density of as many rows loses in the units of y."""
+        """The logarithm of the unit of volume of this many rows of y."""
         return rows * float(np.log(self.scale).sum())
 
 
 def require_range(owner: object, y: Array) -> None:
-    """Refuse targets whose squares are not numbers of float64."""
+    """Refuse targets whose squares are beyond the range of float64."""
     largest = np.atleast_1d(np.abs(y).max(axis=0))
-    outside = largest[(largest > 0) & ~((largest > _SMALLEST) & (largest < _LARGEST))]
+    outside = largest[(largest > 0) & ~((largest > _RANGE[0]) & (largest < _RANGE[1]))]
     if len(outside):
         raise DataError(
-            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, the square of which "
-            "is beyond the range of float64, and variances are in units of y squared; divide y by "
-            f"{outside[0]:.0e}."
+            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, and variances are in "
+            f"units of y squared, beyond the range of float64; divide y by {outside[0]:.0e}."
         )
