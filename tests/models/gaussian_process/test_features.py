@@ -29,7 +29,7 @@ from mercer.models.gaussian_process import features as gaussian_features
 from mercer.models.gaussian_process import plan as plan
 from mercer.models.gaussian_process.exact import ExactObjective, NoiseObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
-from mercer.models.gaussian_process.noise import Noise
+from mercer.models.gaussian_process.targets import Noise
 from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]

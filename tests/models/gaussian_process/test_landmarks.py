@@ -33,7 +33,7 @@ from mercer.models.gaussian_process import landmarks as landmark_evidence
 from mercer.models.gaussian_process import plan as plan
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
-from mercer.models.gaussian_process.noise import Noise
+from mercer.models.gaussian_process.targets import Noise
 from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]

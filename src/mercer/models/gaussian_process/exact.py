@@ -24,9 +24,8 @@ from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
-from mercer.models.gaussian_process.noise import Noise
 from mercer.models.gaussian_process.search_space import SearchSpace, Variance
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Noise, Scaling
 from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
 from mercer.solvers.likelihood.maximise import SubsampledObjective
 

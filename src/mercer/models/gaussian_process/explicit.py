@@ -34,7 +34,7 @@ from mercer.models.gaussian_process.features import (
 )
 from mercer.models.gaussian_process.landmark_search import SearchTally
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Scaling
 from mercer.sampling import blocks, uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.kernel_features import KernelFeatures

@@ -18,7 +18,7 @@ from mercer.models.gaussian_process.features import (
     feature_rows,
     summed,
 )
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Scaling
 from mercer.sampling import blocks
 from mercer.solvers.likelihood.gaussian import NOISE
 from mercer.solvers.likelihood.variational_bound import Elbo

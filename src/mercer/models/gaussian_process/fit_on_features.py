@@ -24,7 +24,7 @@ from mercer.models.gaussian_process.landmarks import (
     LandmarkPosterior,
 )
 from mercer.models.gaussian_process.plan import Plan, search_rows
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Scaling
 from mercer.rows.rows import as_float64
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import Cholesky

@@ -27,7 +27,7 @@ from mercer.models.gaussian_process.features import (
     ridge_task,
     summed,
 )
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Scaling
 from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
 from mercer.solvers.likelihood.variational_bound import ElboGradient

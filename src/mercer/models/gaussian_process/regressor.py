@@ -32,10 +32,9 @@ from mercer.models.gaussian_process.explicit import ExplicitPosterior
 from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.fit_on_features import FeatureFit
 from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
-from mercer.models.gaussian_process.noise import Noise
 from mercer.models.gaussian_process.plan import Plan, forecast, planned, require_solver
 from mercer.models.gaussian_process.search_space import warn_of
-from mercer.models.gaussian_process.target_scaling import Scaling, require_range
+from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.solvers.dense import Spectral
