@@ -29,7 +29,7 @@ from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, Trace, blocks_of
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.conjugate_gradient import Stopped, check_limits, iterate
-from mercer.solvers.newton.directions import ByIterations, Exactly
+from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.protocol import RidgeSolver
 from mercer.solvers.ridge.falkon import FalkonSystem, falkon_path
 from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge
@@ -104,9 +104,9 @@ class NystromSolver(RidgeSolver):
         return replace(answer or _whitened_first(equations), rows=chosen.indices)
 
     @property
-    def direct(self) -> Exactly:
+    def direct(self) -> DirectNewton:
         """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
-        return Exactly()
+        return DirectNewton()
 
 
 def _kept(landmarks: Any) -> Any:
@@ -312,6 +312,6 @@ class Falkon(RidgeSolver):
         return Stopped(settings, given if known else seed_from(random_numbers(given, task.owner)))
 
     @property
-    def direct(self) -> ByIterations:
+    def direct(self) -> InexactNewton:
         """How a machine's steps are computed: by iterations of n m operations each."""
-        return ByIterations(self.tol, self.max_iter)
+        return InexactNewton(self.tol, self.max_iter)

@@ -33,7 +33,7 @@ from mercer.exceptions import (
 )
 from mercer.solvers import kernel_features
 from mercer.solvers.newton import on_features
-from mercer.solvers.newton.directions import ByIterations
+from mercer.solvers.newton.directions import InexactNewton
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -329,14 +329,14 @@ def test_many_unknowns_are_found_by_iterations(
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     exact = clone(model).fit(rows, THREE, weights)
     monkeypatch.setattr(on_features, "UNKNOWNS", 5)
-    monkeypatch.setattr("mercer.solvers.newton.directions._TIED", tied)
-    by_iterations, steps = ByIterations.__call__, []
+    monkeypatch.setattr("mercer.solvers.newton.directions._COUPLED", tied)
+    by_iterations, steps = InexactNewton.__call__, []
 
     def counted(*arguments: Any) -> Any:
         steps.append(arguments)
         return by_iterations(*arguments)
 
-    monkeypatch.setattr(ByIterations, "__call__", counted)
+    monkeypatch.setattr(InexactNewton, "__call__", counted)
     found = clone(model).fit(rows, THREE, weights)
     assert steps
     same_functions(found, exact, points, 1e-9)

@@ -14,6 +14,7 @@ from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
+from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import Quantiles, Separate, Task
 from mercer.models.regressor import ScoredRegressor
@@ -70,11 +71,11 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
         `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it, `NystromSolver`
-        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
-        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
-        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `NystromSolver`;
-        `mercer.forecast` says what it takes and why.
+        `ConjugateGradient` has the same answer by products with it, without storing it,
+        `NystromSolver` and `Falkon` minimise over landmarks, `Primal` on the kernel's own features,
+        and `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few
+        features, otherwise the whole matrix up to 10,000 rows and for losses with kinks, and else
+        `NystromSolver`; `mercer.forecast` shows the choice and its reason.
 
     Attributes
     ----------
@@ -272,29 +273,31 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         extremes = np.array([seen.least, seen.largest])
         self._require_range(extremes)
         loss.check_targets(extremes, np.ones(2), owner)
-        self._check_own_loss(loss, np.append(extremes, mean))
+        check_users_loss(loss, np.append(extremes, mean), owner)
         constants = np.zeros(1)
         if self.fit_intercept:
             constants[0] = loss.start(mean, np.ones(1))
-        return (SingleLoss(loss, 0),), constants, self._scale(extremes)
+        return (SingleLoss(loss, 0),), constants, _scale(loss, extremes)
 
-    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
+    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> tuple[Task, float]:
         loss.check_targets(targets, weights, type(self).__name__)
-        self._check_own_loss(loss, targets)
+        check_users_loss(loss, targets, type(self).__name__)
         parts: list[Any] = [loss]
         if isinstance(loss, Pinball):
             parts = [Pinball(quantile=float(level)) for level in loss.levels]
         constants = np.zeros(len(parts))
         if self.fit_intercept:
             constants = np.array([part.start(targets, weights) for part in parts])
+        scale = _scale(loss, targets)
         if isinstance(loss, Pinball):
-            return Quantiles(parts, loss.levels, targets, weights, constants)
-        return Separate(loss, targets[:, None], weights, constants)
+            return Quantiles(parts, loss.levels, targets, weights, constants), scale
+        return Separate(loss, targets[:, None], weights, constants), scale
 
-    def _scale(self, targets: Array) -> float:
-        assert isinstance(self.loss_, RegressionLoss)
-        own = type(self.loss_).mean is not RegressionLoss.mean  # logarithms, for example
-        return 1.0 if own else float(np.abs(targets).max())
+
+def _scale(loss: RegressionLoss, targets: Array) -> float:
+    """The typical size of values: that of the targets, or 1 for logarithms of means."""
+    linked = type(loss).mean is not RegressionLoss.mean
+    return 1.0 if linked else float(np.abs(targets).max())
 
 
 def _rearranged(values: Array, levels: Array) -> Array:
