@@ -30,7 +30,7 @@ from mercer.exceptions import (
     ParameterError,
     ValidityError,
 )
-from mercer.models.gaussian_process.class_evidence import ClassificationEvidence
+from mercer.models.gaussian_process.class_evidence import LaplaceObjective
 from mercer.solvers.likelihood import laplace
 
 Array = NDArray[np.floating[Any]]
@@ -347,17 +347,17 @@ def test_callbacks_see_every_iteration_and_can_stop() -> None:
 def test_an_interrupted_search_keeps_the_best_so_far(
     y: Array, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = ClassificationEvidence.with_gradient
+    plain = LaplaceObjective.value_and_gradient
     calls = 0
 
-    def interrupted(self: ClassificationEvidence, theta: Any) -> Any:
+    def interrupted(self: LaplaceObjective, theta: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 5:
             raise KeyboardInterrupt
         return plain(self, theta)
 
-    monkeypatch.setattr(ClassificationEvidence, "with_gradient", interrupted)
+    monkeypatch.setattr(LaplaceObjective, "value_and_gradient", interrupted)
     model = GPC(1.0 * mc.RBF())
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,10 @@ from mercer.exceptions import (
 from mercer.models.gaussian_process import explicit as explicit_posterior
 from mercer.models.gaussian_process import features as gaussian_features
 from mercer.models.gaussian_process import plan as plan
-from mercer.models.gaussian_process import spanning_search
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence
-from mercer.models.gaussian_process.noise import Noise
-from mercer.models.gaussian_process.noise_evidence import NoiseEvidence
+from mercer.models.gaussian_process.exact import ExactObjective, NoiseObjective
+from mercer.models.gaussian_process.landmarks import LandmarkObjective
+from mercer.models.gaussian_process.targets import Noise
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -274,7 +274,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rng.normal(size=(700, 3))
     model = GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD)
     whole = clone(model).fit(rows, rows[:, 0])
-    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(gaussian_features, "blocks", partial(blocks, n_bytes=1))
     parts = clone(model).fit(rows, rows[:, 0])
     assert parts.lower_bound_ == pytest.approx(whole.lower_bound_, rel=1e-12)
     many = rng.normal(size=(600, 3))
@@ -286,22 +286,22 @@ def test_landmarks_that_do_not_span_are_chosen_again(monkeypatch: pytest.MonkeyP
         """Choices of which the first is too small."""
 
         def __init__(self) -> None:
-            self.whole, self.calls = explicit_posterior.ExplicitEvidence.spanned, 0
+            self.whole, self.calls = explicit_posterior.ExplicitObjective.spanned, 0
 
-        def __call__(self, evidence: Any, kernel: mc.Kernel) -> LandmarkEvidence:
+        def __call__(self, evidence: Any, kernel: mc.Kernel) -> LandmarkObjective:
             self.calls += 1
             found = self.whole(evidence, kernel)
             few = found.landmarks[: 4 if self.calls == 1 else None]
-            return LandmarkEvidence(found.data, few)
+            return LandmarkObjective(found.data, few)
 
     poor, exact = Poor(), GP(POLYNOMIAL, solver=S.Cholesky()).fit(X, Y)
     spanned = lambda self, kernel: poor(self, kernel)  # noqa: E731
-    monkeypatch.setattr(explicit_posterior.ExplicitEvidence, "spanned", spanned)
+    monkeypatch.setattr(explicit_posterior.ExplicitObjective, "spanned", spanned)
     model = GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
     assert poor.calls == 2
     assert_allclose(model.theta_, exact.theta_, atol=1e-4)
     assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_, rel=1e-9)
-    monkeypatch.setattr(spanning_search, "_ROUNDS", 1)
+    monkeypatch.setattr(explicit_posterior, "_ROUNDS", 1)
     poor.calls = 0
     with pytest.warns(NumericalWarning, match="nats below the likelihood.*Scale the columns"):
         GP(POLYNOMIAL, solver=S.Primal()).fit(X, Y)
@@ -505,7 +505,7 @@ def test_a_kernel_without_random_frequencies_is_refused_before_the_search() -> N
 def test_an_interrupt_keeps_the_best_so_far(
     kernel: mc.Kernel, solver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, calls = LandmarkEvidence.log_likelihood_with_gradient, 0
+    whole, calls = LandmarkObjective.value_and_gradient, 0
 
     def interrupted(self: Any, theta: Array) -> Any:
         nonlocal calls
@@ -515,7 +515,7 @@ def test_an_interrupt_keeps_the_best_so_far(
         return whole(self, theta)
 
     start = GP(kernel, noise=0.1 * Y.var(), learn=False, solver=S.Cholesky()).fit(X, Y)
-    monkeypatch.setattr(LandmarkEvidence, "log_likelihood_with_gradient", interrupted)
+    monkeypatch.setattr(LandmarkObjective, "value_and_gradient", interrupted)
     model = GP(kernel, solver=solver)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -611,7 +611,7 @@ def test_one_decomposition_serves_every_noise(
     def refused(*_: Any) -> Any:
         raise AssertionError("the matrix was factorised for a step")
 
-    monkeypatch.setattr(GaussianEvidence, "log_likelihood_with_gradient", refused)
+    monkeypatch.setattr(ExactObjective, "value_and_gradient", refused)
     model = GP(kernel, solver=S.Spectral()).fit(X, y, weights)
     assert_allclose(model.theta_, exact.theta_, atol=1e-6)
     assert model.log_marginal_likelihood_ == pytest.approx(exact.log_marginal_likelihood_)
@@ -619,10 +619,10 @@ def test_one_decomposition_serves_every_noise(
     assert model.gradient_norm_ < 1e-4
     monkeypatch.undo()
     noise = Noise(0.4, learned=True, weights=None if weights is None else W + 0.5)
-    data = GaussianEvidence(kernel, kernel.prepare(X), y.reshape(N, -1) / 50, noise)
+    data = ExactObjective(kernel, kernel.prepare(X), y.reshape(N, -1) / 50, noise)
     for at in (-3.0, 0.5):
         theta = np.array([at])
-        found = NoiseEvidence.of(data).log_likelihood_with_gradient(theta)
-        wanted = data.log_likelihood_with_gradient(theta)
+        found = NoiseObjective.of(data).value_and_gradient(theta)
+        wanted = data.value_and_gradient(theta)
         assert found[0] == pytest.approx(wanted[0], rel=1e-12)
         assert_allclose(found[1], wanted[1], rtol=1e-9)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import mercer as mc
 from mercer.exceptions import DataTypeError, ParameterError
 from mercer.models.gaussian_process import plan as plan
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence
+from mercer.models.gaussian_process.exact import ExactObjective
+from mercer.models.gaussian_process.landmarks import LandmarkObjective
 
 GP, S = mc.GaussianProcessRegressor, mc.solvers
 Array = NDArray[np.float64]
@@ -97,7 +97,7 @@ def test_restarts_and_callbacks_reach_the_whole_matrix() -> None:
     assert again.log_marginal_likelihood_ > plain.log_marginal_likelihood_ - 0.5
 
 
-def evidence_of(X: Array, y: Array, kernel: mc.Kernel, noise: float) -> GaussianEvidence:
+def evidence_of(X: Array, y: Array, kernel: mc.Kernel, noise: float) -> ExactObjective:
     evidence, _, _ = GP(kernel, noise=noise, normalize_y=False)._prepare(X, y, None)
     return evidence
 
@@ -107,8 +107,8 @@ def test_how_far_a_bound_is_below_the_likelihood(m: int) -> None:
     X, y = drawn(0.3, n=600)
     data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.3), 0.01)
     chosen = S.NystromSolver(m, "rpcholesky", 0)
-    seen = LandmarkEvidence.selected(data, data.kernel, chosen, "test")
-    value, gap = seen.look_at(data.theta)
+    seen = LandmarkObjective.selected(data, chosen, "test")
+    value, gap = seen.value_and_gap(data.theta)
     K = np.exp(-0.5 * ((X - X.T) / 0.3) ** 2) + 0.01 * np.eye(600)
     exact = -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 600 * np.log(2 * np.pi))
     assert 0.25 * gap < exact - value < gap
@@ -121,13 +121,11 @@ def test_how_far_a_bound_is_below_the_likelihood(m: int) -> None:
 def test_the_rounding_of_the_bound(noise: float) -> None:
     X, y = drawn(0.5, noise, n=600)
     data = evidence_of(X, y, 1.0 * mc.RBF(length_scale=0.5), noise)
-    seen = LandmarkEvidence.selected(
-        data, data.kernel, S.NystromSolver(60, "rpcholesky", 0), "test"
-    )
-    value, slope = seen.log_likelihood_with_gradient(data.theta)
+    seen = LandmarkObjective.selected(data, S.NystromSolver(60, "rpcholesky", 0), "test")
+    value, slope = seen.value_and_gradient(data.theta)
     steps = 1e-10 * np.arange(1, 9)
     along = np.array([1.0, 0.0, 0.0])
-    moved = np.array([seen.log_likelihood_at(data.theta + step * along) for step in steps])
+    moved = np.array([seen.value(data.theta + step * along) for step in steps])
     noise_of_value = np.abs(moved - value - steps * slope[0]).max()
     rounding = seen.rounding_at(data.theta)
     assert rounding / 10 < noise_of_value < 30 * rounding  # the search leaves it a factor of 30

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import mpmath
@@ -30,9 +31,10 @@ from mercer.models.gaussian_process import features as gaussian_features
 from mercer.models.gaussian_process import landmark_search
 from mercer.models.gaussian_process import landmarks as landmark_evidence
 from mercer.models.gaussian_process import plan as plan
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence
-from mercer.models.gaussian_process.noise import Noise
+from mercer.models.gaussian_process.exact import ExactObjective
+from mercer.models.gaussian_process.landmarks import LandmarkObjective
+from mercer.models.gaussian_process.targets import Noise
+from mercer.sampling import blocks
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -209,9 +211,9 @@ NOISES = {
 }
 
 
-def evidence_of(kernel: mc.Kernel, noise: Noise, landmarks: Array) -> LandmarkEvidence:
-    data = GaussianEvidence(kernel, kernel.prepare(X), BOTH / 50, noise)
-    return LandmarkEvidence(data, kernel.prepare(landmarks))
+def evidence_of(kernel: mc.Kernel, noise: Noise, landmarks: Array) -> LandmarkObjective:
+    data = ExactObjective(kernel, kernel.prepare(X), BOTH / 50, noise)
+    return LandmarkObjective(data, kernel.prepare(landmarks))
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -220,21 +222,16 @@ def test_gradients_are_finite_differences(kernel: mc.Kernel, noise: Noise) -> No
     rng = np.random.default_rng(7)
     places = rng.normal(size=(M, 3))
     evidence = evidence_of(kernel, noise, places)
-    theta, h = evidence.theta, 1e-5
+    theta, h = evidence.data.theta, 1e-5
     value, gradient, moved = evidence.with_position_gradient(theta)
-    assert value == pytest.approx(evidence.log_likelihood_at(theta), rel=1e-12)
+    assert value == pytest.approx(evidence.value(theta), rel=1e-12)
     steps = h * np.eye(len(theta))
-    differences = [
-        (evidence.log_likelihood_at(theta + s) - evidence.log_likelihood_at(theta - s)) / (2 * h)
-        for s in steps
-    ]
+    differences = [(evidence.value(theta + s) - evidence.value(theta - s)) / (2 * h) for s in steps]
     assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
     for place in ((0, 0), (5, 2), (11, 1)):
         step = np.zeros_like(places)
         step[place] = h
-        above, below = (
-            evidence_of(kernel, noise, places + s).log_likelihood_at(theta) for s in (step, -step)
-        )
+        above, below = (evidence_of(kernel, noise, places + s).value(theta) for s in (step, -step))
         assert moved[place] == pytest.approx(
             (above - below) / (2 * h), rel=1e-6, abs=1e-6 * np.abs(moved).max()
         )
@@ -248,7 +245,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     model = GP(RBF, noise=0.1, solver=S.NystromSolver(20, random_state=0), **HELD)
     whole = clone(model).fit(rows, y)
     wanted = whole.log_marginal_likelihood_gradient()
-    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(gaussian_features, "blocks", partial(blocks, n_bytes=1))
     monkeypatch.setattr(landmark_evidence, "_KEPT_BYTES", 0)
     parts = clone(model).fit(rows, y)
     found = parts.log_marginal_likelihood_gradient()
@@ -263,7 +260,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_memory_does_not_grow_with_rows_times_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
-    monkeypatch.setattr(gaussian_features, "_BLOCK_BYTES", 2**18)
+    monkeypatch.setattr(gaussian_features, "blocks", partial(blocks, n_bytes=2**18))
     monkeypatch.setattr(landmark_evidence, "_KEPT_BYTES", 0)
     n, m = 20_000, 60
     rows = rng.normal(size=(n, 2))
@@ -663,7 +660,7 @@ def test_forecasts_follow_the_rule() -> None:
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, calls = LandmarkEvidence.log_likelihood_with_gradient, 0
+    whole, calls = LandmarkObjective.value_and_gradient, 0
 
     def interrupted(self: Any, theta: Array) -> Any:
         nonlocal calls
@@ -673,7 +670,7 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
         return whole(self, theta)
 
     monkeypatch.setattr(plan, "_EXACT", 50)
-    monkeypatch.setattr(LandmarkEvidence, "log_likelihood_with_gradient", interrupted)
+    monkeypatch.setattr(LandmarkObjective, "value_and_gradient", interrupted)
     model = GP(RBF)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)

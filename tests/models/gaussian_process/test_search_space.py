@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import NumericalWarning
-from mercer.models.gaussian_process.parameter_ranges import Variance, extent
-from mercer.models.gaussian_process.search_space import SearchSpace, warn_of
+from mercer.models.gaussian_process.search_space import SearchSpace, Variance, extent, warn_of
 from mercer.solvers.likelihood import maximise
 
 Array = NDArray[np.floating[Any]]
@@ -91,7 +90,7 @@ def test_given_bounds_win_and_impossible_starts_move() -> None:
 
 
 def test_restarts_are_reproducible_and_inside_the_bounds() -> None:
-    space = space_of(2.0 * mc.RBF([1.0, 2.0])).with_variance("noise", 0.1, 1.0)
+    space = space_of(2.0 * mc.RBF([1.0, 2.0])).with_noise(0.1, 1.0)
     drawn = space.restarts(50, 0)
     assert drawn.shape == (50, 4)
     assert np.all((space.bounds[:, 0] <= drawn) & (drawn <= space.bounds[:, 1]))
@@ -110,11 +109,10 @@ def test_the_extent_of_sparse_data_is_that_of_dense_ones_where_zeros_are_common(
 
 
 def climb(space: SearchSpace, direction: float) -> maximise.Optimum:
-    return space.maximise(
+    return maximise.maximise(
         lambda theta: (direction * float(theta.sum()), np.full(len(theta), direction)),
-        n_restarts=1,
-        random_state=0,
-        max_iter=50,
+        space.start,
+        space.bounds,
     )
 
 

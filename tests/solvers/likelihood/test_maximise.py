@@ -127,7 +127,7 @@ def test_reports_and_stops() -> None:
 
 
 @pytest.mark.parametrize("bounds", [[-9.0, 9.0], [-9.0, 1.5]], ids=["inside", "at a bound"])
-def test_a_sketch_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
+def test_a_pilot_search_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
     curvature = np.diag([1e4, 1.0]) + 0.3
 
     def objective(theta: Array, top: float = 2.0, share: float = 1.0) -> tuple[float, Array]:
@@ -135,16 +135,18 @@ def test_a_sketch_leads_to_the_same_maximum_sooner(bounds: list[float]) -> None:
         return -share * float(away @ curvature @ away), -2 * share * curvature @ away
 
     limits = np.tile(bounds, (2, 1))
-    sketch = maximise.Sketch(lambda theta: objective(theta, 1.9, 0.25), 0.25, np.empty((0, 2)))
+    subsample = maximise.SubsampledObjective(
+        lambda theta: objective(theta, 1.9, 0.25), 0.25, np.empty((0, 2))
+    )
     plain = maximise.maximise(objective, [-3.0, -3.0], limits)
-    led = maximise.maximise(objective, [-3.0, -3.0], limits, sketch=sketch)
+    led = maximise.maximise(objective, [-3.0, -3.0], limits, subsample=subsample)
     assert led.converged
     assert led.value == pytest.approx(plain.value, rel=1e-6, abs=1e-8)
     assert led.n_evaluations < plain.n_evaluations
 
 
 @pytest.mark.parametrize("kind", ["misleads", "fails"])
-def test_a_sketch_that_is_of_no_use(kind: str) -> None:
+def test_a_pilot_search_that_is_of_no_use(kind: str) -> None:
     def useless(theta: Array) -> tuple[float, Array]:
         if kind == "fails":
             raise ValidityError("no factor")
@@ -154,22 +156,22 @@ def test_a_sketch_that_is_of_no_use(kind: str) -> None:
         return -float(theta @ theta), -2 * theta
 
     limits = np.tile([-9.0, 9.0], (2, 1))
-    sketch = maximise.Sketch(useless, 0.1, np.empty((0, 2)))
-    found = maximise.maximise(objective, [1.0, 2.0], limits, sketch=sketch)
+    subsample = maximise.SubsampledObjective(useless, 0.1, np.empty((0, 2)))
+    found = maximise.maximise(objective, [1.0, 2.0], limits, subsample=subsample)
     assert found.converged
     np.testing.assert_allclose(found.theta, 0, atol=1e-4)
 
 
-def test_a_sketch_looks_further_than_the_search() -> None:
+def test_a_pilot_search_looks_further_than_the_search() -> None:
     limits = np.array([[-9.0, 9.0]])
     alone = maximise.maximise(two_hills, [-2.5], limits)
-    sketch = maximise.Sketch(two_hills, 1.0, np.array([[2.5]]))
-    led = maximise.maximise(two_hills, [-2.5], limits, sketch=sketch)
+    subsample = maximise.SubsampledObjective(two_hills, 1.0, np.array([[2.5]]))
+    led = maximise.maximise(two_hills, [-2.5], limits, subsample=subsample)
     assert alone.theta[0] == pytest.approx(-3, abs=1e-3)
     assert led.theta[0] == pytest.approx(3, abs=1e-3)
 
 
-def test_a_sketch_reports_and_can_be_stopped() -> None:
+def test_a_pilot_search_reports_and_can_be_stopped() -> None:
     seen: list[Array] = []
 
     def report(found: maximise.Optimum) -> bool:
@@ -185,11 +187,11 @@ def test_a_sketch_reports_and_can_be_stopped() -> None:
         return -float(away @ away), -2 * away * [1.0, 30.0]
 
     limits = np.tile([-9.0, 9.0], (2, 1))
-    sketch = maximise.Sketch(slow, 1.0, np.empty((0, 2)))
-    found = maximise.maximise(sharp, [-5.0, -5.0], limits, sketch=sketch, report=report)
+    subsample = maximise.SubsampledObjective(slow, 1.0, np.empty((0, 2)))
+    found = maximise.maximise(sharp, [-5.0, -5.0], limits, subsample=subsample, report=report)
     assert len(seen) == 3
     assert not found.converged
-    assert found.value > sharp(np.array([-5.0, -5.0]))[0]  # what the sketch found is kept
+    assert found.value > sharp(np.array([-5.0, -5.0]))[0]  # what the pilot search found is kept
     assert found.n_evaluations == 2
 
 
@@ -226,15 +228,15 @@ def test_a_start_within_its_errors_is_left_alone() -> None:
         return -5e3 * float(theta @ theta), -1e4 * theta
 
     errors = np.full(2, 0.01)
-    near = maximise.maximise(narrow, [1e-4, 0], WIDE * 2, lengths=errors, enough=0.1)
+    near = maximise.maximise(narrow, [1e-4, 0], WIDE * 2, scales=errors, enough=0.1)
     assert (near.n_evaluations, near.converged) == (1, True)
-    far = maximise.maximise(narrow, [0.5, -0.5], WIDE * 2, lengths=errors, enough=0.1)
+    far = maximise.maximise(narrow, [0.5, -0.5], WIDE * 2, scales=errors, enough=0.1)
     assert far.converged
     assert 0 <= -far.value < 0.1
     assert far.n_evaluations < 12
 
 
-def test_a_glance_at_a_sketch() -> None:
+def test_a_pilot_search() -> None:
     scales = np.array([50.0, 200.0])
 
     def objective(theta: Array) -> tuple[float, Array]:
@@ -246,15 +248,15 @@ def test_a_glance_at_a_sketch() -> None:
         seen.append(found.value)
         return False
 
-    sketch = maximise.Sketch(objective, 0.25, np.empty((0, 2)))
-    found = maximise.glance(sketch, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
+    subsample = maximise.SubsampledObjective(objective, 0.25, np.empty((0, 2)))
+    found = maximise.pilot_search(subsample, [0.0, 0.0], WIDE * 2, enough=0.01, report=report)
     assert found is not None
     np.testing.assert_allclose(found.theta, 1, atol=0.02)
-    np.testing.assert_allclose(found.lengths, 1 / np.sqrt(4 * 2 * scales), rtol=1e-6)
+    np.testing.assert_allclose(found.scales, 1 / np.sqrt(4 * 2 * scales), rtol=1e-6)
     assert seen == sorted(seen)
 
     def fails(theta: Array) -> Any:
         raise ValidityError("no factor")
 
-    nothing = maximise.Sketch(fails, 0.25, np.empty((0, 2)))
-    assert maximise.glance(nothing, [0.0, 0.0], WIDE * 2) is None
+    nothing = maximise.SubsampledObjective(fails, 0.25, np.empty((0, 2)))
+    assert maximise.pilot_search(nothing, [0.0, 0.0], WIDE * 2) is None

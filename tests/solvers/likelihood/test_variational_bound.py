@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.likelihood.variational_bound import Bound, BoundSums, LandmarkRoot
+from mercer.linalg.whitening import Whitening, whiten_with_jitter
+from mercer.solvers.likelihood.variational_bound import Elbo, ElboSums
 
 Array = NDArray[np.floating[Any]]
 
@@ -25,17 +26,17 @@ Y = RNG.normal(size=(N, T))
 NOISE = RNG.uniform(0.5, 2.0, size=N)
 
 
-def root_of(K: Array) -> LandmarkRoot:
-    return LandmarkRoot.of(K[:M, :M], EPS)
+def root_of(K: Array) -> Whitening:
+    return whiten_with_jitter(K[:M, :M], EPS)
 
 
-def bound_of(K: Array, noise: Array, parts: int = 1) -> Bound:
-    features = root_of(K).whitened(K[:, :M].copy())
+def bound_of(K: Array, noise: Array, parts: int = 1) -> Elbo:
+    features = root_of(K).apply(K[:, :M].copy())
     sums = (
-        BoundSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows])
+        ElboSums.of(features[rows], K.diagonal()[rows], noise[rows], Y[rows])
         for rows in np.array_split(np.arange(N), parts)
     )
-    return Bound(reduce(add, sums))
+    return Elbo(reduce(add, sums))
 
 
 def log_density(covariance: Array) -> float:
@@ -61,16 +62,16 @@ def test_both_bounds_are_their_definitions_and_parts_add_up(parts: int) -> None:
 
 def test_slopes_are_finite_differences() -> None:
     # Diagonals with room to spare: what landmarks explain of a row moves without its diagonal.
-    roomy, root = K.diagonal() + 1, LandmarkRoot.of(K[:M, :M], EPS)
-    features = root.whitened(K[:, :M].copy())
-    slopes = Bound(BoundSums.of(features, roomy, NOISE, Y)).slopes(root)
+    roomy, root = K.diagonal() + 1, whiten_with_jitter(K[:M, :M], EPS)
+    features = root.apply(K[:, :M].copy())
+    slopes = Elbo(ElboSums.of(features, roomy, NOISE, Y)).gradient(root)
     in_cross = (features @ slopes.inner + Y @ slopes.dual.T) / NOISE[:, None]
     step = 1e-6
 
     def moved(square: Array, cross: Array, noise: Array) -> float:
-        root = LandmarkRoot.of(K[:M, :M] + square, EPS)
-        features = root.whitened(K[:, :M] + cross)
-        return Bound(BoundSums.of(features, roomy, noise, Y)).value()
+        root = whiten_with_jitter(K[:M, :M] + square, EPS)
+        features = root.apply(K[:, :M] + cross)
+        return Elbo(ElboSums.of(features, roomy, noise, Y)).value()
 
     direction = RNG.normal(size=(M, M))
     direction += direction.T
@@ -89,14 +90,14 @@ def test_posterior_of_the_landmarks() -> None:
     C, M_zz = K[:, :M], K[:M, :M]
     inner = M_zz + C.T @ (C / NOISE[:, None])
     dual = np.linalg.solve(inner, C.T @ (Y / NOISE[:, None]))
-    assert_allclose(root.solved(bound.weights), dual, rtol=1e-9)
-    spread = bound.carried(root.whitened(C.copy()))
+    assert_allclose(root.to_coefficients(bound.weights), dual, rtol=1e-9)
+    spread = bound.half_solve(root.apply(C.copy()))
     assert_allclose(spread.T @ spread, C @ np.linalg.solve(inner, C.T), rtol=1e-8, atol=1e-10)
 
 
 def test_features_that_carry_everything_leave_no_gap() -> None:
     diagonal = np.einsum("ij,ij->i", BASIS, BASIS)
-    bound = Bound(BoundSums.of(BASIS, diagonal, NOISE, Y))
+    bound = Elbo(ElboSums.of(BASIS, diagonal, NOISE, Y))
     wanted = log_density(BASIS @ BASIS.T + np.diag(NOISE))
     assert bound.value() == pytest.approx(wanted, rel=1e-11)
     assert bound.upper_value() == pytest.approx(wanted, rel=1e-11)
@@ -105,7 +106,7 @@ def test_features_that_carry_everything_leave_no_gap() -> None:
 
 def test_landmarks_that_are_copies_or_say_nothing() -> None:
     for square in (np.ones((5, 5)), np.zeros((5, 5)), 1e300 * np.ones((2, 2))):
-        root = LandmarkRoot.of(square, EPS)
+        root = whiten_with_jitter(square, EPS)
         assert np.isfinite(root.upper).all()
         assert_allclose(root.upper.T @ root.upper, square, rtol=1e-12, atol=1e-12)
     copies = bound_of(np.ones((N, N)), NOISE)
@@ -114,4 +115,4 @@ def test_landmarks_that_are_copies_or_say_nothing() -> None:
 
 def test_an_indefinite_matrix_is_refused() -> None:
     with pytest.raises(ValidityError, match="not positive semi-definite"):
-        LandmarkRoot.of(np.array([[1.0, 2.0], [2.0, 1.0]]), EPS)
+        whiten_with_jitter(np.array([[1.0, 2.0], [2.0, 1.0]]), EPS)

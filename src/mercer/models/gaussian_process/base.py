@@ -1,8 +1,7 @@
-"""What Gaussian processes share: hyper-parameters of a kernel, learned from evidence."""
+"""Base of Gaussian processes: hyper-parameters of a kernel, learned by marginal likelihood."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -17,42 +16,47 @@ from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
-from mercer.models.gaussian_process.search_space import SearchSpace
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
-from mercer.solvers.likelihood import maximise as evidence_search
-from mercer.solvers.likelihood.maximise import Objective, Optimum
+from mercer.solvers.likelihood.maximise import (
+    Objective,
+    Optimum,
+    Report,
+    SubsampledObjective,
+    maximise,
+)
 from mercer.solvers.ridge.gram import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
+# Largest weight of a row, as a number of copies.
 _MOST_COPIES = 1e12
 
-#: What Gaussian processes say to rows that come in blocks.
+#: Advice of Gaussian processes for rows that come in blocks.
 FROM_SOME_ROWS = (
     "hyper-parameters are learned from rows in memory; pass some of them as arrays (ten thousand "
     "say most of it)"
 )
 
 
-class Evidence(Protocol):
-    """What data say about hyper-parameters."""
+class LearningObjective(Protocol):
+    """A log marginal likelihood, or a bound of it, as a function of hyper-parameters."""
 
-    @property
-    def theta(self) -> Array:
-        """The hyper-parameters to start from, unconstrained."""
+    def value(self, theta: Array) -> float:
+        """The objective at theta."""
+        ...
 
-    @property
-    def space(self) -> SearchSpace:
-        """Where they are searched."""
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The objective at theta and its gradient."""
+        ...
 
 
 class GaussianProcess(IterativeEstimator, RepresenterModel):
-    """Base of models whose kernel is learned by maximising the evidence for it.
+    """Base of models whose kernel is learned by maximising a marginal likelihood.
 
-    A subclass calls `_search` in its fit, which also keeps the best so far after an interrupt, and
-    says with `_evidence_at` what the log marginal likelihood is elsewhere.
+    A subclass calls `_learn` in its fit, which also keeps the best model so far after an interrupt,
+    and stores the log marginal likelihood as a function of hyper-parameters in ``_objective``.
 
     Parameters
     ----------
@@ -70,6 +74,8 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     theta_: Array
     theta_names_: tuple[str, ...]
+    _objective: LearningObjective
+    _log_volume: float = 0.0  # what the objective exceeds the log marginal likelihood by
 
     def __init__(
         self,
@@ -89,7 +95,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
     def _default_kernel(self) -> Kernel:
         return 1.0 * RBF(length_scale="scale")
 
-    # Evidence -----------------------------------------------------------------------------------
+    # The marginal likelihood --------------------------------------------------------------------
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
         """The log marginal likelihood of the fitted data at other hyper-parameters.
@@ -106,7 +112,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self)
         with self._computing(len(self.points_)):
-            return self._evidence_at(self._theta(theta))
+            return self._objective.value(self._theta(theta)) - self._log_volume
 
     def log_marginal_likelihood_gradient(
         self, theta: ArrayLike | None = None
@@ -127,15 +133,8 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         """
         check_is_fitted(self)
         with self._computing(len(self.points_)):
-            return self._evidence_with_gradient_at(self._theta(theta))
-
-    @abstractmethod
-    def _evidence_at(self, theta: Array) -> float:
-        """The log marginal likelihood."""
-
-    @abstractmethod
-    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
-        """The same with its gradient."""
+            value, gradient = self._objective.value_and_gradient(self._theta(theta))
+        return value - self._log_volume, gradient
 
     def _theta(self, theta: ArrayLike | None) -> Array:
         if theta is None:
@@ -154,66 +153,61 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
 
     # The search ---------------------------------------------------------------------------------
 
-    def _search(
+    def _maximise(
         self,
-        X: Any,
-        y: Any,
-        evidence: Evidence,
+        data: Any,
         objective: Objective,
-        attributes: Attributes,
-        *,
-        held: bool = False,
-        **options: Any,
+        report: Report,
+        subsample: SubsampledObjective | None = None,
     ) -> Optimum:
-        """Maximise an objective, and store what is found.
+        """Maximise an objective from the start of the hyper-parameters and from restarts."""
+        return maximise(
+            objective,
+            data.space.start,
+            data.space.bounds,
+            starts=data.space.restarts(self.n_restarts, self.random_state),
+            subsample=subsample,
+            max_iter=self.max_iter,
+            report=report,
+        )
 
-        `attributes` are those of a model with given hyper-parameters, which are not searched if
-        they are `held`. Computing them is part of
-        the steps: an interrupt there keeps what the search has found.
-        """
-        if held or not self.learn or not len(evidence.theta):
-            return self._held(evidence, attributes)
-
-        def maximise(report: evidence_search.Report) -> Optimum:
-            return evidence.space.maximise(
-                objective,
-                n_restarts=self.n_restarts,
-                random_state=self.random_state,
-                max_iter=self.max_iter,
-                report=report,
-                **options,
-            )
-
-        return self._searched(X, y, evidence, maximise, attributes, attributes)
-
-    def _searched(
+    def _learn(
         self,
         X: Any,
         y: Any,
-        evidence: Evidence,
-        maximise: Callable[[evidence_search.Report], Optimum],
-        on_the_way: Attributes,
-        at_the_end: Attributes,
+        data: Any,
+        search: Callable[..., Optimum] | None,
+        attributes: Attributes,
+        interim: Attributes | None = None,
     ) -> Optimum:
-        """Search, and store what is found; on the way a model may be a simpler one."""
+        """Search hyper-parameters, and store the attributes of the model with them.
 
-        def fitted(attributes: Attributes, found: Optimum) -> dict[str, Any]:
-            return attributes(found.theta) | _findings(evidence.space, found)
+        Without a search, they are those of `data`. A search takes a function to report to. After an
+        interrupt, the model has the `interim` attributes of the best point so far.
+        """
 
+        def fitted(optimum: Optimum, model: Attributes) -> dict[str, Any]:
+            return model(optimum.theta) | {
+                "converged_": optimum.converged,
+                "gradient_norm_": optimum.gradient_norm,
+                "n_iter_": optimum.n_iter,
+                "n_evaluations_": optimum.n_evaluations,
+                "at_bounds_": tuple(data.space.names_at(optimum, harmless=True)),
+            }
+
+        if search is None:
+            optimum = Optimum.held(data.theta)
+            self.__dict__.update(fitted(optimum, attributes))
+            return optimum
         with self._iterations(X, y, None) as report:
-            found = maximise(lambda best: report(partial(fitted, on_the_way, best)))
-            self.__dict__.update(fitted(at_the_end, found))
-        return found
-
-    def _held(self, evidence: Evidence, attributes: Attributes) -> Optimum:
-        """Store a model with the hyper-parameters that are given."""
-        found = Optimum.held(evidence.theta)
-        self.__dict__.update(attributes(found.theta) | _findings(evidence.space, found))
-        return found
+            model = attributes if interim is None else interim
+            optimum = search(report=lambda best: report(partial(fitted, best, model)))
+            self.__dict__.update(fitted(optimum, attributes))
+        return optimum
 
     @contextmanager
     def _computing(self, n: int) -> Iterator[None]:
-        """As many threads as n rows are worth, and errors of solvers in the name of the model."""
+        """Use as many BLAS threads as n rows are worth; put the model's name into errors."""
         owner = type(self).__name__
         try:
             with blas_for(n):
@@ -230,7 +224,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         checks.require_count(type(self).__name__, "max_iter", self.max_iter, example=200)
 
     def _validate_copies(self, sample_weight: ArrayLike | None, y: Array) -> Array | None:
-        """Weights that count copies of rows."""
+        """Validate weights, which count copies of rows."""
         weights = self._validate_weights(sample_weight, y)
         if weights is not None and weights.max() > _MOST_COPIES:
             raise DataError(
@@ -241,24 +235,13 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         return weights
 
     def _require_vectors(self, action: str) -> None:
-        """Refuse what needs k(x, x) of new rows, which a given matrix does not hold."""
+        """Refuse an action that needs k(x, x) of new rows, where the kernel is a given matrix."""
         if self.kernel_.input_tags()["pairwise"]:
             raise DataError(
                 f"{type(self).__name__}.{action} needs k(x, x) of the new rows, which the data of "
                 "Precomputed() do not hold; use Precomputed(K), with K over training and new rows "
                 "and a column of row numbers as X."
             )
-
-
-def _findings(space: SearchSpace, found: Optimum) -> dict[str, Any]:
-    """What a search leaves in the model, beside the hyper-parameters."""
-    return {
-        "converged_": found.converged,
-        "gradient_norm_": found.gradient_norm,
-        "n_iter_": found.n_iter,
-        "n_evaluations_": found.n_evaluations,
-        "at_bounds_": tuple(space.names_at(found, harmless=True)),
-    }
 
 
 def blas_for(n: int) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""The evidence that labels give for hyper-parameters: Laplace's approximation of it."""
+"""Laplace's approximation of the marginal likelihood of labels, as an objective of a search."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.parameter_ranges import Variance
-from mercer.models.gaussian_process.search_space import SearchSpace
+from mercer.models.gaussian_process.search_space import SearchSpace, Variance
 from mercer.solvers.likelihood import laplace
 from mercer.solvers.likelihood.laplace import Posterior
 
 Array = NDArray[np.floating[Any]]
 
-# Classes that can be separated are the likelier the steeper the functions, without end. With
-# deviations of 300, probabilities at the mode are 0 or 1, and Laplace's Gaussian is none any more.
+# Classes that can be separated are the likelier the larger the latent functions. At a standard
+# deviation of 300, probabilities at the mode are 0 or 1, and the Gaussian approximation fails.
 _LOGITS = Variance(usual=1.0, largest=1e5, open_above=True)
 
 
-class ClassificationEvidence:
-    """Labels, points and kernel, as a function of the kernel's free parameters.
+class LaplaceObjective:
+    """The approximate log marginal likelihood as a function of the kernel's free parameters.
 
-    Each mode is searched from the one before, which is close to it in all but the first steps of a
-    search.
+    Newton's method starts at the mode of the evaluation before, which is close in all but the first
+    steps of a search.
     """
 
     def __init__(
@@ -37,7 +36,7 @@ class ClassificationEvidence:
 
     @property
     def theta(self) -> Array:
-        """The parameters to start from."""
+        """The parameters of this kernel."""
         return self.kernel.theta
 
     @cached_property
@@ -50,13 +49,17 @@ class ClassificationEvidence:
         return np.asarray(kernel(self.points), dtype=np.float64)
 
     def posterior(self, gram: Array) -> Posterior:
-        """The latent functions under a kernel."""
-        found = laplace.fit(gram, self.targets, self.weights, start=self._latent)
-        self._latent = found.latent
-        return found
+        """The latent functions for a kernel matrix."""
+        posterior = laplace.fit(gram, self.targets, self.weights, start=self._latent)
+        self._latent = posterior.latent
+        return posterior
 
-    def with_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The log evidence and its gradient: one contraction for all parameters."""
+    def value(self, theta: Array) -> float:
+        """The log marginal likelihood at theta."""
+        return self.posterior(self.gram(self.kernel.with_theta(theta))).log_evidence
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The log marginal likelihood and its gradient: one contraction for all parameters."""
         kernel = self.kernel.with_theta(theta)
         gram = self.gram(kernel)
         posterior = self.posterior(gram)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from mercer.estimator.labels import require_two_classes
 from mercer.exceptions import DataError, as_data_errors
 from mercer.kernels.points import Points
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess
-from mercer.models.gaussian_process.class_evidence import ClassificationEvidence
+from mercer.models.gaussian_process.class_evidence import LaplaceObjective
 from mercer.models.gaussian_process.search_space import warn_of
 from mercer.solvers.likelihood import class_probabilities
 from mercer.solvers.likelihood.gaussian import NOISE
@@ -143,7 +144,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
 
     classes_: Labels
     rows_: NDArray[np.intp]
-    _evidence: ClassificationEvidence
+    _objective: LaplaceObjective
     _posterior: Posterior
     _for_blocks = (
         f"{FROM_SOME_ROWS}, and then all to KernelLogisticRegression(gpc.kernel_, alpha=1.0), "
@@ -172,24 +173,20 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         """
         with self._fitting():
             self._check_learning()
-            evidence = self._prepare(X, y, sample_weight)
-            with self._computing(len(evidence.points)):
-                found = self._search(
-                    X,
-                    y,
-                    evidence,
-                    evidence.with_gradient,
-                    lambda theta: self._posterior_at(evidence, theta),
-                )
+            objective = self._prepare(X, y, sample_weight)
+            search = None
+            if self.learn and len(objective.theta):
+                search = partial(self._maximise, objective, objective.value_and_gradient)
+            with self._computing(len(objective.points)):
+                attributes = partial(self._posterior_at, objective)
+                optimum = self._learn(X, y, objective, search, attributes)
                 self.converged_ = False  # until the approximation is known to be good
                 doubt = self._doubt()
-            self.converged_ = found.converged and not doubt
-        warn_of(type(self).__name__, evidence.space, found, doubt)
+            self.converged_ = optimum.converged and not doubt
+        warn_of(type(self).__name__, objective.space, optimum, doubt)
         return self
 
-    def _prepare(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> ClassificationEvidence:
+    def _prepare(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> LaplaceObjective:
         """Validate the data, and resolve the kernel."""
         kernel = self._kernel_or_default(self.kernel)
         X = self._in_one_piece(X, y)
@@ -207,25 +204,25 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         kernel = kernel.resolve(points, weights)
         # A copy: the marginal likelihood may be asked for later.
         own = None if weights is None else weights.astype(np.float64)
-        evidence = ClassificationEvidence(kernel, points, targets, own)
-        self._check_gram(evidence)
-        return evidence
+        objective = LaplaceObjective(kernel, points, targets, own)
+        self._check_gram(objective)
+        return objective
 
-    def _posterior_at(self, evidence: ClassificationEvidence, theta: Array) -> dict[str, Any]:
+    def _posterior_at(self, objective: LaplaceObjective, theta: Array) -> dict[str, Any]:
         """The fitted attributes at these parameters of the kernel."""
-        kernel = evidence.kernel.with_theta(theta)
-        posterior = evidence.posterior(evidence.gram(kernel))
+        kernel = objective.kernel.with_theta(theta)
+        posterior = objective.posterior(objective.gram(kernel))
         binary = posterior.dual.shape[1] == 1
         return {
             "classes_": self.classes_,
             "kernel_": kernel,
-            "points_": evidence.points,
+            "points_": objective.points,
             "dual_coef_": posterior.dual[:, 0] if binary else posterior.dual,
             "intercept_": 0.0,
             "log_marginal_likelihood_": posterior.log_evidence,
             "theta_": kernel.theta,
             "theta_names_": tuple(kernel.theta_names),
-            "_evidence": evidence,
+            "_objective": objective,
             "_posterior": posterior,
         }
 
@@ -358,15 +355,6 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             # Transposed, it is in the order that LAPACK takes without a copy.
             yield self._posterior.covariance(cross.T, prior)
 
-    # Evidence -------------------------------------------------------------------------------------
-
-    def _evidence_at(self, theta: Array) -> float:
-        kernel = self.kernel_.with_theta(theta)
-        return self._evidence.posterior(self._evidence.gram(kernel)).log_evidence
-
-    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
-        return self._evidence.with_gradient(theta)
-
     # Checks ---------------------------------------------------------------------------------------
 
     def _validate_labels(self, y: ArrayLike | None, n: int) -> Labels:
@@ -396,12 +384,12 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
             "fit on fewer rows",
         )
 
-    def _check_gram(self, evidence: ClassificationEvidence) -> None:
+    def _check_gram(self, objective: LaplaceObjective) -> None:
         """Refuse a matrix that belongs to no Gaussian process."""
-        gram = evidence.gram(evidence.kernel)
+        gram = objective.gram(objective.kernel)
         if not np.isfinite(gram).all():
             raise DataError(
-                f"{type(self).__name__}: {evidence.kernel!r} gives a Gram matrix with NaN or "
+                f"{type(self).__name__}: {objective.kernel!r} gives a Gram matrix with NaN or "
                 "infinity; scale the data, or use a kernel that grows less fast."
             )
-        require_positive(self, evidence.kernel, gram, NOISE)
+        require_positive(self, objective.kernel, gram, NOISE)

@@ -1,37 +1,59 @@
-"""The evidence that data give for hyper-parameters: kernel and noise of a Gaussian process."""
+r"""The exact Gaussian process: its likelihood as a function of hyper-parameters, and its posterior.
+
+Targets are standardised. Where the noise is all that is learned, one eigendecomposition serves all
+evaluations of the likelihood: with weights w of the rows and
+:math:`W^{1/2} K W^{1/2} = V \operatorname{diag}(\lambda) V^\top`, targets of noise s^2 / w_i have
+
+.. math::
+    -2 \log p(y) = \sum_i \log(\lambda_i + s^2) - \sum_i \log w_i
+    + \sum_i \frac{z_i^2}{\lambda_i + s^2} + n \log 2\pi , \qquad z = V^\top W^{1/2} y .
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
+from mercer import memory
+from mercer.exceptions import ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg.symmetric import LowerTriangle
-from mercer.models.gaussian_process.noise import Noise
-from mercer.models.gaussian_process.parameter_ranges import Variance
-from mercer.models.gaussian_process.search_space import SearchSpace
-from mercer.solvers.likelihood.gaussian import Gaussian, Precision
-from mercer.solvers.likelihood.maximise import Sketch
+from mercer.linalg.cholesky import LADDER, Factor, factorise
+from mercer.models.gaussian_process.search_space import SearchSpace, Variance
+from mercer.models.gaussian_process.targets import Noise, Scaling
+from mercer.solvers.likelihood.gaussian import NOISE, Gaussian, Precision
+from mercer.solvers.likelihood.maximise import SubsampledObjective
 
 Array = NDArray[np.floating[Any]]
 
-# From so many rows on, a search of hyper-parameters first looks at one row in _PARTS, or at _FEW:
-# an evaluation takes so little time there that several starts are tried.
-_MANY = 1_000
-_PARTS = 8
-_FEW = 250
-_STARTS = 4
+#: What hyper-parameters can maximise, by the method of `Precision` that computes it.
+CRITERIA = {
+    "marginal_likelihood": Precision.log_likelihood_with_slope,
+    "loo": Precision.loo_density_with_slope,
+}
+
+# Rows from which on a search begins with a pilot search on a subsample.
+_PILOT_FROM = 1_000
+# A subsample has one row in this many.
+_PILOT_SHARE = 8
+# Rows that a subsample has at least.
+_PILOT_ROWS = 250
+# Starts of a pilot search, beside that of the whole search.
+_PILOT_STARTS = 4
+# Rows around which the close rows of a subsample lie.
 _CENTRES = 4
+# Entries in one block of the matrix between new points and training points.
+_BLOCK = 2**22
+_LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianEvidence:
+class ExactObjective:
     """Targets, points, kernel and noise, as a function of the free hyper-parameters.
 
     The vector theta is ``kernel.theta``, followed by the logarithm of the noise's variance if that
@@ -51,7 +73,7 @@ class GaussianEvidence:
         space = SearchSpace.of(self.kernel, self.points, Variance(variance))
         if not self.noise.learned:
             return space
-        return space.with_variance("noise", self.noise.variance, variance, self.noise.bounds)
+        return space.with_noise(self.noise.variance, variance, self.noise.bounds)
 
     @property
     def theta(self) -> Array:
@@ -59,65 +81,71 @@ class GaussianEvidence:
         noise = [np.log(self.noise.variance)] if self.noise.learned else []
         return np.concatenate([self.kernel.theta, noise])
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the hyper-parameters."""
-        return (*self.kernel.theta_names, *(["noise"] if self.noise.learned else []))
-
-    def at(self, theta: Array) -> tuple[Kernel, float]:
-        """The kernel and the variance of the noise at theta."""
+    def at(self, theta: Array) -> ExactObjective:
+        """Replace kernel and noise by those of theta."""
         if not self.noise.learned:
-            return self.kernel.with_theta(theta), self.noise.variance
-        return self.kernel.with_theta(theta[:-1]), float(np.exp(theta[-1]))
+            return replace(self, kernel=self.kernel.with_theta(theta))
+        noise = replace(self.noise, variance=float(np.exp(theta[-1])))
+        return replace(self, kernel=self.kernel.with_theta(theta[:-1]), noise=noise)
 
-    def gaussian(self, kernel: Kernel, variance: float) -> Gaussian:
-        """The distribution of the targets."""
-        return Gaussian.of(self._gram(kernel), self.noise.diagonal(variance), self.targets)
+    def gram(self) -> Array:
+        """The kernel matrix in float64: differences of likelihoods are too small for float32."""
+        return self.kernel(self.points).astype(np.float64, copy=False)
 
-    def _gram(self, kernel: Kernel) -> Array:
-        # Hyper-parameters are learned from differences of logarithms, too small for float32.
-        return kernel(self.points).astype(np.float64, copy=False)
-
-    def log_likelihood(self, gaussian: Gaussian, variance: float) -> float:
-        """The log marginal likelihood, every copy of a row counted."""
-        return gaussian.log_likelihood() + gaussian.n_targets * self.noise.copies(variance)[0]
-
-    def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The log marginal likelihood at theta and its gradient."""
-        return self._with_gradient(theta, Precision.log_likelihood_with_slope)
-
-    def loo_density_with_gradient(self, theta: Array) -> tuple[float, Array]:
-        """The leave-one-out log predictive density at theta and its gradient."""
-        return self._with_gradient(theta, Precision.loo_density_with_slope)
-
-    def log_likelihood_at(self, theta: Array) -> float:
+    def value(self, theta: Array) -> float:
         """The log marginal likelihood at theta."""
-        kernel, variance = self.at(theta)
-        return self.log_likelihood(self.gaussian(kernel, variance), variance)
+        return ExactPosterior.at(self, theta).log_likelihood()
 
-    def sketch(self, measure: str, most: int | None = None) -> Sketch | None:
-        """Some of the rows, `most` at most; `measure` names a method of this.
+    def value_and_gradient(
+        self, theta: Array, criterion: str = "marginal_likelihood"
+    ) -> tuple[float, Array]:
+        """The criterion at theta and its gradient: one inverse, one contraction over all pairs."""
+        data = self.at(theta)
+        noise, n_targets = data.noise.diagonal(), self.targets.shape[1]
+        precision = Precision.of(data.gram(), noise, self.targets)
+        value, slope = CRITERIA[criterion](precision)
+        traces = slope.matrix.diagonal().copy()
+        # Jitter is a fraction of the mean diagonal, and moves with it.
+        np.fill_diagonal(slope.matrix, traces + precision.jitter.fraction * traces.mean())
+        gradient = np.zeros(len(theta))
+        size = len(theta) - self.noise.learned
+        if size:
+            gradient[:size] = data.kernel.gram(self.points).gradient(slope)
+        copies, copies_slope = data.noise.copies()
+        if self.noise.learned:
+            gradient[-1] = np.sum(traces * noise) + n_targets * copies_slope
+        return value + n_targets * copies, gradient
 
-        None if there are too few of them to leave any out.
-        """
+    def subsample(
+        self, criterion: str = "marginal_likelihood", most: int | None = None
+    ) -> SubsampledObjective | None:
+        """The criterion on a subsample, of `most` rows at most; None for too few rows."""
         n = len(self.points)
-        if n < _MANY:
+        if n < _PILOT_FROM:
             return None
-        number = max(_FEW, n // _PARTS)
+        number = max(_PILOT_ROWS, n // _PILOT_SHARE)
         rows = self._typical_rows(number if most is None else min(number, most))
-        part = self.of_rows(rows)
-        return Sketch(
-            getattr(part, measure), len(rows) / n, self.space.restarts(_STARTS, random_state=0)
-        )
+        objective = partial(self.at_rows(rows).value_and_gradient, criterion=criterion)
+        starts = self.space.restarts(_PILOT_STARTS, random_state=0)
+        return SubsampledObjective(objective, len(rows) / n, starts)
 
-    def of_rows(self, rows: NDArray[np.intp]) -> GaussianEvidence:
-        """The evidence of some rows."""
+    def at_rows(self, rows: NDArray[np.intp]) -> ExactObjective:
+        """The objective of some rows."""
         weights = None if self.noise.weights is None else self.noise.weights[rows]
         return replace(
             self,
             points=self.points[rows],
             targets=self.targets[rows],
             noise=self.noise.of_subset(rows, weights),
+        )
+
+    def followed_by(self, points: Points, targets: Array, factors: Array | None) -> ExactObjective:
+        """The objective of all of these points, of which the last have these targets."""
+        return replace(
+            self,
+            points=points,
+            targets=np.vstack([self.targets, targets]),
+            noise=self.noise.followed_by(factors, len(targets)),
         )
 
     def _typical_rows(self, number: int) -> NDArray[np.intp]:
@@ -138,23 +166,183 @@ class GaussianEvidence:
             chosen[others[np.argsort(-row[others], kind="stable")[:wanted]]] = True
         return np.flatnonzero(chosen)
 
-    def _with_gradient(
-        self, theta: Array, measure: Callable[[Precision], tuple[float, LowerTriangle]]
-    ) -> tuple[float, Array]:
-        """A function of G and its gradient: one inverse, one contraction over all pairs."""
-        kernel, variance = self.at(theta)
-        noise = self.noise.diagonal(variance)
-        precision = Precision.of(self._gram(kernel), noise, self.targets)
-        value, slope = measure(precision)
-        traces = slope.matrix.diagonal().copy()
-        # Jitter is a fraction of the mean diagonal, and moves with it.
-        np.fill_diagonal(slope.matrix, traces + precision.jitter.fraction * traces.mean())
-        gradient = np.zeros(len(theta))
-        size = len(theta) - self.noise.learned
-        if size:
-            gradient[:size] = kernel.gram(self.points).gradient(slope)
-        copies, copies_slope = self.noise.copies(variance)
-        if self.noise.learned:
-            gradient[-1] = np.sum(traces * self.noise.diagonal(variance))
-            gradient[-1] += self.targets.shape[1] * copies_slope
-        return value + self.targets.shape[1] * copies, gradient
+
+@dataclass(frozen=True, eq=False)
+class NoiseObjective:
+    """The log marginal likelihood as a function of the noise alone, from eigenvalues."""
+
+    eigenvalues: Array  # (n,)
+    energies: Array  # (n,): the sums of z^2 over targets
+    data: ExactObjective
+
+    @classmethod
+    def of(cls, data: ExactObjective) -> NoiseObjective:
+        """Decompose the matrix of a kernel that has no free parameters."""
+        weights = data.noise.weights
+        root = np.ones(len(data.points)) if weights is None else np.sqrt(weights)
+        matrix = data.gram() * (root[:, None] * root)
+        eigenvalues, vectors = eigh(matrix, overwrite_a=True, check_finite=False)
+        rotated = vectors.T @ (root[:, None] * data.targets)
+        energies = np.einsum("ij,ij->i", rotated, rotated)
+        return cls(np.maximum(eigenvalues, 0.0), energies, data)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The log marginal likelihood and its derivative, in n operations."""
+        noise, t = self.data.at(theta).noise, int(self.data.targets.shape[1])
+        total = self.eigenvalues + noise.variance
+        constant = float(np.sum(np.log(total))) + len(total) * _LOG_2PI
+        constant -= 0.0 if noise.weights is None else float(np.sum(np.log(noise.weights)))
+        copies, copies_slope = noise.copies()
+        misfit = self.energies / total
+        value = -0.5 * (t * constant + float(np.sum(misfit))) + t * copies
+        slope = 0.5 * float(np.sum((misfit - t) * noise.variance / total)) + t * copies_slope
+        return value, np.array([slope])
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPosterior:
+    """A Gaussian process conditioned on data, by the Cholesky factor of their covariance."""
+
+    data: ExactObjective  # kernel, points, targets and noise, at the learned hyper-parameters
+    gaussian: Gaussian  # the factor, and the coefficients of the mean
+
+    @classmethod
+    def at(cls, objective: ExactObjective, theta: Array) -> ExactPosterior:
+        """Condition at these hyper-parameters."""
+        data = objective.at(theta)
+        return cls(data, Gaussian.of(data.gram(), data.noise.diagonal(), data.targets))
+
+    @property
+    def warning(self) -> str:
+        """Why jitter was needed, as a clause; empty if it was not."""
+        return self.gaussian.factor.complaint()
+
+    def log_likelihood(self) -> float:
+        """The log marginal likelihood of the standardised targets, every copy of a row counted."""
+        copies, _ = self.data.noise.copies()
+        return self.gaussian.log_likelihood() + self.gaussian.n_targets * copies
+
+    def attributes(self, scaling: Scaling) -> dict[str, Any]:
+        """The attributes of a fitted model, in units of y."""
+        common = fitted_attributes(self.data, scaling, self.gaussian.dual, self.log_likelihood())
+        return common | {
+            "points_": self.data.points,
+            "jitter_": self.gaussian.factor.jitter,
+            "_posterior": self,
+            "_objective": self.data,
+        }
+
+    def variance(self, points: Points) -> Array:
+        """The variance of the function at every point, in blocks."""
+        variance: Array = self.data.kernel.diag(points).astype(np.float64)
+        size = max(1, _BLOCK // max(1, len(self.data.points)))
+        for start in range(0, len(points), size):
+            rows = slice(start, min(start + size, len(points)))
+            half = self._half_solved(points[rows])
+            variance[rows] -= np.einsum("ij,ij->j", half, half)
+        # Rounding can make a variance negative where data determine the function.
+        return np.maximum(variance, 0.0)
+
+    def covariance(self, points: Points) -> Array:
+        """The covariance of the function at all points."""
+        half = self._half_solved(points)
+        covariance: Array = self.data.kernel(points).astype(np.float64, copy=False)
+        covariance -= half.T @ half
+        np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+        return covariance
+
+    def joint_size(self, m: int) -> int:
+        """The order of the covariance that draws at m points need."""
+        return m + len(self.data.points)
+
+    def draws(self, points: Points, number: int, rng: Any) -> Array:
+        """Functions at all points, f + k(x, X) G^-1 (y - f(X) - e), f and e from the prior."""
+        kernel, noise = self.data.kernel, self.data.noise.diagonal()
+        m, n = len(points), len(self.data.points)
+        joint = np.empty((m + n, m + n))
+        joint[:m, :m], joint[m:, m:] = kernel(points), kernel(self.data.points)
+        joint[:m, m:] = kernel(points, self.data.points)
+        joint[m:, :m] = joint[:m, m:].T
+        cross = joint[:m, m:].copy()
+        outputs = self.gaussian.n_targets * number
+        paths = factorise(joint, 0.0, NOISE).multiply(rng.standard_normal((m + n, outputs)))
+        deviation = np.sqrt(np.broadcast_to(noise, (n,)))
+        errors = deviation[:, None] * rng.standard_normal((n, outputs))
+        residual = np.repeat(self.data.targets, number, axis=1) - paths[m:] - errors
+        drawn: Array = paths[:m] + cross @ self.gaussian.factor.solve(residual)
+        return drawn.reshape(m, -1, number)
+
+    def extended(self, points: Points, targets: Array, factors: Array | None) -> ExactPosterior:
+        """The posterior after further rows, from the factor of the rows before."""
+        data = self.data.followed_by(points, targets, factors)
+        factor = self._extended_factor(points[len(self.data.points) :], factors)
+        if factor is None:
+            gaussian = Gaussian.of(data.gram(), data.noise.diagonal(), data.targets)
+        else:
+            gaussian = Gaussian(factor, data.targets, factor.solve(data.targets))
+        return ExactPosterior(data, gaussian)
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Residuals and variances of each target given all others."""
+        return self.gaussian.leave_one_out()
+
+    def _extended_factor(self, points: Points, factors: Array | None) -> Factor | None:
+        """The factor with further rows; None if they leave the matrix close to singular.
+
+        The whole matrix then decides how much jitter is needed, as it does in a fit.
+        """
+        data, factor = self.data, self.gaussian.factor
+        if factor.jitter:
+            return None
+        corner = data.kernel(points).astype(np.float64)
+        corner[np.diag_indices_from(corner)] += data.noise.variance * (
+            1.0 if factors is None else factors
+        )
+        try:
+            grown = factor.extended(data.kernel(data.points, points), corner)
+        except ValidityError:
+            return None
+        new = grown.upper.diagonal()[len(data.points) :]
+        return grown if np.all(new**2 > LADDER[0] * corner.diagonal()) else None
+
+    def _half_solved(self, points: Points) -> Array:
+        """L^-1 k(training points, points)."""
+        cross = self.data.kernel(points, self.data.points).astype(np.float64, copy=False)
+        half: Array = self.gaussian.factor.half_solve(cross.T)
+        return half
+
+
+def fitted_attributes(
+    data: ExactObjective, scaling: Scaling, dual: Array, log_likelihood: float
+) -> dict[str, Any]:
+    """The attributes that a fitted model has for any posterior, in units of y."""
+    noise, squares = data.noise, scaling.squares
+    volume = scaling.log_volume(noise.n_rows(len(data.targets)))
+    names = [*data.kernel.theta_names, "noise"] if noise.learned else data.kernel.theta_names
+    return {
+        "kernel_": data.kernel,
+        "noise_": scaling.number(noise.variance * squares)
+        if noise.factors is None
+        else noise.factors * squares[0],
+        "dual_coef_": scaling.shaped(dual * scaling.scale),
+        "intercept_": scaling.number(scaling.mean),
+        "y_scale_": scaling.number(scaling.scale),
+        "log_marginal_likelihood_": log_likelihood - volume,
+        "theta_": data.theta,
+        "theta_names_": tuple(names),
+        "_scaling": scaling,
+        "_log_volume": volume,
+    }
+
+
+def prior_draws(kernel: Kernel, points: Points, number: int, rng: Any) -> Array:
+    """Functions at all points, from the prior."""
+    factor = factorise(kernel(points).astype(np.float64), 0.0, NOISE)
+    return factor.multiply(rng.standard_normal((len(points), number)))
+
+
+def require_covariance(owner: object, n: int) -> None:
+    """Refuse a covariance of n points that does not fit in memory."""
+    memory.require(
+        2 * n * n * 8, f"{type(owner).__name__}: a covariance of {n} points", "pass fewer rows"
+    )

@@ -1,12 +1,13 @@
 """A Gaussian process whose kernel has few features: exact in the space of their coefficients.
 
-Where k(x, z) = phi(x)' phi(z) with p features, the sums over rows that landmarks need are those of
-the whole kernel: likelihood, mean and variances are exact, for n p^2 operations and p^2 numbers.
-The features are the kernel's own (`Primal`), or those of a map that approximates it
-(`RandomFeatures`), whose inner products then are the kernel.
+Where k(x, z) = phi(x)' phi(z) with p features, likelihood, mean and variances are exact, for n p^2
+operations and p^2 entries of memory. The features are the kernel's own (`Primal`), or those of a
+map that approximates it (`RandomFeatures`), whose inner products then are the kernel.
 
-Features have no derivatives in the parameters of the kernel, but as many rows as there are features
-span them: with these as landmarks the collapsed bound is the likelihood, and has a gradient.
+Features have no derivatives in the parameters of the kernel, but p rows span them: with these rows
+as landmarks the collapsed bound is the likelihood, and has a gradient. Landmarks that are chosen
+for one kernel usually span the features of other kernels as well. Where a search ends at a kernel
+whose features they do not span, they are chosen again, and the search continues.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ from mercer import memory
 from mercer.exceptions import DataError, NumericalWarning, warn
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.feature_evidence import FeatureEvidence
 from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
-    ExplicitFeatures,
-    blocks,
+    FeatureObjective,
+    FeatureView,
     feature_rows,
     ridge_task,
 )
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence
-from mercer.models.gaussian_process.target_scaling import Scaling
-from mercer.sampling import uniform_rows
+from mercer.models.gaussian_process.landmark_search import SearchTally
+from mercer.models.gaussian_process.landmarks import LandmarkObjective
+from mercer.models.gaussian_process.targets import Scaling
+from mercer.sampling import blocks, uniform_rows
 from mercer.solvers.explicit import Primal, RandomFeatures
+from mercer.solvers.kernel_features import KernelFeatures
+from mercer.solvers.likelihood.maximise import Optimum, Report, maximise
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.ridge.feature_problem import InnerProducts
 
@@ -43,32 +46,45 @@ Array = NDArray[np.floating[Any]]
 
 # Matrices of the order of the features that a posterior holds.
 _MATRICES = 10
-# What rows that span the features are chosen by: a factor of all rows, if it is no larger.
+# Bytes of the factor of all rows by which spanning rows are chosen; beyond it, of some rows.
 _CHOICE_BYTES = 2**30
-#: Nats for each row by which the likelihood may be missed without a word.
-MISSED = 1e-4
+# Nats per row by which the maximised bound may be below the likelihood without a warning.
+_MISSED = 1e-4
+# Times that spanning rows are chosen at most.
+_ROUNDS = 3
+# Nats by which the maximised bound may be below the likelihood before rows are chosen again.
+_GAP = 1e-6
+# The same limit in units of the rounding error of the bound.
+_GAP_IN_ROUNDING = 30.0
+# Rows of the pilot search at most.
+_PILOT_ROWS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class ExplicitEvidence(FeatureEvidence):
-    """The log marginal likelihood as a function of the free hyper-parameters."""
+class ExplicitObjective(FeatureObjective):
+    """The log marginal likelihood from features, as a function of the free hyper-parameters."""
 
-    solver: Primal | RandomFeatures  # what the features of a kernel are
+    solver: Primal | RandomFeatures  # the solver that makes the features of a kernel
     owner: str  # the name of the model, for messages
 
-    def seen(self, kernel: Kernel) -> ExplicitFeatures:
-        """The features at a kernel."""
-        task = ridge_task(replace(self.data, kernel=kernel), self.owner)
-        given = self.solver.features(task)
-        sparse = sp.issparse(given.features(self.data.points[:1]))
+    def features(self, kernel: Kernel) -> KernelFeatures:
+        """The features of a kernel, after a forecast of memory."""
+        features = self.solver.features(ridge_task(replace(self.data, kernel=kernel), self.owner))
         memory.require(
-            8 * _MATRICES * given.width**2,
-            f"{self.owner} with {given.width} features",
+            8 * _MATRICES * features.width**2,
+            f"{self.owner} with {features.width} features",
             "take fewer of them, or another solver, such as mercer.solvers.NystromSolver()",
         )
-        return ExplicitFeatures(kernel, given, self.solver.is_approximate or not sparse)
+        return features
 
-    def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
+    def view(self, kernel: Kernel) -> FeatureView:
+        """The features at a kernel."""
+        source = self.features(kernel)
+        sparse = sp.issparse(source.features(self.data.points[:1]))
+        complete = self.solver.is_approximate or not sparse
+        return FeatureView(kernel, source, source.features, complete)
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The log marginal likelihood at theta and its gradient."""
         if self.solver.is_approximate:
             raise DataError(
@@ -76,10 +92,9 @@ class ExplicitEvidence(FeatureEvidence):
                 "kernel; ask for log_marginal_likelihood(theta), or fit with "
                 "solver=mercer.solvers.NystromSolver(n_landmarks=1000)."
             )
-        kernel, _ = self.data.at(theta)
-        bound, gradient = self.spanned(kernel).log_likelihood_with_gradient(theta)
-        value = self.log_likelihood_at(theta)
-        if value - bound > MISSED * len(self.data.points):
+        bound, gradient = self.spanned(self.data.at(theta).kernel).value_and_gradient(theta)
+        value = self.value(theta)
+        if value - bound > _MISSED * len(self.data.points):
             warn(
                 f"{self.owner}: the gradient is that of a bound {value - bound:.2g} nats below the "
                 "likelihood: some features are so small beside others that rounding of kernel "
@@ -88,100 +103,154 @@ class ExplicitEvidence(FeatureEvidence):
             )
         return value, gradient
 
-    def spanned(self, kernel: Kernel) -> LandmarkEvidence:
-        """The same through landmarks: rows, as many as features, in whose span are all others."""
-        n, width = len(self.data.points), self.seen(kernel).width
+    def spanned(self, kernel: Kernel) -> LandmarkObjective:
+        """The bound through landmarks: rows, as many as features, that span all features."""
+        n, width = len(self.data.points), self.features(kernel).width
         room = min(_CHOICE_BYTES, memory.available() // 4)
         most = max(2 * width, int(room // (10 * max(1, width))))
-        among = self.data
+        among = replace(self.data, kernel=kernel)
         if n > most:
-            among = among.of_rows(np.sort(uniform_rows(n, most, np.random.RandomState(0))))
+            among = among.at_rows(np.sort(uniform_rows(n, most, np.random.RandomState(0))))
         size = max(1, min(width, len(among.points)))
-        chosen = NystromSolver(size, "rpcholesky", random_state=0)
-        found = LandmarkEvidence.selected(among, kernel, chosen, self.owner)
-        return LandmarkEvidence(self.data, found.landmarks)
+        solver = NystromSolver(size, "rpcholesky", random_state=0)
+        chosen = LandmarkObjective.selected(among, solver, self.owner)
+        return LandmarkObjective(self.data, chosen.landmarks)
+
+
+class SpanningSearch:
+    """A search of hyper-parameters on all rows, by the exact likelihood."""
+
+    def __init__(self, objective: ExplicitObjective) -> None:
+        self.objective, self.solver = objective, objective.solver
+        self.current = objective.spanned(objective.data.kernel)
+
+    def maximise(
+        self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
+    ) -> Optimum:
+        """Search from the start and from restarts."""
+        data, tally = self.objective.data, SearchTally(report)
+        subsample = data.subsample(most=_PILOT_ROWS)
+        starts: Any = data.space.restarts(n_restarts, random_state)
+        begin = data.space.start
+        for attempt in range(_ROUNDS):
+            if attempt:
+                self.current = self.objective.spanned(data.at(begin).kernel)
+            tally.add(
+                maximise(
+                    self.current.value_and_gradient,
+                    begin,
+                    data.space.bounds,
+                    starts=starts,
+                    subsample=subsample,
+                    max_iter=max_iter,
+                    report=tally.tell,
+                )
+            )
+            begin, starts, subsample = tally.best.theta, (), None
+            gap, allowed = self._gap(begin)
+            if tally.stopped or gap <= allowed:
+                break
+        return tally.best
+
+    def posterior(self, theta: Array) -> ExplicitPosterior:
+        """The posterior by features; it warns if the maximised bound was not the likelihood."""
+        posterior = ExplicitPosterior.at(self.objective, theta)
+        gap, allowed = self._gap(theta)
+        if gap <= max(_MISSED * len(self.objective.data.points), allowed):
+            return posterior
+        return replace(
+            posterior,
+            search_warning=(
+                f"kernel and noise maximise a bound that is about {gap:.2g} nats below the "
+                "likelihood: some features are so small beside others that rounding of kernel "
+                "values hides them. Scale the columns"
+            ),
+        )
+
+    def _gap(self, theta: Array) -> tuple[float, float]:
+        """How far the bound is below the likelihood at most, and how far it may be."""
+        gap = self.current.value_and_gap(theta)[1]
+        return gap, max(_GAP, _GAP_IN_ROUNDING * self.current.rounding_at(theta))
 
 
 @dataclass(frozen=True, eq=False)
 class ExplicitPosterior(FeaturePosterior):
-    """A kernel and noise, and what the data say about the coefficients of its features."""
+    """A kernel and noise, and the posterior of the coefficients of its features."""
 
-    evidence: ExplicitEvidence  # kernel, points, targets and noise, at learned hyper-parameters
-    seen: ExplicitFeatures  # the features
-    doubt: str = ""  # A clause for a warning about the search; empty if all is well
+    objective: ExplicitObjective  # data and solver, at the learned hyper-parameters
+    search_warning: str = ""  # a clause about the search; empty if the likelihood was maximised
 
     @property
     def points(self) -> Points:
         """The training points."""
-        return self.training_points
+        return self.data.points
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """All rows."""
+        """The numbers of all rows."""
         return np.arange(len(self.points))
 
     @cached_property
     def weights(self) -> Array:
-        """The coefficients of the features, refined: squares of features lose digits.
+        """The coefficients of the features, after one step of iterative refinement.
 
-        A pass over rows finds what is left of the equations, F' D^-1 (y - F v) - v, which is small
-        where rows are fitted closely, as products F' D^-1 y are not.
+        A pass over rows computes the residual F' D^-1 (y - F v) - v of the normal equations, which
+        lose digits because features are squared there.
         """
-        first = self.bound.weights
-        left = -first
-        for block in feature_rows(self.seen, self.evidence.data, self.noise.variance):
+        first = self.elbo.weights
+        residual = -first
+        for block in feature_rows(self.view, self.data):
             missed = (block.targets - block.features @ first) / block.noise[:, None]
-            left = left + block.features.T @ missed
-        refined: Array = first + self.bound.solved(left)
+            residual = residual + block.features.T @ missed
+        refined: Array = first + self.elbo.solve(residual)
         return refined
 
     @cached_property
     def dual(self) -> Array:
-        """Their coefficients, from the condition for a maximum: a_i = (y_i - f(x_i)) / d_i."""
-        found = [
+        """The coefficients of the rows, from the condition for a maximum: (y_i - f(x_i)) / d_i."""
+        parts = [
             (block.targets - block.features @ self.weights) / block.noise[:, None]
-            for block in feature_rows(self.seen, self.evidence.data, self.noise.variance)
+            for block in feature_rows(self.view, self.data)
         ]
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     @property
-    def complaint(self) -> str:
-        """What is doubtful, as a clause."""
-        return self.doubt or super().complaint
+    def warning(self) -> str:
+        """Why results are inaccurate, as a clause; empty if they are accurate."""
+        return self.search_warning or super().warning
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
-        """What is known of the features, in units of y."""
-        return self.seen.given.quality or super().quality(scaling)
+        """The error of a map; for the kernel's own features, bounds of the likelihood."""
+        return self.view.source.quality or super().quality(scaling)
 
     def mean(self, points: Points) -> Array:
         """The mean at every point, one column for each target."""
-        parts = blocks(len(points), self.seen.width)
-        return np.concatenate([self.seen(points[rows]) @ self.weights for rows in parts])
+        parts = blocks(len(points), self.view.width)
+        return np.concatenate([self.view(points[rows]) @ self.weights for rows in parts])
 
     def similarities(self, owner: str) -> InnerProducts:
         """Inner products of features, which are the kernel of this process."""
-        given = self.seen.given
-        return InnerProducts.within_memory(given.features, self.points, given.width, owner)
+        return InnerProducts.within_memory(self.view.features, self.points, self.view.width, owner)
 
-    def drawn_together(self, m: int) -> int:
-        """Of how many values `draws` needs the covariance, at m points."""
-        return 0 if self.seen.complete else m
+    def joint_size(self, m: int) -> int:
+        """The order of the covariance that draws at m points need."""
+        return 0 if self.view.complete else m
 
     def draws(self, points: Points, number: int, rng: Any) -> Array:
-        """Functions at all points: coefficients are drawn, and not values."""
-        if not self.seen.complete:
+        """Functions at all points: coefficients are drawn, not values."""
+        if not self.view.complete:
             return super().draws(points, number, rng)
-        t = self.bound.n_targets
-        normal = rng.standard_normal((self.seen.width, t * number))
-        spread = solve_triangular(self.bound.root, normal, check_finite=False)
-        coefficients = self.weights[:, :, None] + spread.reshape(-1, t, number)
-        parts = blocks(len(points), self.seen.width)
-        drawn = [np.tensordot(self.seen(points[rows]), coefficients, axes=1) for rows in parts]
+        t = self.elbo.n_targets
+        normal = rng.standard_normal((self.view.width, t * number))
+        deviation = solve_triangular(self.elbo.root, normal, check_finite=False)
+        coefficients = self.weights[:, :, None] + deviation.reshape(-1, t, number)
+        parts = blocks(len(points), self.view.width)
+        drawn = [np.tensordot(self.view(points[rows]), coefficients, axes=1) for rows in parts]
         return np.concatenate(drawn)
 
     def extended(self, points: Points, targets: Array, factors: Array | None) -> FeaturePosterior:
-        """The posterior after further rows, which may bring features of their own."""
-        if self.seen.complete:
+        """The posterior after further rows, which may have features of their own."""
+        if self.view.complete:
             return super().extended(points, targets, factors)
-        data = self._followed_by(points, targets, factors)
-        return type(self).at(replace(self.evidence, data=data), self.evidence.theta)
+        data = self.data.followed_by(points, targets, factors)
+        return type(self).at(replace(self.objective, data=data), data.theta)

@@ -1,14 +1,17 @@
-"""Features through which a Gaussian process sees data: those of landmarks, or explicit ones.
+"""Features through which a Gaussian process sees data, and the bound computed from them.
 
-Inner products of features are kernel values, or the part of them that landmarks carry. All that is
-computed from features is the same whichever they are: sums over rows, and what a posterior says.
+Inner products of features are kernel values, or the part of them that landmarks explain. Whichever
+the features are, the objective and the posterior are computed from the same sums over rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,169 +19,134 @@ from numpy.typing import NDArray
 
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.rows.rows import InMemory, RowBlock
-from mercer.rows.sums import among
-from mercer.solvers.kernel_features import KernelFeatures
-from mercer.solvers.likelihood.variational_bound import BoundSlopes, BoundSums, LandmarkRoot
+from mercer.models.gaussian_process.exact import ExactObjective
+from mercer.rows.rows import InMemory, RowBlock, as_float64
+from mercer.sampling import blocks
+from mercer.solvers.likelihood.variational_bound import Elbo, ElboGradient, ElboSums
 from mercer.solvers.protocol import RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
-# Bytes of features that are in memory at a time.
-_BLOCK_BYTES = 2**24
-
-
-class Seen(Protocol):
-    """Features of any points, and the kernel that they are a part of."""
-
-    @property
-    def width(self) -> int:
-        """How many features there are."""
-
-    def __call__(self, points: Points) -> Array:
-        """The features phi, of shape (n, r), in float64."""
-        ...
-
-    def diagonal(self, points: Points, features: Array) -> Array:
-        """The values k(x, x)."""
-        ...
-
-    def prior(self, points: Points, features: Array) -> Array:
-        """The matrix k(x, z), for the caller to overwrite."""
-        ...
-
 
 @dataclass(frozen=True, eq=False)
-class LandmarkFeatures:
-    """Kernel values with landmarks, whitened: phi(x)' phi(z) is what they carry of k(x, z)."""
+class FeatureView:
+    """Features phi of any points, and the kernel that their inner products explain."""
 
     kernel: Kernel
-    landmarks: Points
-    root: LandmarkRoot  # the triangle of their matrix
-
-    @classmethod
-    def of(cls, kernel: Kernel, landmarks: Points, some: Points) -> LandmarkFeatures:
-        """Factorise the matrix of the landmarks, in the precision of values with some rows."""
-        computed = kernel.gram(some, landmarks).dtype
-        root = LandmarkRoot.of(among(kernel, landmarks), float(np.finfo(computed).eps))
-        return cls(kernel, landmarks, root)
-
-    @property
-    def width(self) -> int:
-        """How many landmarks there are."""
-        return len(self.landmarks)
-
-    def __call__(self, points: Points) -> Array:
-        """The whitened features."""
-        cross = self.kernel(points, self.landmarks).astype(np.float64, copy=False)
-        return self.root.whitened(cross)
-
-    def diagonal(self, points: Points, features: Array) -> Array:
-        """The values k(x, x), of which features carry a part."""
-        found: Array = self.kernel.diag(points).astype(np.float64, copy=False)
-        return found
-
-    def prior(self, points: Points, features: Array) -> Array:
-        """The matrix k(x, z)."""
-        found: Array = self.kernel(points).astype(np.float64, copy=False)
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class ExplicitFeatures:
-    """Features phi with k(x, z) = phi(x)' phi(z) on the training rows."""
-
-    kernel: Kernel
-    given: KernelFeatures  # what makes them, and how near their products are to the kernel
-    # whether they are all features of other rows too. Strings may have some that do not occur in
-    # training: these are a part of k(x, x), and not of values with training rows
+    source: Any  # the `LandmarkFeatures` or `KernelFeatures`
+    features: Callable[[Points], Any]  # features of points, dense or sparse
+    # whether inner products are the whole kernel at all points. Landmarks explain only a part, and
+    # strings may have features that do not occur in training
     complete: bool
 
     @property
     def width(self) -> int:
-        """How many there are."""
-        return self.given.width
+        """Number r of features."""
+        return int(self.source.width)
 
     def __call__(self, points: Points) -> Array:
-        """The features."""
-        found = self.given.features(doubled(self.kernel, points))
-        dense = found.toarray() if sp.issparse(found) else found
+        """The features, of shape (n, r), in float64."""
+        features = self.features(as_float64(self.kernel, points))
+        dense = features.toarray() if sp.issparse(features) else features
         return np.ascontiguousarray(dense, dtype=np.float64)
 
     def diagonal(self, points: Points, features: Array) -> Array:
         """The values k(x, x)."""
         if self.complete:
             return np.asarray(np.einsum("ij,ij->i", features, features))
-        found: Array = self.kernel.diag(points).astype(np.float64, copy=False)
-        return found
+        return np.asarray(self.kernel.diag(points).astype(np.float64, copy=False))
 
     def prior(self, points: Points, features: Array) -> Array:
-        """The matrix k(x, z)."""
+        """The matrix k(x, z), for the caller to overwrite."""
         if self.complete:
             return np.asarray(features @ features.T)
-        found: Array = self.kernel(points).astype(np.float64, copy=False)
-        return found
+        return np.asarray(self.kernel(points).astype(np.float64, copy=False))
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureRows:
-    """Some rows: their features, and the rest of what the bound needs."""
+    """A block of rows: features, diagonal of the kernel, noise and targets."""
 
     rows: slice  # which rows
     features: Array  # (b, r): F
     diagonal: Array  # (b,): the values k(x, x)
     noise: Array  # (b,): the variances of the noise
-    targets: Array  # (b, t): the targets
+    targets: Array  # (b, t)
 
-    def sums(self) -> BoundSums:
-        """What they add to the bound."""
-        return BoundSums.of(self.features, self.diagonal, self.noise, self.targets)
+    def sums(self) -> ElboSums:
+        """The sums over this block."""
+        return ElboSums.of(self.features, self.diagonal, self.noise, self.targets)
 
-    def slope(self, slopes: BoundSlopes) -> Array:
-        """The derivative of the bound in their kernel values with the landmarks."""
-        found: Array = self.features @ slopes.inner
-        found += self.targets @ slopes.dual.T
-        found /= self.noise[:, None]
-        return found
+    def gradient(self, elbo: ElboGradient) -> Array:
+        """The derivative of the bound in the kernel values of this block with the landmarks."""
+        gradient: Array = self.features @ elbo.inner
+        gradient += self.targets @ elbo.dual.T
+        gradient /= self.noise[:, None]
+        return gradient
 
 
-def feature_rows(seen: Seen, data: GaussianEvidence, variance: float) -> Iterator[FeatureRows]:
-    """Features of blocks of rows, one after another."""
-    noise = np.broadcast_to(data.noise.diagonal(variance), (len(data.points),))
-    for rows in blocks(len(data.points), seen.width):
+def feature_rows(view: FeatureView, data: ExactObjective) -> Iterator[FeatureRows]:
+    """Features of the rows, block by block."""
+    noise = np.broadcast_to(data.noise.diagonal(), (len(data.points),))
+    for rows in blocks(len(data.points), view.width):
         points = data.points[rows]
-        features = seen(points)
-        diagonal = seen.diagonal(points, features)
+        features = view(points)
+        diagonal = view.diagonal(points, features)
         yield FeatureRows(rows, features, diagonal, noise[rows], data.targets[rows])
 
 
-def blocks(n: int, m: int) -> Iterator[slice]:
-    """Rows, so many at a time that m features of them stay small."""
-    step = max(256, _BLOCK_BYTES // (8 * max(1, m)))
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+def summed(rows: Iterable[FeatureRows]) -> Elbo:
+    """The bound of all rows, from blocks of them."""
+    return Elbo(reduce(add, (block.sums() for block in rows)))
 
 
-def doubled(kernel: Kernel, points: Points) -> Points:
-    """The same points in float64: what is left out is a matter of the last digits."""
-    rows = points.data
-    single = isinstance(rows, np.ndarray) and rows.dtype == np.float32
-    if not single or kernel.input_tags()["pairwise"]:
-        return points
-    return kernel.prepare(rows.astype(np.float64))
+@dataclass(frozen=True, eq=False)
+class FeatureObjective(ABC):
+    """A bound of the log marginal likelihood as a function of the free hyper-parameters."""
+
+    data: ExactObjective  # kernel, points, targets and noise
+
+    @abstractmethod
+    def view(self, kernel: Kernel) -> FeatureView:
+        """The features at a kernel."""
+
+    @abstractmethod
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """The bound at theta and its gradient."""
+
+    def at(self, theta: Array) -> Self:
+        """Replace kernel and noise by those of theta."""
+        return replace(self, data=self.data.at(theta))
+
+    def value(self, theta: Array) -> float:
+        """The bound at theta, every copy of a row counted."""
+        return self.value_and_gap(theta)[0]
+
+    def value_and_gap(self, theta: Array) -> tuple[float, float]:
+        """The bound at theta, and about how far it is below the log marginal likelihood.
+
+        For targets drawn from the process, the bound is below by the trace of D^-1 (K - Q) at
+        most on average, and by half of that where it is small (Burt, Rasmussen and van der Wilk
+        2020).
+        """
+        data = self.data.at(theta)
+        elbo = summed(feature_rows(self.view(data.kernel), data))
+        value = elbo.value() + elbo.n_targets * data.noise.copies()[0]
+        return value, elbo.n_targets * elbo.sums.residual_trace
+
+    def rounding_at(self, theta: Array) -> float:
+        """Rounding error of the bound, which is a difference of sums of this size."""
+        data = self.data.at(theta)
+        prior = data.targets.shape[1] * data.kernel.diag(data.points).astype(np.float64, copy=False)
+        energy = np.einsum("ij,ij->i", data.targets, data.targets)
+        return float(np.finfo(np.float64).eps * np.sum((prior + energy) / data.noise.diagonal()))
 
 
-def ridge_task(data: GaussianEvidence, owner: str) -> RidgeTask:
-    """The ridge task that has the same mean: noise s^2 f_i is alpha = s^2, weight 1 / f_i."""
-    rows = InMemory(RowBlock(data.points, data.targets, _precisions(data)))
-    alpha = np.array([data.noise.variance])
-    return RidgeTask(owner, data.kernel, rows, False, alpha, ridge="noise")
-
-
-def _precisions(data: GaussianEvidence) -> Array | None:
-    """The inverse variances of the rows' noise, relative to s^2; None if all are 1."""
-    noise = data.noise
-    if noise.factors is None and noise.weights is None:
-        return None
-    shape = (len(data.points),)
-    return np.asarray(noise.variance / np.broadcast_to(noise.diagonal(noise.variance), shape))
+def ridge_task(data: ExactObjective, owner: str) -> RidgeTask:
+    """Ridge regression with the same mean: noise s^2 f_i is alpha = s^2 with weight 1 / f_i."""
+    noise, weights = data.noise, None
+    if noise.factors is not None or noise.weights is not None:
+        diagonal = np.broadcast_to(noise.diagonal(), (len(data.points),))
+        weights = np.asarray(noise.variance / diagonal)
+    rows = InMemory(RowBlock(data.points, data.targets, weights))
+    return RidgeTask(owner, data.kernel, rows, False, np.array([noise.variance]), ridge="noise")

@@ -9,37 +9,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.exact_posterior import Posterior
-from mercer.models.gaussian_process.explicit import ExplicitEvidence, ExplicitPosterior
+from mercer.models.gaussian_process.exact import ExactObjective, ExactPosterior
+from mercer.models.gaussian_process.explicit import (
+    ExplicitObjective,
+    ExplicitPosterior,
+    SpanningSearch,
+)
 from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import ridge_task
-from mercer.models.gaussian_process.landmark_posterior import IteratedPosterior, LandmarkPosterior
 from mercer.models.gaussian_process.landmark_search import LandmarkSearch
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence, in_double_precision
+from mercer.models.gaussian_process.landmarks import (
+    IteratedPosterior,
+    LandmarkObjective,
+    LandmarkPosterior,
+)
 from mercer.models.gaussian_process.plan import Plan, search_rows
-from mercer.models.gaussian_process.spanning_search import SpanningSearch
-from mercer.models.gaussian_process.target_scaling import Scaling
+from mercer.models.gaussian_process.targets import Scaling
+from mercer.rows.rows import as_float64
 
 Array = NDArray[np.floating[Any]]
 
 
 class FeatureFit:
-    """What is fitted on the way and at the end."""
+    """The attributes of a model during the search of hyper-parameters, and after it."""
 
     def __init__(
         self,
         owner: str,
-        data: GaussianEvidence,
+        data: ExactObjective,
         plan: Plan,
         scaling: Scaling,
         numbers: NDArray[np.intp],
     ) -> None:
         self.owner, self.plan, self.scaling, self.numbers = owner, plan, scaling, numbers
-        self.data = in_double_precision(data)
+        # What landmarks leave unexplained is below the rounding of float32.
+        self.data = replace(data, points=as_float64(data.kernel, data.points))
         self.features = self._features()
 
-    def _features(self) -> ExplicitEvidence | None:
+    def _features(self) -> ExplicitObjective | None:
         """Explicit features, if these are planned; a map is tried before the search begins."""
         solver = self.plan.solver
         if not solver.has_features:
@@ -48,7 +55,9 @@ class FeatureFit:
             task = ridge_task(self.data, self.owner)
             solver.features(task)
             solver = solver.for_other_kernels(task)
-        return ExplicitEvidence(self.data, solver, self.owner)
+        elif not solver.has_features:
+            return None
+        return ExplicitObjective(self.data, solver, self.owner)
 
     @cached_property
     def search(self) -> LandmarkSearch | SpanningSearch:
@@ -62,14 +71,14 @@ class FeatureFit:
         given = plan.given if is_given else None
         return LandmarkSearch(self.owner, self.data, plan.search, rows, plan.reserve, given=given)
 
-    def on_the_way(self, theta: Array) -> dict[str, Any]:
+    def during_search(self, theta: Array) -> dict[str, Any]:
         """The attributes of a model with the features of the search."""
         return self._attributes(self.search.posterior(theta)) | {
             "solver_": self.plan.search,
             "search_solver_": self.search.solver,
         }
 
-    def at_the_end(self, theta: Array) -> dict[str, Any]:
+    def after_search(self, theta: Array) -> dict[str, Any]:
         """The attributes of the model that was planned."""
         used = {"search_solver_": self.search.solver} if self._searched else {}
         return self._planned(theta) | used
@@ -86,39 +95,37 @@ class FeatureFit:
             return self._attributes(ExplicitPosterior.at(self.features, theta))
         if plan.solver.is_dense:
             return self._exact(theta)
-        posterior = LandmarkPosterior.at(self._evidence(theta), theta)
+        posterior = LandmarkPosterior.at(self._objective(theta), theta)
         if plan.solver.is_iterative:
-            posterior = IteratedPosterior.solved(posterior, self._iterative, self.owner)
+            # Landmarks that are given may be rows of weight zero.
+            mean = plan.solver
+            if plan.given is not None:
+                mean = mean.replace(landmarks=plan.given)
+            posterior = IteratedPosterior.solved(posterior, mean, self.owner)
         return self._attributes(posterior)
 
     def _exact(self, theta: Array) -> dict[str, Any]:
-        """The whole matrix, and what the landmarks of the search miss of it."""
-        exact = Posterior.at(self.data, theta).attributes(self.scaling)
+        """The posterior by the whole matrix, and the bounds by the landmarks of the search."""
+        exact = ExactPosterior.at(self.data, theta).attributes(self.scaling)
         if self.search.solver.is_dense:
             return exact
         return self.search.posterior(theta).quality(self.scaling) | exact
 
-    @property
-    def _iterative(self) -> Any:
-        """The solver of the mean; landmarks that are given may be rows that do not count."""
-        solver, given = self.plan.solver, self.plan.given
-        return solver if given is None else replace(solver, landmarks=given)
-
-    def _evidence(self, theta: Array) -> LandmarkEvidence:
+    def _objective(self, theta: Array) -> LandmarkObjective:
         """The landmarks of the posterior: those of the search, if it had as many."""
         plan = self.plan
         shared = plan.landmarks is plan.search and self._searched
         if shared and isinstance(self.search, LandmarkSearch):
-            return self.search.evidence
-        kernel, _ = self.data.at(theta)
+            return self.search.objective
         given = plan.given if plan.landmarks is plan.solver else None
-        return LandmarkEvidence.selected(self.data, kernel, plan.landmarks, self.owner, given)
+        data = self.data.at(theta)
+        return LandmarkObjective.selected(data, plan.landmarks, self.owner, given)
 
     def _attributes(self, posterior: FeaturePosterior) -> dict[str, Any]:
         return posterior.attributes(self.scaling) | {"rows_": self._numbers(posterior)}
 
     def _numbers(self, posterior: FeaturePosterior) -> NDArray[np.intp] | None:
-        """The rows of X that carry the mean, if they are rows."""
+        """The rows of X over which the mean is a sum, if they are rows."""
         plan, iterated = self.plan, isinstance(posterior, IteratedPosterior)
         if plan.given is not None and (iterated or plan.search is plan.solver):
             return plan.given.indices

@@ -1,70 +1,71 @@
 """Hyper-parameters and landmarks, learned together by the collapsed bound.
 
-Landmarks that are chosen by a kernel are chosen again when the kernel has changed, and taken if the
-bound is better with them, until it is not (Burt, Rasmussen and van der Wilk 2020). Landmarks that
-are to be learned then move as well, along the exact gradient of the bound.
+Landmarks that a kernel chooses are chosen again when the kernel has changed, and taken if the bound
+is larger with them, until it is not (Burt, Rasmussen and van der Wilk 2020). Landmarks that are to
+be learned then move as well, along the exact gradient of the bound.
 
-A bound far below the likelihood has its maximum elsewhere: it prefers functions that landmarks can
-carry. A search that may choose how many landmarks there are takes more of them then, and where
-those are too few, the whole matrix.
+A bound far below the likelihood has its maximum elsewhere: it prefers functions that landmarks
+explain. A search that may choose the number of landmarks then takes more of them, and where those
+are too few, the whole matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import ParameterError
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.landmark_posterior import LandmarkPosterior
-from mercer.models.gaussian_process.landmarks import LandmarkEvidence
+from mercer.models.gaussian_process.exact import ExactObjective
+from mercer.models.gaussian_process.landmarks import LandmarkObjective, LandmarkPosterior
 from mercer.models.gaussian_process.plan import Reserve
-from mercer.models.gaussian_process.positions import Positions
 from mercer.parallel import blas_threads
 from mercer.solvers.dense import Cholesky
 from mercer.solvers.likelihood.maximise import (
     FAILURES,
-    Glance,
     Objective,
     Optimum,
+    PilotResult,
     Report,
-    Sketch,
-    glance,
     maximise,
+    pilot_search,
 )
 
 Array = NDArray[np.floating[Any]]
 
-# How often landmarks are chosen again, and the gain, in units of log density, that is worth it.
+# Times that landmarks are chosen again at most.
 _ROUNDS = 5
+# Nats by which the bound has to grow for a new choice of landmarks to be taken.
 _WORTH = 0.1
-# How far below the likelihood a bound may be, in nats for the root of the number of rows. In the
-# logarithm of a length-scale it changes by ten times as much and more, the curvature of the
-# likelihood is of the order of that number, and a step from one maximum to the other then gains
-# less than about one nat.
+# How far below the likelihood a bound may be, in nats per square root of the number of rows. In the
+# logarithm of a length-scale the gap changes by ten times as much and more, and the curvature of
+# the likelihood is of the order of the number of rows, so that a step from one maximum to the other
+# gains less than about one nat.
 _LOOSE = 0.05
-# The gain of a step, for each row, that is not worth more of them. Sums over rows are rounded, and
-# landmarks are chosen again: what is gained beyond this is not what data say.
+# Stop when a step gains less than this per row (nats). Rounding of sums over rows and the choice of
+# landmarks change the bound by more than what is gained beyond.
 _GAIN = 1e-7
-# The same in units of the rounding of the bound, which is larger where landmarks are close.
-_ROUNDED = 30.0
-# The same while landmarks move: there is always a little to be gained by moving one of them.
+# Stop when a step gains less than this many units of the rounding error of the bound.
+_GAIN_IN_ROUNDING = 30.0
+# Stop when a step gains less than this per row (nats) while landmarks move.
 _MOVING_GAIN = 1e-6
-# The gain of a step with the whole matrix that is not worth more of them; and where it follows a
-# search on part of the rows, which ends within a few standard errors: each step is dear.
+# Stop when a step with the whole matrix gains less than this (nats).
 _EXACT_GAIN = 0.05
+# The same limit after a search on a part of the rows, which ends within a few standard errors.
 _LAST_GAIN = 0.5
-# So many times as many rows as a part of them are worth a search on the part first.
-_MORE = 1.25
-# Rows that a first look at the hyper-parameters takes, with their whole matrix.
-_SKETCHED = 500
-# The gain of a step there that is not worth more of them: its maximum is but a start.
-_SKETCH_GAIN = 0.01
-_HELD = "uniform"
+# Number of rows, in units of those of a part of them, from which a search on the part comes first.
+_PART_FIRST = 1.25
+# Rows of the pilot search at most.
+_PILOT_ROWS = 500
+# Stop the pilot search when a step gains less than this (nats): its maximum is only a start.
+_PILOT_GAIN = 0.01
 
 
 class LandmarkSearch:
@@ -73,7 +74,7 @@ class LandmarkSearch:
     def __init__(
         self,
         owner: str,
-        whole: GaussianEvidence,
+        whole: ExactObjective,
         solver: Any,
         numbers: NDArray[np.intp] | None = None,
         reserve: Reserve | None = None,
@@ -81,20 +82,22 @@ class LandmarkSearch:
     ) -> None:
         self.owner, self.whole, self.solver, self.numbers = owner, whole, solver, numbers
         self.given = given
-        self.data = whole if numbers is None else whole.of_rows(numbers)
+        self.data = whole if numbers is None else whole.at_rows(numbers)
         self.reserve = Reserve(0) if reserve is None else reserve
         self.loose = False
         self.current = self._select(whole.theta)
         moves = isinstance(solver.landmarks, str) and solver.landmarks == "learn"
         self.positions = self._require_positions() if moves else None
 
-    def _select(self, theta: Array) -> LandmarkEvidence:
-        kernel, _ = self.data.at(theta)
-        return LandmarkEvidence.selected(self.data, kernel, self.solver, self.owner, self.given)
+    def _select(self, theta: Array) -> LandmarkObjective:
+        chosen = LandmarkObjective.selected(
+            self.data.at(theta), self.solver, self.owner, self.given
+        )
+        return replace(chosen, data=self.data)
 
     @property
-    def evidence(self) -> LandmarkEvidence:
-        """All rows with the landmarks of the moment."""
+    def objective(self) -> LandmarkObjective:
+        """The bound of all rows with the current landmarks."""
         current = self.current
         if self.numbers is None:
             return current
@@ -102,112 +105,104 @@ class LandmarkSearch:
         return replace(current, data=self.whole, rows=rows)
 
     def posterior(self, theta: Array) -> LandmarkPosterior:
-        """All rows seen through the landmarks of the moment."""
-        return LandmarkPosterior.at(self.evidence, theta)
+        """The posterior of all rows with the current landmarks."""
+        return LandmarkPosterior.at(self.objective, theta)
 
     def maximise(
         self, *, n_restarts: int, random_state: Any, max_iter: int, report: Report
     ) -> Optimum:
         """Search from the start and from restarts, and improve the landmarks on the way."""
-        space, run = self.data.space, Run(report)
+        space, tally = self.data.space, SearchTally(report)
         starts = space.restarts(n_restarts, random_state)
-        seen = self._glance(run, max_iter)
-        if run.stopped:
-            return run.latest
-        begin, lengths = self._start(seen)
+        pilot = self._pilot(tally, max_iter)
+        if tally.stopped:
+            return tally.latest
+        begin, scales = self._start(pilot)
         if self.loose:
-            return self._exactly(run, begin, lengths, starts, max_iter)
-        run.add(
-            self._climb(
-                self.current.log_likelihood_with_gradient,
-                begin,
-                run,
-                max_iter,
-                starts=starts,
-                lengths=lengths,
-            )
-        )
-        self._improve(run, max_iter)
-        if self.loose and not run.stopped:
-            return self._exactly(run, run.best.theta, lengths, (), max_iter)
-        if self.positions is not None and not run.stopped:
-            self._move(self.positions, run, max_iter)
-        return run.best
+            return self._by_whole_matrix(tally, begin, scales, starts, max_iter)
+        objective = self.current.value_and_gradient
+        self._climb(objective, begin, tally, max_iter, starts=starts, scales=scales)
+        self._improve(tally, max_iter)
+        if self.loose and not tally.stopped:
+            return self._by_whole_matrix(tally, tally.best.theta, scales, (), max_iter)
+        if self.positions is not None and not tally.stopped:
+            self._move(self.positions, tally, max_iter)
+        return tally.best
 
-    def _glance(self, run: Run, max_iter: int) -> Glance | None:
-        """Where some rows lead, by their whole matrix."""
-        sketch = self._sketch()
-        if sketch is None:
+    def _pilot(self, tally: SearchTally, max_iter: int) -> PilotResult | None:
+        """The maximum on some rows, by their whole matrix; None for too few rows."""
+        subsample, space = self.data.subsample(most=_PILOT_ROWS), self.data.space
+        if subsample is None:
             return None
-        space = self.data.space
-        options: dict[str, Any] = {"enough": _SKETCH_GAIN, "max_iter": max_iter}
-        return glance(sketch, space.start, space.bounds, report=run.tell, **options)
-
-    def _sketch(self) -> Sketch | None:
-        """Some rows with their whole matrix, which is too small for more than one thread."""
-        found = self.data.sketch("log_likelihood_with_gradient", _SKETCHED)
-        if found is None:
-            return None
+        whole = subsample.objective
 
         def objective(theta: Array) -> tuple[float, Array]:
-            with blas_threads(1):
-                return found.objective(theta)
+            with blas_threads(1):  # the matrix is too small for more of them
+                return whole(theta)
 
-        return replace(found, objective=objective)
+        return pilot_search(
+            replace(subsample, objective=objective),
+            space.start,
+            space.bounds,
+            enough=_PILOT_GAIN,
+            max_iter=max_iter,
+            report=tally.tell,
+        )
 
     def _climb(
-        self, objective: Objective, begin: Array, run: Run, max_iter: int, **options: Any
-    ) -> Optimum:
-        return maximise(
+        self, objective: Objective, begin: Array, tally: SearchTally, max_iter: int, **options: Any
+    ) -> None:
+        optimum = maximise(
             objective,
             begin,
             self.data.space.bounds,
             max_iter=max_iter,
-            report=run.tell,
+            report=tally.tell,
             **{"enough": self._enough} | options,
         )
+        tally.add(optimum)
 
     def _enough(self, theta: Array) -> float:
-        """The gain of a step that is not worth more of them."""
-        return max(_GAIN * len(self.data.points), _ROUNDED * self.current.rounding_at(theta))
+        """The gain of a step at which the search stops."""
+        rounding = self.current.rounding_at(theta)
+        return max(_GAIN * len(self.data.points), _GAIN_IN_ROUNDING * rounding)
 
     # Landmarks ----------------------------------------------------------------------------------
 
-    def _start(self, seen: Glance | None) -> tuple[Array, Array | None]:
-        """Where to begin, with landmarks for it: where some rows lead, unless the start is better.
+    def _start(self, pilot: PilotResult | None) -> tuple[Array, Array | None]:
+        """Where to begin, with landmarks for it: the pilot's maximum, unless the start is better.
 
-        Whether it is better, a loose bound cannot say.
+        A loose bound cannot tell which is better; then it is the pilot's maximum.
         """
         start = self.data.space.start
-        if seen is None:
+        if pilot is None:
             return start, None
         before = self.current, self.solver
-        at_start = self._look(start)[0]
-        if self._fitted_to(seen.theta) > at_start or self.loose:
-            return seen.theta, seen.lengths
+        at_start = self._value_and_gap(start)[0]
+        if self._adapt_to(pilot.theta) > at_start or self.loose:
+            return pilot.theta, pilot.scales
         self.current, self.solver = before
         return start, None
 
-    def _improve(self, run: Run, max_iter: int) -> None:
-        """Choose landmarks for the kernel that was found, and go on, while they are better."""
+    def _improve(self, tally: SearchTally, max_iter: int) -> None:
+        """Choose landmarks for the learned kernel and search again, while the bound grows."""
         for _ in range(_ROUNDS if self._chooses_by_kernel else 0):
-            if run.stopped:
+            if tally.stopped:
                 return
             before = self.current, self.solver
-            if not self._fitted_to(run.best.theta) > run.best.value + _WORTH:
+            if not self._adapt_to(tally.best.theta) > tally.best.value + _WORTH:
                 self.current, self.solver = before
                 return
             if self.loose:
                 return
-            objective = self.current.log_likelihood_with_gradient
-            run.add(self._climb(objective, run.best.theta, run, max_iter))
+            self._climb(self.current.value_and_gradient, tally.best.theta, tally, max_iter)
 
-    def _fitted_to(self, theta: Array) -> float:
-        """Choose landmarks for theta, more of them where it takes more; the bound there."""
+    def _adapt_to(self, theta: Array) -> float:
+        """Choose landmarks for theta, more of them where the bound is loose; return the bound."""
         while True:
             if self._chooses_by_kernel:
                 self.current = self._select(theta)
-            value, gap = self._look(theta)
+            value, gap = self._value_and_gap(theta)
             loose = gap > _LOOSE * np.sqrt(len(self.data.points))
             more = min(2 * self.solver.n_landmarks, self.reserve.landmarks)
             if not loose or more <= self.solver.n_landmarks:
@@ -215,10 +210,10 @@ class LandmarkSearch:
                 return value
             self.solver = replace(self.solver, n_landmarks=more)
 
-    def _look(self, theta: Array) -> tuple[float, float]:
-        """The bound, and how far it is below the likelihood; minus infinity where there is none."""
+    def _value_and_gap(self, theta: Array) -> tuple[float, float]:
+        """The bound and its gap to the likelihood; minus infinity where it has no value."""
         try:
-            return self.current.look_at(theta)
+            return self.current.value_and_gap(theta)
         except FAILURES:
             return -np.inf, 0.0
 
@@ -227,123 +222,166 @@ class LandmarkSearch:
         how = self.solver.landmarks
         return (
             isinstance(how, str)
-            and how != _HELD
+            and how != "uniform"
             and len(self.current.landmarks) < len(self.data.points)
         )
 
     # The whole matrix ---------------------------------------------------------------------------
 
-    def _exactly(
-        self, run: Run, begin: Array, lengths: Array | None, starts: Any, max_iter: int
+    def _by_whole_matrix(
+        self, tally: SearchTally, begin: Array, scales: Array | None, starts: Any, max_iter: int
     ) -> Optimum:
         """Learn from the whole matrix: that of some rows, and then that of all if it may be."""
         self.solver = Cholesky()
         n, few, enough = len(self.data.points), self.reserve.rows, _EXACT_GAIN
-        if n > _MORE * few:
+        if n > _PART_FIRST * few:
             rows = np.sort(np.random.default_rng(0).choice(n, size=few, replace=False))
-            wider = None if lengths is None else lengths * np.sqrt(n / few)
-            part = self.data.of_rows(rows).log_likelihood_with_gradient
-            options = {"starts": starts, "lengths": wider, "enough": enough}
-            run.add(self._climb(part, begin, run, max_iter, **options))
-            if run.stopped or not self.reserve.everything:
-                return run.best
-            begin, starts, enough = run.best.theta, (), _LAST_GAIN
-        options = {"starts": starts, "lengths": lengths, "enough": enough}
-        whole = self.data.log_likelihood_with_gradient
-        run.add(self._climb(whole, begin, run, max_iter, **options))
-        return run.best
+            wider = None if scales is None else scales * np.sqrt(n / few)
+            part = self.data.at_rows(rows).value_and_gradient
+            options = {"starts": starts, "scales": wider, "enough": enough}
+            self._climb(part, begin, tally, max_iter, **options)
+            if tally.stopped or not self.reserve.everything:
+                return tally.best
+            begin, starts, enough = tally.best.theta, (), _LAST_GAIN
+        options = {"starts": starts, "scales": scales, "enough": enough}
+        self._climb(self.data.value_and_gradient, begin, tally, max_iter, **options)
+        return tally.best
 
     # Positions ----------------------------------------------------------------------------------
 
     def _require_positions(self) -> Positions:
-        """Where rows are; what cannot be differentiated says so now, and not after minutes."""
+        """The positions of all rows; a kernel without derivatives in them is refused at once."""
         positions = Positions.of(self.data.kernel, self.data.points, self.owner)
-        found = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
-        self.current = replace(self.current, landmarks=positions.at(found.places))
+        landmarks = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
+        self.current = replace(self.current, landmarks=positions.at(landmarks.places))
         self.data.kernel.gram(self.current.landmarks).input_gradient()
         return positions
 
-    def _move(self, positions: Positions, run: Run, max_iter: int) -> None:
-        """Climb in hyper-parameters and positions, these in units of the range of the data."""
+    def _move(self, positions: Positions, tally: SearchTally, max_iter: int) -> None:
+        """Search in hyper-parameters and positions, these in units of the range of the data."""
         rows = positions.places
         low, spread = rows.min(axis=0), np.ptp(rows, axis=0)
         unit = np.where(spread > 0, spread, 1.0)
-        size, space = len(run.best.theta), self.data.space
+        size, space = len(tally.best.theta), self.data.space
 
-        def placed(vector: Array) -> LandmarkEvidence:
+        def placed(vector: Array) -> LandmarkObjective:
             shares = vector[size:].reshape(-1, len(low))
             places = np.clip(low + shares * unit, low, low + spread)
-            return LandmarkEvidence(self.data, positions.at(places))
+            return LandmarkObjective(self.data, positions.at(places))
 
         def objective(vector: Array) -> tuple[float, Array]:
             value, slope, moved = placed(vector).with_position_gradient(vector[:size])
             return value, np.concatenate([slope, (moved * unit).ravel()])
 
-        def tell(found: Optimum) -> bool:
-            if found.value >= run.best.value:
-                self.current = placed(found.theta)
-            return run.tell(_of_hyper_parameters(found, size))
+        def tell(optimum: Optimum) -> bool:
+            if optimum.value >= tally.best.value:
+                self.current = placed(optimum.theta)
+            return tally.tell(_without_positions(optimum, size))
 
         now = Positions.of(self.data.kernel, self.current.landmarks, self.owner)
         start = (now.places - low) / unit
         box = np.column_stack([np.zeros(start.size), np.tile(spread / unit, len(start))])
-        found = maximise(
+        optimum = maximise(
             objective,
-            np.concatenate([run.best.theta, start.ravel()]),
+            np.concatenate([tally.best.theta, start.ravel()]),
             np.vstack([space.bounds, box]),
             enough=lambda vector: max(_MOVING_GAIN * len(rows), self._enough(vector[:size])),
             max_iter=max_iter,
             report=tell,
         )
-        self.current = placed(found.theta)
-        run.add(_of_hyper_parameters(found, size))
+        self.current = placed(optimum.theta)
+        tally.add(_without_positions(optimum, size))
 
 
-class Run:
-    """The best so far, and the counts, over several searches."""
+class SearchTally:
+    """The best point and the counts of several searches, one after another."""
 
     def __init__(self, report: Callable[[Optimum], bool]) -> None:
         self.report, self.stopped = report, False
-        self.before: Optimum | None = None
-        self.told: Optimum | None = None
+        self._best: Optimum | None = None
+        self._latest: Optimum | None = None
 
     @property
     def latest(self) -> Optimum:
-        """What was said last."""
-        assert self.told is not None
-        return self.told
+        """The optimum that was reported last."""
+        assert self._latest is not None
+        return self._latest
 
     @property
     def best(self) -> Optimum:
-        """What the searches so far have found."""
-        assert self.before is not None
-        return self.before
+        """The best point of the searches so far."""
+        assert self._best is not None
+        return self._best
 
-    def tell(self, found: Optimum) -> bool:
-        """Pass on what a search says, with the counts of those before it."""
-        self.told = self._counted(found)
-        self.stopped = self.report(self.told)
+    def tell(self, optimum: Optimum) -> bool:
+        """Report an optimum with the counts of the searches before; whether to stop."""
+        self._latest = self._counted(optimum)
+        self.stopped = self.report(self._latest)
         return self.stopped
 
-    def add(self, found: Optimum) -> None:
-        """End one search: it began at the best so far, and is no worse."""
-        self.before = self._counted(found)
+    def add(self, optimum: Optimum) -> None:
+        """End one search: it began at the best point so far, and ended at no worse one."""
+        self._best = self._counted(optimum)
 
-    def _counted(self, found: Optimum) -> Optimum:
-        if self.before is None:
-            return found
+    def _counted(self, optimum: Optimum) -> Optimum:
+        if self._best is None:
+            return optimum
         return replace(
-            found,
-            n_iter=found.n_iter + self.before.n_iter,
-            n_evaluations=found.n_evaluations + self.before.n_evaluations,
+            optimum,
+            n_iter=optimum.n_iter + self._best.n_iter,
+            n_evaluations=optimum.n_evaluations + self._best.n_evaluations,
         )
 
 
-def _of_hyper_parameters(found: Optimum, size: int) -> Optimum:
-    """What was found, without the positions."""
+def _without_positions(optimum: Optimum, size: int) -> Optimum:
+    """The optimum of the hyper-parameters alone, which are the first entries of theta."""
     return replace(
-        found,
-        theta=found.theta[:size],
-        at_low=found.at_low[:size],
-        at_high=found.at_high[:size],
+        optimum,
+        theta=optimum.theta[:size],
+        at_low=optimum.at_low[:size],
+        at_high=optimum.at_high[:size],
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """The positions of rows, and the container in which other positions become points."""
+
+    kernel: Kernel  # the kernel that points are prepared for
+    places: Array  # (n, d): the rows
+    frame: nw.DataFrame[Any] | None  # the container that they come from, if it has named columns
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: Points, owner: str) -> Positions:
+        """The positions of rows, all columns of which have to be numbers."""
+        rows = points.data
+        if kernel.input_tags()["pairwise"]:
+            raise cls._refusal(owner, "a kernel matrix")
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "fiu":
+            return cls(kernel, rows.astype(np.float64), None)
+        frame = nw.from_native(rows, pass_through=True, eager_only=True)
+        if isinstance(frame, nw.DataFrame):
+            others = [name for name, dtype in frame.schema.items() if not dtype.is_numeric()]
+            if not others:
+                return cls(kernel, frame.to_numpy().astype(np.float64), frame)
+            kind = f"the column {others[0]!r} of {frame.schema[others[0]]}"
+        else:
+            kind = type(rows).__name__
+        raise cls._refusal(owner, kind)
+
+    @staticmethod
+    def _refusal(owner: str, kind: str) -> ParameterError:
+        return ParameterError(
+            f'{owner}: landmarks = "learn" moves landmarks along a gradient, for which all columns '
+            f'of X have to be numbers, got {kind}; pass landmarks="rpcholesky", which chooses '
+            "among the rows."
+        )
+
+    def at(self, places: Array) -> Points:
+        """Points at other positions."""
+        numbers = np.ascontiguousarray(places, dtype=np.float64)
+        if self.frame is None:
+            return self.kernel.prepare(numbers)
+        columns = dict(zip(self.frame.columns, numbers.T, strict=True))
+        moved = nw.from_dict(columns, backend=self.frame.implementation)
+        return self.kernel.prepare(moved.to_native())

@@ -1,29 +1,37 @@
-"""The evidence that data give for hyper-parameters, seen through landmarks."""
+"""A Gaussian process that sees data through landmarks: its objective and its posteriors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import memory
+from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks import selection
+from mercer.landmarks.features import LandmarkFeatures
 from mercer.landmarks.selection import Landmarks
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.feature_evidence import FeatureEvidence, summed
+from mercer.models.gaussian_process.exact import ExactObjective
+from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.features import (
+    FeatureObjective,
     FeatureRows,
-    LandmarkFeatures,
-    doubled,
+    FeatureView,
     feature_rows,
+    ridge_task,
+    summed,
 )
+from mercer.models.gaussian_process.targets import Scaling
+from mercer.rows.rows import as_float64
 from mercer.rows.sums import gram_among
-from mercer.solvers.likelihood.variational_bound import BoundSlopes
+from mercer.solvers.likelihood.variational_bound import ElboGradient
+from mercer.solvers.protocol import RidgeAnswer
 
 Array = NDArray[np.floating[Any]]
 
@@ -34,12 +42,10 @@ _MATRICES = 10
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkEvidence(FeatureEvidence):
+class LandmarkObjective(FeatureObjective):
     """The collapsed bound as a function of the free hyper-parameters and of the landmarks.
 
-    It stands where `GaussianEvidence` stands, with the bound in the place of the log marginal
-    likelihood. Rows are visited in blocks: memory does not grow with their number, but for the
-    features of a pass if those are few.
+    Rows are visited in blocks. Features of all rows are kept in memory only if they are few.
     """
 
     landmarks: Points
@@ -49,19 +55,18 @@ class LandmarkEvidence(FeatureEvidence):
     @classmethod
     def selected(
         cls,
-        data: GaussianEvidence,
-        kernel: Kernel,
+        data: ExactObjective,
         solver: Any,
         owner: str,
         given: Landmarks | None = None,
-    ) -> LandmarkEvidence:
-        """Choose landmarks for a kernel as the solver says, or take those that are given."""
+    ) -> LandmarkObjective:
+        """Choose landmarks for the kernel as the solver says, or take those that are given."""
         if given is not None:
             _require_memory(len(given), owner)
             return cls(data, given.points)
         how = solver.landmarks
-        found = selection.select(
-            kernel,
+        chosen = selection.select(
+            data.kernel,
             data.points,
             "rpcholesky" if isinstance(how, str) and how == "learn" else how,
             solver.n_landmarks,
@@ -70,61 +75,64 @@ class LandmarkEvidence(FeatureEvidence):
             owner=owner,
             also=("learn",),
         )
-        _require_memory(len(found), owner)
-        return cls(data, found.points, found.indices)
+        _require_memory(len(chosen), owner)
+        return cls(data, chosen.points, chosen.indices)
 
-    # The bound ----------------------------------------------------------------------------------
+    def view(self, kernel: Kernel) -> FeatureView:
+        """The whitened features of the landmarks at a kernel."""
+        source = LandmarkFeatures.with_jitter(kernel, self.landmarks, self.data.points[:1])
+        return FeatureView(kernel, source, source.rows, complete=False)
 
-    def log_likelihood_with_gradient(self, theta: Array) -> tuple[float, Array]:
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """The bound at theta and its gradient."""
-        value, gradient, _ = self._with_gradients(theta, positions=False)
+        value, gradient, _ = self._gradients(theta, positions=False)
         return value, gradient
 
     def with_position_gradient(self, theta: Array) -> tuple[float, Array, Array]:
         """The bound, its gradient in theta, and that in the positions of the landmarks."""
-        return self._with_gradients(theta, positions=True)
+        return self._gradients(theta, positions=True)
 
-    def seen(self, kernel: Kernel) -> LandmarkFeatures:
-        """The features that the landmarks are at a kernel."""
-        return LandmarkFeatures.of(kernel, self.landmarks, self.data.points[:1])
-
-    def _with_gradients(self, theta: Array, *, positions: bool) -> tuple[float, Array, Array]:
+    def _gradients(self, theta: Array, *, positions: bool) -> tuple[float, Array, Array]:
         """One pass for the sums, one for the derivatives in the kernel values of each block."""
-        kernel, variance = self.data.at(theta)
-        seen, t = self.seen(kernel), self.data.targets.shape[1]
-        again = self._passes(seen, variance)
-        bound = summed(again())
-        slopes, size = bound.slopes(seen.root), len(theta) - self.data.noise.learned
+        data = self.data.at(theta)
+        kernel, t = data.kernel, data.targets.shape[1]
+        view = self.view(kernel)
+        passes = self._passes(view, data)
+        elbo = summed(passes())
+        slopes, size = elbo.gradient(view.source.whitening), len(theta) - data.noise.learned
         gradient, moved = np.zeros(len(theta)), np.empty(0)
         if size:
             inner = gram_among(kernel, self.landmarks).gradient(slopes.square)
-            gradient[:size] = inner + sum(self._in_parameters(kernel, slopes, b) for b in again())
+            blocks = (self._in_parameters(kernel, slopes, block) for block in passes())
+            gradient[:size] = inner + sum(blocks)
         if positions:
             inner = 2 * kernel.gram(self.landmarks).input_gradient(slopes.square)
-            moved = inner + sum(self._in_positions(kernel, slopes, block) for block in again())
-        copies, copies_slope = self.data.noise.copies(variance)
-        if self.data.noise.learned:
+            moved = inner + sum(self._in_positions(kernel, slopes, block) for block in passes())
+        copies, copies_slope = data.noise.copies()
+        if data.noise.learned:
             gradient[-1] = slopes.noise + t * copies_slope
-        return bound.value() + t * copies, gradient, moved
+        return elbo.value() + t * copies, gradient, moved
 
-    def _in_parameters(self, kernel: Kernel, slopes: BoundSlopes, block: FeatureRows) -> Array:
-        """What a block adds to the gradient in the parameters of the kernel."""
+    def _in_parameters(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
+        """The part of a block in the gradient in the parameters of the kernel."""
         points = self.data.points[block.rows]
-        cross = kernel.gram(points, self.landmarks).gradient(block.slope(slopes))
-        spare = -0.5 * block.targets.shape[1] / block.noise
-        return cross + kernel.gram(points).diagonal_gradient(spare)
+        cross = kernel.gram(points, self.landmarks).gradient(block.gradient(slopes))
+        residual = -0.5 * block.targets.shape[1] / block.noise
+        return cross + kernel.gram(points).diagonal_gradient(residual)
 
-    def _in_positions(self, kernel: Kernel, slopes: BoundSlopes, block: FeatureRows) -> Array:
-        """What a block adds to the gradient in the landmarks."""
+    def _in_positions(self, kernel: Kernel, slopes: ElboGradient, block: FeatureRows) -> Array:
+        """The part of a block in the gradient in the landmarks."""
         gram = kernel.gram(self.landmarks, self.data.points[block.rows])
-        return gram.input_gradient(np.ascontiguousarray(block.slope(slopes).T))
+        return gram.input_gradient(np.ascontiguousarray(block.gradient(slopes).T))
 
-    def _passes(self, seen: LandmarkFeatures, variance: float) -> Callable[[], Any]:
+    def _passes(
+        self, view: FeatureView, data: ExactObjective
+    ) -> Callable[[], Iterable[FeatureRows]]:
         """Passes over the features, which are kept from one to the next if they are few."""
-        size = 8 * len(self.data.points) * len(self.landmarks)
+        size = 8 * len(data.points) * len(self.landmarks)
         if size > min(_KEPT_BYTES, memory.available() // 4):
-            return lambda: feature_rows(seen, self.data, variance)
-        kept = list(feature_rows(seen, self.data, variance))
+            return lambda: feature_rows(view, data)
+        kept = list(feature_rows(view, data))
         return lambda: kept
 
 
@@ -132,13 +140,96 @@ def given_landmarks(owner: str, kernel: Kernel, points: Points, solver: Any) -> 
     """The landmarks that a user gives, as points or by the numbers of any rows."""
     if solver == "auto" or not solver.has_landmarks or isinstance(solver.landmarks, str):
         return None
-    return selection.select(kernel, doubled(kernel, points), solver.landmarks, owner=owner)
+    return selection.select(kernel, as_float64(kernel, points), solver.landmarks, owner=owner)
 
 
 def _require_memory(m: int, owner: str) -> None:
     memory.require(8 * _MATRICES * m * m, f"{owner} with {m} landmarks", "take fewer of them")
 
 
-def in_double_precision(data: GaussianEvidence) -> GaussianEvidence:
-    """The same with rows of float64: what landmarks leave out is a matter of the last digits."""
-    return replace(data, points=doubled(data.kernel, data.points))
+@dataclass(frozen=True, eq=False)
+class LandmarkPosterior(FeaturePosterior):
+    """A kernel and noise, landmarks, and the posterior of the function there."""
+
+    objective: LandmarkObjective  # data and landmarks, at the learned hyper-parameters
+
+    @property
+    def points(self) -> Points:
+        """The landmarks."""
+        return self.objective.landmarks
+
+    @property
+    def rows(self) -> NDArray[np.intp] | None:
+        """The numbers of the rows that the landmarks are; None if they are not rows."""
+        return self.objective.rows
+
+    @cached_property
+    def dual(self) -> Array:
+        """The coefficients of the landmarks."""
+        dual: Array = self.view.source.to_coefficients(self.elbo.weights)
+        return dual
+
+    def mean(self, points: Points) -> Array:
+        """The mean at every point, one column for each target."""
+        gram = self.data.kernel.gram(points, self.points)
+        return np.asarray(gram @ self.dual, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class IteratedPosterior(LandmarkPosterior):
+    """The mean by iterations over all rows; variances from landmarks."""
+
+    answer: RidgeAnswer  # the coefficients of the mean, over all rows or over landmarks of its own
+
+    @classmethod
+    def solved(cls, posterior: LandmarkPosterior, solver: Any, owner: str) -> IteratedPosterior:
+        """Compute the mean by a solver of ridge tasks."""
+        answer = solver.ridge(ridge_task(posterior.data, owner))
+        return cls(posterior.objective, posterior.view, posterior.elbo, answer)
+
+    @property
+    def points(self) -> Points:
+        """The points of the sum that is the mean."""
+        return self.answer.points
+
+    @property
+    def rows(self) -> NDArray[np.intp] | None:
+        """The numbers of the rows that these points are; None for points that were given."""
+        if self.answer.rows is None and len(self.points) == len(self.data.points):
+            return np.arange(len(self.points))
+        return self.answer.rows
+
+    @property
+    def dual(self) -> Array:
+        """The coefficients of these points."""
+        return self.answer.dual
+
+    @property
+    def warning(self) -> str:
+        """Why results are inaccurate, as a clause; empty if they are accurate."""
+        return self.answer.doubt or super().warning
+
+    def quality(self, scaling: Scaling) -> dict[str, Any]:
+        """Bounds of the likelihood in units of y, and residuals of the iterations."""
+        of_mean, of_landmarks = self.answer.quality, super().quality(scaling)
+        names = ("residual_", "residual_history_", "preconditioner_error_")
+        # Mean and variances have landmarks of their own: the larger trace error is reported.
+        trace = max(of_landmarks["trace_error_"], of_mean.get("trace_error_", 0.0))
+        residuals = {name: of_mean[name] for name in names if name in of_mean}
+        return of_landmarks | residuals | {"trace_error_": trace}
+
+    def extended(self, points: Points, targets: Array, factors: Array | None) -> NoReturn:
+        """Refused: the equations of all rows would have to be solved again."""
+        raise DataError(_WITHOUT_MATRIX.format("update"))
+
+    def leave_one_out(self) -> NoReturn:
+        """Refused: it needs the diagonal of the inverse."""
+        raise DataError(_WITHOUT_MATRIX.format("leaving rows out"))
+
+
+_WITHOUT_MATRIX = (
+    "GaussianProcessRegressor: {} is not possible where the mean was found by iterations, "
+    "without the matrix of all rows; fit with "
+    "solver=mercer.solvers.NystromSolver(n_landmarks=1000), or Cholesky() if the matrix fits in "
+    "memory."
+)

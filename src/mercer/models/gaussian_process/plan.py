@@ -30,7 +30,7 @@ from mercer import memory
 from mercer.estimator.base import shown
 from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
-from mercer.models.gaussian_process.exact import GaussianEvidence
+from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock
 from mercer.solvers.forecast import (
     Forecast,
@@ -85,7 +85,7 @@ def require_solver(owner: str, solver: Any) -> None:
 
 def planned(
     owner: str,
-    data: GaussianEvidence,
+    data: ExactObjective,
     given: Any,
     *,
     learns: bool,
@@ -129,16 +129,14 @@ def _reserve(n: int, *, exact: bool) -> Reserve:
     return Reserve(landmarks, rows if fits(min(n, rows)) else 0, exact and fits(n))
 
 
-def forecast(
-    data: GaussianEvidence, *, learns: bool, criterion: str, given: Any = None
-) -> Forecast:
+def forecast(data: ExactObjective, *, learns: bool, criterion: str, given: Any = None) -> Forecast:
     """The table of `mercer.forecast`."""
     problem = _problem(data, learns, criterion)
     asked = None if given is None else priced(replace(problem, asked=True), given)
     return price_all(problem, asked)
 
 
-def _problem(data: GaussianEvidence, learns: bool, criterion: str) -> GaussianProcessFit:
+def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProcessFit:
     """The fit, as solvers price it."""
     obstacle = ""
     if data.noise.is_none:

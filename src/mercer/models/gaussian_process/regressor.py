@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, Literal, Self
 
@@ -21,47 +21,40 @@ from mercer.kernels.parameters import Bounded, Fixed
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import Landmarks
 from mercer.models.gaussian_process.base import FROM_SOME_ROWS, GaussianProcess, blas_for
-from mercer.models.gaussian_process.exact import GaussianEvidence
-from mercer.models.gaussian_process.exact_posterior import (
-    Posterior,
+from mercer.models.gaussian_process.exact import (
+    CRITERIA,
+    ExactObjective,
+    ExactPosterior,
+    NoiseObjective,
     prior_draws,
     require_covariance,
 )
 from mercer.models.gaussian_process.explicit import ExplicitPosterior
 from mercer.models.gaussian_process.feature_posterior import FeaturePosterior
 from mercer.models.gaussian_process.fit_on_features import FeatureFit
-from mercer.models.gaussian_process.landmark_posterior import IteratedPosterior
-from mercer.models.gaussian_process.landmarks import given_landmarks
-from mercer.models.gaussian_process.noise import Noise
-from mercer.models.gaussian_process.noise_evidence import NoiseEvidence
+from mercer.models.gaussian_process.landmarks import IteratedPosterior, given_landmarks
 from mercer.models.gaussian_process.plan import Plan, forecast, planned, require_solver
 from mercer.models.gaussian_process.search_space import warn_of
-from mercer.models.gaussian_process.target_scaling import Scaling, require_range
+from mercer.models.gaussian_process.targets import Noise, Scaling, require_range
 from mercer.models.regressor import ScoredRegressor
 from mercer.models.results import NormalPredictions
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.likelihood.gaussian import NOISE
-from mercer.solvers.likelihood.maximise import Optimum, Report
+from mercer.solvers.likelihood.maximise import Optimum
 from mercer.validity.required import gram_matrix, require_positive
 
 Array = NDArray[np.floating[Any]]
-
-# What hyper-parameters can maximise, by the method of `GaussianEvidence` that computes it.
-_CRITERIA = {
-    "marginal_likelihood": "log_likelihood_with_gradient",
-    "loo": "loo_density_with_gradient",
-}
 
 _CONSTANT = (
     "y is constant, which says nothing about variances, so kernel and noise stay where they start "
     "(pass the kernel that you expect, with learn=False and a noise)"
 )
 
-# What a bound says of the rows that it was computed from.
-_BOUNDS = ("lower_bound_", "upper_bound_", "trace_error_")
-# Nats for each row by which a bound may be below the likelihood without a word.
+# Attributes that an update makes invalid.
+_OF_ROWS = ("loo_predictions_", "loo_log_density_", "lower_bound_", "upper_bound_", "trace_error_")
+# Nats per row by which a bound may be below the likelihood without a warning.
 _LOOSE = 0.01
-# In Gram matrices: that of the model, and one to invert with room for as much again.
+# Memory of a fit in Gram matrices: that of the model, and one to invert with room for another.
 _MATRICES = 3.2
 
 
@@ -108,17 +101,18 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         How it is computed. `mercer.solvers.Cholesky` is exact, and so is
         `mercer.solvers.Spectral`, which takes one eigendecomposition where the noise is all that
         is learned, and a Cholesky factor otherwise. `mercer.solvers.Primal` is exact too, from the
-        features of a kernel that has few of them. `mercer.solvers.NystromSolver` sees the data through
-        landmarks, and learns by the collapsed bound of the log marginal likelihood; landmarks that
-        a kernel chooses are chosen again as it is learned, and ``landmarks="learn"`` moves them
-        too. The others learn by the bound: `mercer.solvers.ConjugateGradient` then finds the mean
-        of all rows by iterations, `mercer.solvers.Falkon` that over its landmarks, both with the
-        variances of landmarks; `mercer.solvers.RandomFeatures` has the posterior of its map, whose
-        inner products take the place of the learned kernel.
+        features of a kernel that has few of them. `mercer.solvers.NystromSolver` sees the data
+        through landmarks, and learns by the collapsed bound of the log marginal likelihood;
+        landmarks that a kernel chooses are chosen again as it is learned, and
+        ``landmarks="learn"`` moves them too. The others learn by the bound:
+        `mercer.solvers.ConjugateGradient` then finds the mean of all rows by iterations,
+        `mercer.solvers.Falkon` that over its landmarks, both with the variances of landmarks;
+        `mercer.solvers.RandomFeatures` has the posterior of its map, whose inner products take the
+        place of the learned kernel.
         "auto" takes `Primal` where the kernel has few features. Otherwise it is exact up to 4,000
         rows, up to 15,000 if they fit in memory but for the search of hyper-parameters, which is
-        on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver` beyond;
-        `mercer.forecast` says which and why.
+        on landmarks unless they are too few, and takes `ConjugateGradient` and `NystromSolver`
+        beyond; `mercer.forecast` says which and why.
 
     Attributes
     ----------
@@ -241,9 +235,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
 
     rows_: NDArray[np.intp]
     _rows_seen: int
-    _posterior: Posterior | FeaturePosterior
+    _posterior: ExactPosterior | FeaturePosterior
     _scaling: Scaling
-    _log_volume: float
     _for_blocks = (
         f"{FROM_SOME_ROWS}, and then all to KernelRidge(gp.kernel_, alpha=gp.noise_ / "
         "gp.y_scale_**2), which takes blocks and has much the same mean"
@@ -296,15 +289,25 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         """
         with self._fitting():
             self._check_parameters()
-            evidence, scaling, given = self._prepare(X, y, sample_weight)
-            plan = self._plan(evidence, given)
+            data, scaling, given = self._prepare(X, y, sample_weight)
+            free = self.learn and len(data.theta) > 0
+            learns = free and bool(data.targets.any())
+            plan = planned(
+                type(self).__name__,
+                data,
+                self.solver,
+                learns=learns,
+                criterion=self.criterion,
+                seed=self.random_state,
+                landmarks=given,
+            )
             self.solver_, self.search_solver_ = plan.solver, plan.search
             fitted = self._fit_exactly if plan.is_exact else self._fit_on_features
-            with self._computing(len(evidence.points)):
-                optimum = fitted(X, y, evidence, scaling, plan)
-        doubt = _CONSTANT if self._is_constant(evidence) else ""
-        complaint = self._posterior.complaint or self._loose_bound(len(evidence.points))
-        warn_of(type(self).__name__, evidence.space, optimum, doubt, complaint)
+            with self._computing(len(data.points)):
+                optimum = fitted(X, y, data, scaling, plan, learns)
+        constant = _CONSTANT if free and not learns else ""
+        doubt = self._posterior.warning or _loose_bound(self, len(data.points))
+        warn_of(type(self).__name__, data.space, optimum, constant, doubt)
         return self
 
     def update(self, X: Any, y: ArrayLike, noise: ArrayLike | None = None) -> Self:
@@ -338,33 +341,29 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if targets.shape[1:] != self.dual_coef_.shape[1:]:
             raise DataError(
                 f"{type(self).__name__}.update: y has shape {targets.shape}, but fit was given "
-                f"{self._posterior.targets.shape[1]} target(s); pass as many."
+                f"{self._posterior.data.targets.shape[1]} target(s); pass as many."
             )
         require_range(self, targets)
-        known = self._posterior.noise
-        factors = known.of_new_rows(self, noise, len(points), self._scaling.squares)
-        everything = self._with_further(points)
+        known = self._posterior.data
+        factors = known.noise.of_new_rows(self, noise, len(points), self._scaling.squares)
+        try:
+            everything = Points.concatenate([known.points, points])
+        except DataError as error:
+            raise DataError(f"{type(self).__name__}.update: {error}") from None
         with self._computing(len(everything)):
             standard = self._scaling.standardised(targets)
             posterior = self._posterior.extended(everything, standard, factors)
-        of_before = ("loo_predictions_", "loo_log_density_", *_BOUNDS)
-        for name in of_before:  # landmarks have bounds anew
+        for name in _OF_ROWS:
             self.__dict__.pop(name, None)
         before = self.jitter_
         self.__dict__.update(posterior.attributes(self._scaling))
         new = np.arange(self._rows_seen, self._rows_seen + len(points))
         self._rows_seen += len(new)
-        if posterior.points is posterior.training_points:  # landmarks stay what they are
+        if self.points_ is posterior.data.points:  # and not landmarks, which stay as they are
             self.rows_ = np.concatenate([self.rows_, new])
         if self.jitter_ > before:
-            warn(f"{type(self).__name__}.update: {posterior.complaint}.", NumericalWarning)
+            warn(f"{type(self).__name__}.update: {posterior.warning}.", NumericalWarning)
         return self
-
-    def _with_further(self, points: Points) -> Points:
-        try:
-            return Points.concatenate([self._posterior.training_points, points])
-        except DataError as error:
-            raise DataError(f"{type(self).__name__}.update: {error}") from None
 
     # Prediction ---------------------------------------------------------------------------------
 
@@ -409,7 +408,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         if not (return_std or return_cov):
             return mean
         self._require_vectors("predict(return_std=True)")
-        noise = self._posterior.noise.of_predictions(self) if include_noise else 0.0
+        noise = self._posterior.data.noise.of_predictions(self) if include_noise else 0.0
         if return_cov:
             require_covariance(self, len(points))
             with blas_for(len(self.points_)):
@@ -470,20 +469,13 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 return prior_draws(kernel.resolve(points), points, n_samples, rng)
         self._require_vectors("sample_y")
         points = self._validate_points(self.kernel_, X, reset=False)
-        require_covariance(self, self._posterior.drawn_together(len(points)))
+        require_covariance(self, self._posterior.joint_size(len(points)))
         with blas_for(len(self.points_)):
             draws = self._posterior.draws(points, n_samples, rng)
         paths: Array = draws * self._scaling.scale[:, None] + self._scaling.mean[:, None]
         return self._scaling.shaped(paths)
 
-    # Evidence -----------------------------------------------------------------------------------
-
-    def _evidence_at(self, theta: Array) -> float:
-        return self._posterior.evidence.log_likelihood_at(theta) - self._log_volume
-
-    def _evidence_with_gradient_at(self, theta: Array) -> tuple[float, Array]:
-        value, gradient = self._posterior.evidence.log_likelihood_with_gradient(theta)
-        return value - self._log_volume, gradient
+    # Leave-one-out ------------------------------------------------------------------------------
 
     @cached_property
     def loo_predictions_(self) -> NormalPredictions:
@@ -491,7 +483,7 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         check_is_fitted(self)
         with blas_for(len(self.points_)):
             residuals, variances = self._posterior.leave_one_out()
-        mean = self._scaling.in_units_of_y(self._posterior.targets - residuals)
+        mean = self._scaling.in_units_of_y(self._posterior.data.targets - residuals)
         return NormalPredictions(mean, self._scaling.spread(variances, 2))
 
     @cached_property
@@ -499,14 +491,15 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         """The log density of all targets, each given the others."""
         check_is_fitted(self)
         with blas_for(len(self.points_)):
-            density = self._posterior.loo_density()
-        return density - self._scaling.log_volume(len(self._posterior.targets))
+            residuals, variances = self._posterior.leave_one_out()
+        terms = residuals**2 / variances[:, None] + np.log(2 * np.pi * variances)[:, None]
+        return -0.5 * float(terms.sum()) - self._scaling.log_volume(len(residuals))
 
     # The search ---------------------------------------------------------------------------------
 
     def _prepare(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[GaussianEvidence, Scaling, Landmarks | None]:
+    ) -> tuple[ExactObjective, Scaling, Landmarks | None]:
         """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
         kernel = self._kernel_or_default(self.kernel)
         X = self._in_one_piece(X, y)
@@ -524,106 +517,71 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 points, targets = points[self.rows_], targets[self.rows_]
             noise = noise.of_subset(self.rows_, weights[self.rows_])
         kernel = kernel.resolve(points, noise.weights)
-        given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
-        evidence = GaussianEvidence(kernel, points, scaling.standardised(targets), noise)
-        return evidence, scaling, given
-
-    def _plan(self, evidence: GaussianEvidence, given: Landmarks | None) -> Plan:
-        return planned(
-            type(self).__name__,
-            evidence,
-            self.solver,
-            learns=self._learns(evidence),
-            criterion=self.criterion,
-            seed=self.random_state,
-            landmarks=given,
-        )
+        given = None
+        if not isinstance(self.solver, str):
+            given = given_landmarks(type(self).__name__, kernel, everything, self.solver)
+        data = ExactObjective(kernel, points, scaling.standardised(targets), noise)
+        return data, scaling, given
 
     def _forecast_for(self, X: Any, y: ArrayLike | None) -> Forecast:
-        """What each solver would cost; for one target, if none are given."""
+        """The cost of each solver; for one target, if none are given."""
         self._check_parameters()
         if y is None:
             kernel = self._kernel_or_default(self.kernel)
             y = np.ones(len(self._validate_points(kernel, X, reset=True)))
-        evidence, _, _ = self._prepare(X, y, None)
-        learns = self.learn and len(evidence.theta) > 0
-        given = None if self.solver == "auto" else self.solver
-        return forecast(evidence, learns=learns, criterion=self.criterion, given=given)
-
-    def _learns(self, evidence: GaussianEvidence) -> bool:
-        return self.learn and len(evidence.theta) > 0 and bool(evidence.targets.any())
-
-    def _is_constant(self, evidence: GaussianEvidence) -> bool:
-        """Whether targets say nothing about hyper-parameters that are to be learned."""
-        return self.learn and len(evidence.theta) > 0 and not evidence.targets.any()
+        data, _, _ = self._prepare(X, y, None)
+        learns = self.learn and len(data.theta) > 0
+        given = None if isinstance(self.solver, str) else self.solver
+        return forecast(data, learns=learns, criterion=self.criterion, given=given)
 
     def _fit_exactly(
-        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: Plan, learns: bool
     ) -> Optimum:
-        """The whole matrix throughout."""
-        self._check_validity(evidence.kernel, evidence.points)
-        measure, learns = _CRITERIA[self.criterion], self._learns(evidence)
-        objective, sketch = getattr(evidence, measure), evidence.sketch(measure)
+        """Fit by the whole matrix throughout."""
+        _require_valid(self, data.kernel, data.points)
         by_spectrum = plan.search.eigenvectors and self.criterion == "marginal_likelihood"
-        if by_spectrum and learns and NoiseEvidence.serves(evidence):
-            objective, sketch = NoiseEvidence.of(evidence).log_likelihood_with_gradient, None
-        optimum = self._search(
-            X,
-            y,
-            evidence,
-            objective,
-            lambda theta: Posterior.at(evidence, theta).attributes(scaling),
-            held=not learns,
-            sketch=sketch,
-        )
+        search = None
+        if learns and by_spectrum and data.noise.learned and len(data.theta) == 1:
+            search = partial(self._maximise, data, NoiseObjective.of(data).value_and_gradient)
+        elif learns:
+            objective = partial(data.value_and_gradient, criterion=self.criterion)
+            subsample = data.subsample(self.criterion)
+            search = partial(self._maximise, data, objective, subsample=subsample)
+
+        def attributes(theta: Array) -> dict[str, Any]:
+            return ExactPosterior.at(data, theta).attributes(scaling)
+
+        optimum = self._learn(X, y, data, search, attributes)
         if self.kernel_.is_psd is not True:
-            self._check_validity(self.kernel_, evidence.points)
+            _require_valid(self, self.kernel_, data.points)
         return optimum
 
     def _fit_on_features(
-        self, X: Any, y: Any, evidence: GaussianEvidence, scaling: Scaling, plan: Plan
+        self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: Plan, learns: bool
     ) -> Optimum:
-        """Hyper-parameters by the bound or by features, and the posterior as planned."""
-        fit = FeatureFit(type(self).__name__, evidence, plan, scaling, self.rows_)
-
-        def maximise(report: Report) -> Optimum:
-            return fit.search.maximise(
+        """Learn hyper-parameters by the bound or by features, and condition as planned."""
+        fit = FeatureFit(type(self).__name__, data, plan, scaling, self.rows_)
+        search = None
+        if learns:
+            search = partial(
+                fit.search.maximise,
                 n_restarts=self.n_restarts,
                 random_state=self.random_state,
                 max_iter=self.max_iter,
-                report=report,
             )
-
-        if self._learns(evidence):
-            found = self._searched(X, y, evidence, maximise, fit.on_the_way, fit.at_the_end)
-        else:
-            found = self._held(evidence, fit.at_the_end)
+        optimum = self._learn(X, y, data, search, fit.after_search, fit.during_search)
         if isinstance(self._posterior, IteratedPosterior):
-            self.converged_ = found.converged and not self._posterior.answer.doubt
-        return found
-
-    def _loose_bound(self, n: int) -> str:
-        """Whether the bound that was maximised is far below the likelihood, as a clause."""
-        if not isinstance(self._posterior, Posterior) or not hasattr(self, "lower_bound_"):
-            return ""
-        gap = self.log_marginal_likelihood_ - self.lower_bound_
-        if gap <= _LOOSE * n:
-            return ""
-        return (
-            f"kernel and noise were learned by a bound {gap:.3g} nats below the likelihood, so "
-            "that they may be far from their best: the landmarks of the search are too few for "
-            "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
-            "likelihood itself"
-        )
+            self.converged_ = optimum.converged and not self._posterior.answer.doubt
+        return optimum
 
     # Checks -------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
-        if self.criterion not in _CRITERIA:
+        if self.criterion not in CRITERIA:
             raise ParameterError(
                 f"{owner}: criterion = {self.criterion!r} is unknown; pass one of "
-                f"{', '.join(map(repr, _CRITERIA))}."
+                f"{', '.join(map(repr, CRITERIA))}."
             )
         require_solver(owner, self.solver)
         checks.require_flags(self, "normalize_y")
@@ -633,6 +591,23 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
                 f'{owner}: noise = "learn" but learn = False; pass a number as noise.'
             )
 
-    def _check_validity(self, kernel: Kernel, points: Points) -> None:
-        gram = gram_matrix(self, kernel, points, _MATRICES)
-        require_positive(self, kernel, gram, NOISE)
+
+def _require_valid(owner: object, kernel: Kernel, points: Points) -> None:
+    """Refuse a Gram matrix that is too large, not finite or not positive semi-definite."""
+    gram = gram_matrix(owner, kernel, points, _MATRICES)
+    require_positive(owner, kernel, gram, NOISE)
+
+
+def _loose_bound(model: GaussianProcessRegressor, n: int) -> str:
+    """A clause, if the bound that was maximised is far below the likelihood."""
+    if not isinstance(model._posterior, ExactPosterior) or not hasattr(model, "lower_bound_"):
+        return ""
+    gap = model.log_marginal_likelihood_ - model.lower_bound_
+    if gap <= _LOOSE * n:
+        return ""
+    return (
+        f"kernel and noise were learned by a bound {gap:.3g} nats below the likelihood, so "
+        "that they may be far from their best: the landmarks of the search are too few for "
+        "functions that vary so fast. Pass solver=mercer.solvers.Cholesky() to learn from the "
+        "likelihood itself"
+    )

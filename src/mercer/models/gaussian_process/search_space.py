@@ -2,29 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from mercer.exceptions import NumericalWarning, warn
-from mercer.kernels.base import Kernel
+from mercer.kernels.algebra import Scaled
+from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.parameters import Real
 from mercer.kernels.points import Points
-from mercer.models.gaussian_process.parameter_ranges import (
-    Range,
-    Variance,
-    natural_range,
-    noise_range,
-    places,
-)
-from mercer.solvers.likelihood import maximise
+from mercer.kernels.special import Constant
+from mercer.kernels.stationary import Periodic, SpectralMixture
+from mercer.kernels.tree import ParameterEntry
+from mercer.kernels.vector import VectorKernel
+from mercer.program import reference
+from mercer.program.pairs import Pairs
 from mercer.solvers.likelihood.maximise import Optimum
 
 Array = NDArray[np.floating[Any]]
 
+# Shortest length-scale in units of the least spacing of a column: below it, the kernel is noise.
+_SHORTEST = 0.1
+# Shortest length-scale in units of the range of a column.
+_SHORTEST_OF_RANGE = 1e-4
+# Longest length-scale of all columns in units of their range: beyond it, the kernel is constant.
+_LONGEST = 1e3
+# Longest length-scale of one of several columns, at which an irrelevant column is switched off
+# without a loss of likelihood, however small the noise is.
+_LONGEST_OF_SEVERAL = 1e5
+# Bounds of variances, in units of the variance of the targets.
+_LEAST_VARIANCE, _LARGEST_VARIANCE = 1e-8, 1e8
+# Where variances of functions usually lie, in units of the variance of the targets.
+_USUAL_VARIANCE = (1e-2, 1e1)
+# Where the variance of noise usually lies, in units of the variance of the targets.
+_USUAL_NOISE = (1e-4, 1e0)
+# Bounds of parameters without a scale in the data, in units of their starts.
+_OTHER = (1e-4, 1e4)
+# Where parameters without a scale in the data usually lie, in units of their starts.
+_USUAL_OTHER = (1e-1, 1e1)
+
+
+class Variance(NamedTuple):
+    """The scale of the variances of functions."""
+
+    usual: float = 1.0  # the variance of the targets, or of a latent function
+    largest: float = _LARGEST_VARIANCE  # the largest multiple of it that a kernel may have
+    open_above: bool = False  # whether a search that ends there needs no warning
+
+
 _UNIT = Variance()
+
+
+class _Range(NamedTuple):
+    """Low and high ends, one pair for all entries of a parameter or one for each."""
+
+    bounds: ArrayLike
+    usual: ArrayLike  # the part of the bounds from which restarts are drawn
+    harmless: tuple[bool, bool] = (False, False)  # ends at which the parameter has no effect
+    logarithmic: bool = True  # whether theta is the logarithm of the parameter
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,41 +86,43 @@ class SearchSpace:
     @classmethod
     def of(cls, kernel: Kernel, points: Points, variance: Variance = _UNIT) -> SearchSpace:
         """The free parameters of a resolved kernel."""
-        space = cls.empty()
+        nothing = np.empty((0, 2))
+        space = cls((), np.empty(0), nothing, nothing, np.empty((0, 2), dtype=bool))
         entries = kernel.parameters()
-        for place in places(kernel, points):
-            for path in place.paths:
-                entry = entries[path]
+        for place in _places(_Place(kernel, Scope(), kernel, points)):
+            for name in place.kernel._own_names:
+                entry = entries[place.scope.path(name)]
                 if entry.free.any():
-                    found = natural_range(entry, place, variance)
-                    space = space._extended(entry.names, entry.theta, found, entry.bounds)
+                    natural = _natural_range(entry, place, variance)
+                    space = space._with(entry.names, entry.theta, natural, entry.free, entry.bounds)
         return space
 
-    @classmethod
-    def empty(cls) -> SearchSpace:
-        """No parameters."""
-        nothing = np.empty((0, 2))
-        return cls((), np.empty(0), nothing, nothing, np.empty((0, 2), dtype=bool))
-
-    def with_variance(
-        self,
-        name: str,
-        start: float,
-        variance: float,
-        given: tuple[float, float] = (0.0, np.inf),
+    def with_noise(
+        self, start: float, variance: float, given: tuple[float, float] = (0.0, np.inf)
     ) -> SearchSpace:
-        """The same with a variance, such as that of noise, learned as its logarithm."""
-        found = noise_range(variance).logarithms(np.ones(1, dtype=bool))
+        """Add the logarithm of the variance of noise, for targets of this variance."""
+        natural = _Range(
+            np.multiply(variance, (_LEAST_VARIANCE, _LARGEST_VARIANCE)),
+            np.multiply(variance, _USUAL_NOISE),
+            (True, False),
+        )
         with np.errstate(divide="ignore"):
-            return self._extended([name], np.log([start]), found, np.log([given]))
+            return self._with(["noise"], np.log([start]), natural, True, np.log([given]))
 
-    def _extended(self, names: list[str], start: Array, found: Range, given: Array) -> SearchSpace:
-        """The same with further parameters, within the bounds that were given for them."""
+    def _with(
+        self, names: list[str], start: Array, natural: _Range, free: ArrayLike, given: Array
+    ) -> SearchSpace:
+        """Add the free entries of a parameter, within the user's own bounds."""
+        shape, entries = (np.size(free), 2), np.flatnonzero(free)
+        bounds = np.broadcast_to(natural.bounds, shape)[entries]
+        usual = np.broadcast_to(natural.usual, shape)[entries]
+        if natural.logarithmic:
+            bounds, usual = np.log(bounds), np.log(usual)
         bounded = np.isfinite(given)
-        bounds = np.where(bounded, given, found.bounds)
+        bounds = np.where(bounded, given, bounds)
         # An end taken from the data may lie beyond the user's own other end.
         bounds = np.column_stack([np.minimum(*bounds.T), np.maximum(*bounds.T)])
-        usual = np.clip(found.usual, bounds[:, :1], bounds[:, 1:])
+        usual = np.clip(usual, bounds[:, :1], bounds[:, 1:])
         # At a bound the objective is flat: a start that the data rule out would stay there.
         possible = (bounds[:, 0] <= start) & (start <= bounds[:, 1])
         return SearchSpace(
@@ -88,7 +130,7 @@ class SearchSpace:
             np.concatenate([self.start, np.where(possible, start, usual.mean(axis=1))]),
             np.vstack([self.bounds, bounds]),
             np.vstack([self.usual, usual]),
-            np.vstack([self.harmless, found.harmless | bounded]),
+            np.vstack([self.harmless, bounded | natural.harmless]),
         )
 
     def restarts(self, number: int, random_state: Any) -> Array:
@@ -106,29 +148,6 @@ class SearchSpace:
         drawn: Array = low + share * (high - low)
         return drawn
 
-    def maximise(
-        self,
-        objective: maximise.Objective,
-        *,
-        n_restarts: int,
-        random_state: Any,
-        max_iter: int,
-        sketch: maximise.Sketch | None = None,
-        enough: maximise.Enough | None = None,
-        report: maximise.Report | None = None,
-    ) -> Optimum:
-        """Search from the start and from restarts; see `maximise.maximise`."""
-        return maximise.maximise(
-            objective,
-            self.start,
-            self.bounds,
-            starts=self.restarts(n_restarts, random_state),
-            sketch=sketch,
-            enough=enough,
-            max_iter=max_iter,
-            report=report,
-        )
-
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
         return [
@@ -140,9 +159,9 @@ class SearchSpace:
         ]
 
 
-def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *further: str) -> None:
-    """Say, once for a whole fit, what is doubtful in what was learned."""
-    doubts = [doubt for doubt in further if doubt]
+def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:
+    """Warn once for a whole fit: the given clauses, no convergence, and parameters at bounds."""
+    doubts = list(filter(None, clauses))
     if not optimum.converged:
         doubts.append(
             f"the search for hyper-parameters stopped after {optimum.n_iter} iterations with a "
@@ -156,3 +175,115 @@ def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *further: str) -> 
         )
     if doubts:
         warn(f"{owner}: {'; '.join(doubts)}.", NumericalWarning)
+
+
+# Natural ranges -----------------------------------------------------------------------------------
+
+
+class _Place(NamedTuple):
+    """A kernel inside a composition."""
+
+    kernel: Kernel
+    scope: Scope  # its place in the root
+    root: Kernel  # the composition
+    points: Points  # the data
+
+
+def _places(place: _Place) -> Iterator[_Place]:
+    """Every kernel of a composition, in the order of ``kernel.parameters()``."""
+    yield place
+    for child, inner in scoped_children(place.kernel, place.scope):
+        yield from _places(place._replace(kernel=child, scope=inner))
+
+
+def _natural_range(entry: ParameterEntry, place: _Place, variance: Variance) -> _Range:
+    """The range of a parameter, on the scale of the data where the data have one for it."""
+    name = entry.path.split("__")[-1]
+    if isinstance(entry.declaration, Real):
+        values = np.reshape(entry.value, (-1, 1)).astype(np.float64)
+        around = (1 + np.abs(values)) * (-1.0, 1.0)
+        return _Range((-np.inf, np.inf), values + around, logarithmic=False)
+    for kinds, parameter, rule in _RULES:
+        if name == parameter and isinstance(place.kernel, kinds):
+            return rule(place, entry, variance)
+    values = np.reshape(entry.value, (-1, 1)).astype(np.float64)
+    return _Range(values * _OTHER, values * _USUAL_OTHER)
+
+
+def _length_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+    """From a fraction of the least spacing to a multiple of the range, in each column."""
+    spacing, spread = extent(place.points.matrix(place.kernel._view(place.scope)))
+    longest = _LONGEST_OF_SEVERAL if np.size(entry.value) > 1 else _LONGEST
+    if np.ndim(entry.value) == 0 or np.shape(entry.value)[-1] != len(spread):
+        # One length for all columns: any of them may need the short one, and distances add up.
+        spacing, spread = np.asarray(np.min(spacing)), np.asarray(np.hypot.reduce(spread))
+    shortest = np.maximum(_SHORTEST * spacing, _SHORTEST_OF_RANGE * spread)
+    bounds = np.stack([shortest, longest * spread], axis=-1)
+    usual = np.stack([np.maximum(spacing, 0.02 * spread), 2 * spread], axis=-1)
+    if np.ndim(entry.value) == 2 and bounds.ndim == 2:
+        bounds, usual = (np.tile(ends, (len(entry.value), 1)) for ends in (bounds, usual))
+    return _Range(bounds, usual, (False, True))
+
+
+def _period_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+    spacing, spread = extent(place.points.matrix(place.kernel._view(place.scope)))
+    longest = 2 * float(np.max(spread))
+    shortest = max(float(np.min(spacing)), _SHORTEST_OF_RANGE * longest)
+    return _Range((shortest, longest), (2 * shortest, longest / 4))
+
+
+def _smoothness_within_period(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+    return _Range((1e-2, 1e2), (0.3, 3.0), (False, True))
+
+
+def _factor_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+    """The range of a factor of a kernel, from the mean of k(x, x) without the factor."""
+    pairs = Pairs(place.points, place.points, place.root._parameter_values, same=True, aligned=True)
+    child, scope = scoped_children(place.kernel, place.scope)[0]
+    mean = float(np.mean(np.asarray(reference.evaluate(child._trace(scope), pairs), np.float64)))
+    usual = variance.usual / mean if np.isfinite(mean) and mean > 0 else variance.usual
+    return _constant_range(place, entry, variance._replace(usual=usual))
+
+
+def _constant_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
+    return _Range(
+        np.multiply(variance.usual, (_LEAST_VARIANCE, variance.largest)),
+        np.multiply(variance.usual, _USUAL_VARIANCE),
+        (True, variance.open_above),
+    )
+
+
+_Rule = Callable[[_Place, ParameterEntry, Variance], _Range]
+_RULES: tuple[tuple[type[Kernel], str, _Rule], ...] = (
+    (Periodic, "length_scale", _smoothness_within_period),
+    (VectorKernel, "length_scale", _length_range),
+    (Periodic, "period", _period_range),
+    (Scaled, "scale", _factor_range),
+    (Constant, "value", _constant_range),
+    (SpectralMixture, "weights", _constant_range),
+)
+
+
+def extent(matrix: Any) -> tuple[Array, Array]:
+    """The least spacing and the range of each column; 1 and 1 for a constant column."""
+    if sp.issparse(matrix):
+        return _sparse_extent(matrix)
+    ordered = np.sort(np.asarray(matrix, dtype=np.float64), axis=0)
+    spread = ordered[-1] - ordered[0]
+    gaps = np.diff(ordered, axis=0)
+    # Differences within rounding are no spacing.
+    gaps[gaps <= 1e-12 * np.abs(ordered).max(axis=0, initial=0.0)] = np.inf
+    spacing = np.min(gaps, axis=0, initial=np.inf)
+    constant = ~np.isfinite(spacing) | (spread <= 0)
+    return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)
+
+
+def _sparse_extent(matrix: Any) -> tuple[Array, Array]:
+    """The extent of sparse data, whose least spacing is that of the stored entries."""
+    largest = matrix.max(axis=0).toarray().ravel().astype(np.float64)
+    least = matrix.min(axis=0).toarray().ravel().astype(np.float64)
+    spread = largest - least
+    sizes = np.abs(matrix.data[matrix.data != 0]) if matrix.nnz else np.ones(1)
+    spacing = np.minimum(spread, sizes.min(initial=np.inf))
+    constant = spread <= 0
+    return np.where(constant, 1.0, spacing), np.where(constant, 1.0, spread)

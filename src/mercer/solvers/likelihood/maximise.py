@@ -1,7 +1,7 @@
 """The search for hyper-parameters: a bounded maximum of an objective with a gradient.
 
-The objective is a log marginal likelihood or something like it, so evaluations are dear, may fail
-(a matrix without a factor) and may have several maxima.
+The objective is a log marginal likelihood or a bound of it. Evaluations are expensive, may fail (a
+matrix without a Cholesky factor), and there may be several maxima.
 """
 
 from __future__ import annotations
@@ -20,54 +20,45 @@ Array = NDArray[np.floating[Any]]
 Objective = Callable[[Array], tuple[float, Array]]
 Enough = float | Callable[[Array], float]
 
-# What an objective may raise where it has no value.
+# Errors by which an objective says that it has no value at a point.
 FAILURES = (ValidityError, DataError, ParameterError, np.linalg.LinAlgError)
 
-# Largest entry of the gradient at a maximum, and the relative gain of a step that is not worth more
-# of them, for the objective in its own unit.
-_GRADIENT = 1e-5
-_GAIN = 2e-9
-
-# A search that ends because rounding hides any further gain has converged if its slope is this
-# small beside its value; before that it is tried again, with curvature learned anew.
-_FLAT = 1e-2
-_ATTEMPTS = 3
-_AT_BOUND = 1e-6
-
-# scipy's status of a line search that finds no way up.
+# `gtol` of L-BFGS-B, for the unscaled objective.
+_GTOL = 1e-5
+# `ftol` of L-BFGS-B, for the unscaled objective.
+_FTOL = 2e-9
+# Gradient tolerance when theta is scaled by standard errors: 0.3 * sqrt(2 * enough). Below it a
+# Newton step cannot gain more than `enough`, even for correlated parameters.
+_GTOL_IN_ERRORS = 0.3
+# Evaluations in one line search; what more of them would gain is rounding.
+_LINE_SEARCH = 10
+# Status of scipy where a line search fails.
 _ABNORMAL = 2
-
-# So many evaluations in a row that differ from the best by less than is enough: it is flat there.
-_IDLE = 4
-
-# Evaluations along one line: beyond these, what is left to gain is rounding.
-_ON_A_LINE = 10
-
-# The step of differences of a sketch's gradient, and the longest step that they may suggest.
+# A failed line search counts as convergence if the gradient is below this share of 1 + |value|.
+_FLAT = 1e-2
+# Relative distance to a bound within which a parameter is at the bound.
+_AT_BOUND = 1e-6
+# Step of the finite differences of a gradient.
 _DIFFERENCE = 1e-4
-_LONGEST = 1.0
-
-# Where steps are in standard errors: a slope in them, as a share of the root of twice the gain
-# that is enough, at which no step gains so much, though the entries of theta depend on each other.
-_SLACK = 0.3
+# Largest standard error of a parameter that a pilot search reports.
+_LARGEST_SCALE = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Sketch:
-    """A cheap likeness of an objective: the same sum over some of the data."""
+class SubsampledObjective:
+    """An objective computed from a subsample of the rows."""
 
-    objective: Objective  # as that of `maximise`
-    # how much of the data it sees: its curvature is about this share of the whole one's
-    share: float
-    starts: Array  # (s, p): where to begin, beside the start of the search
+    objective: Objective
+    fraction: float  # the share of the rows in the subsample, and so of the curvature
+    starts: Array  # (s, p): starts of a pilot search, beside that of the whole search
 
 
 @dataclass(frozen=True, eq=False)
-class Glance:
-    """What a sketch says of the objective that it is like."""
+class PilotResult:
+    """The maximum of a subsampled objective, and how sharp the maximum on all rows will be."""
 
-    theta: Array  # (p,): where the sketch is largest
-    lengths: Array  # (p,): standard errors of what all the data will say: the lengths of good steps
+    theta: Array  # (p,): the maximum
+    scales: Array  # (p,): standard errors of the parameters, given all rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +72,12 @@ class Optimum:
     n_iter: int  # iterations of all starts together
     n_evaluations: int  # evaluations of the objective, of all starts together
     converged: bool  # whether the start that led here ended at a maximum
-    at_low: NDArray[np.bool_]  # (p,): which entries of theta are at a bound
-    at_high: NDArray[np.bool_]  # (p,): which entries of theta are at a bound
+    at_low: NDArray[np.bool_]  # (p,): which entries of theta are at their lower bound
+    at_high: NDArray[np.bool_]  # (p,): which entries of theta are at their upper bound
 
     @classmethod
     def held(cls, theta: Array) -> Optimum:
-        """What there is without a search."""
+        """The given hyper-parameters, without a search."""
         nowhere = np.zeros(len(theta), dtype=bool)
         return cls(theta, np.nan, 0.0, 0, 0, True, nowhere, nowhere)
 
@@ -100,157 +91,173 @@ def maximise(
     bounds: ArrayLike,
     *,
     starts: Iterable[ArrayLike] = (),
-    sketch: Sketch | None = None,
-    lengths: ArrayLike | None = None,
+    subsample: SubsampledObjective | None = None,
+    scales: ArrayLike | None = None,
     enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
 ) -> Optimum:
     """Maximise by L-BFGS-B from one or more starts, and keep the best.
 
-    With a sketch, the first search goes to the best maximum of the sketch from several starts, and
-    continues from there, with steps of the length that the sketch's curvature suggests, if the
-    objective is larger there than at the start.
+    With a subsample, the first search begins at the maximum of a pilot search on it, with steps in
+    the standard errors found there, if the objective is larger there than at `start`. A search ends
+    where a step gains less than `enough`, if that is given.
     """
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
-    search = _Search(objective, limits, sketch, lengths, report, enough)
-    for point in (start, *starts):
-        search.climb(np.asarray(point, dtype=np.float64), max_iter)
-        if search.stopped:
-            break
+    search = _Search(objective, limits, report, enough, max_iter)
+    begin: Array = np.clip(np.asarray(start, dtype=np.float64), *limits.T)
+    first_scales = scales
+    search.evaluate(begin)
+    search.tell()  # from here on an interrupt leaves a model
+    if subsample is not None and max_iter and len(begin) and not search.stopped:
+        pilot = pilot_search(subsample, begin, limits, max_iter=max_iter, report=search.relay)
+        if pilot is not None and search.evaluate(pilot.theta) and search.is_best(pilot.theta):
+            begin, first_scales = pilot.theta, pilot.scales
+    search.climb(begin, first_scales)
+    for point in starts:
+        search.climb(np.clip(np.asarray(point, dtype=np.float64), *limits.T), scales)
     return search.optimum()
 
 
-def glance(
-    sketch: Sketch,
+def pilot_search(
+    subsample: SubsampledObjective,
     start: ArrayLike,
     bounds: ArrayLike,
     *,
     enough: Enough | None = None,
     max_iter: int = 200,
     report: Report | None = None,
-) -> Glance | None:
-    """Look where a sketch is largest, and how steep its sides are."""
+) -> PilotResult | None:
+    """Maximise a subsampled objective from several starts; None if it has no value anywhere."""
     limits = np.asarray(bounds, dtype=np.float64).reshape(-1, 2)
     try:
-        found = maximise(
-            sketch.objective,
+        optimum = maximise(
+            subsample.objective,
             start,
             limits,
-            starts=sketch.starts,
+            starts=subsample.starts,
             enough=enough,
             max_iter=max_iter,
             report=report,
         )
-        curvature = _curvature(sketch.objective, found.theta, limits[:, 1])
+        curvature = _curvature(subsample.objective, optimum.theta, limits[:, 1])
     except FAILURES:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
-        lengths = 1 / np.sqrt(curvature / sketch.share)
-    return Glance(found.theta, np.where(lengths < _LONGEST, lengths, _LONGEST))
+        errors = 1 / np.sqrt(curvature / subsample.fraction)
+    return PilotResult(optimum.theta, np.where(errors < _LARGEST_SCALE, errors, _LARGEST_SCALE))
 
 
 class _Search:
-    """The best point so far, and the counts, over all starts."""
+    """The best point and the counts of L-BFGS-B from several starts."""
 
     def __init__(
         self,
         objective: Objective,
         bounds: Array,
-        sketch: Sketch | None,
-        lengths: ArrayLike | None,
         report: Report | None,
         enough: Enough | None,
+        max_iter: int,
     ) -> None:
-        self.objective, self.bounds, self.sketch, self.report = objective, bounds, sketch, report
-        self.lengths = None if lengths is None else np.asarray(lengths, dtype=np.float64)
-        self.enough = enough
+        self.objective, self.bounds, self.report = objective, bounds, report
+        self.enough, self.max_iter = enough, max_iter
+        self.values: dict[bytes, tuple[float, Array] | None] = {}
         self.best: tuple[float, Array, Array] | None = None
         self.failure: BaseException | None = None
-        self.n_iter = self.n_evaluations = 0
+        self.n_iter = 0
         self.converged = self.stopped = False
 
-    def climb(self, start: Array, max_iter: int) -> None:
-        """Run L-BFGS-B from one start."""
+    def evaluate(self, theta: Array) -> tuple[float, Array] | None:
+        """The objective and its gradient, or None where it has no value."""
+        key = theta.tobytes()
+        if key not in self.values:
+            self.values[key] = None
+            try:
+                value, slope = self.objective(theta)
+            except FAILURES as error:
+                self.failure = self.failure or error
+                return None
+            if np.isfinite(value) and np.isfinite(slope).all():
+                gradient = np.array(slope, dtype=np.float64)
+                self.values[key] = float(value), gradient
+                if self.best is None or value > self.best[0]:
+                    self.best = float(value), theta.copy(), gradient
+        return self.values[key]
+
+    def is_best(self, theta: Array) -> bool:
+        """Whether no point has a larger value."""
+        return self.best is not None and np.array_equal(self.best[1], theta)
+
+    def climb(self, start: Array, scales: ArrayLike | None) -> None:
+        """Run L-BFGS-B from one start, in steps of theta in units of `scales`.
+
+        Within bounds, L-BFGS-B takes the gradient itself as its first step, which on a thousand
+        rows would end in a corner of the bounds. So the objective is divided by the norm of the
+        gradient at the start.
+        """
+        first = None if self.stopped else self.evaluate(start)
+        if first is None or not self.max_iter or not len(start):
+            self.converged |= first is not None and not len(start)
+            return
+        assert self.best is not None
+        before = -np.inf if self.is_best(start) else self.best[0]
         low, high = self.bounds.T
-        before = -np.inf if self.best is None else self.best[0]
-        climb = self._begin(np.clip(start, low, high), max_iter)
-        if climb is None or self.stopped:
-            return
-        if not len(start) or not max_iter:
-            self.converged |= not len(start)
-            return
-        ended = self._descend(climb, max_iter)
-        if self.best is not None and self.best[0] > before:
+        lengths = np.ones(len(start)) if scales is None else np.asarray(scales, dtype=np.float64)
+        unit = max(1.0, float(np.linalg.norm(first[1] * lengths)))
+        reached, satisfied = first[0], False
+
+        def negative(step: Array) -> tuple[float, Array]:
+            """Minus the objective; where it has no value, more than at the start."""
+            theta = np.clip(start + lengths * step, low, high)  # rounding may leave the bounds
+            value, gradient = self.evaluate(theta) or (first[0] - unit, np.zeros(len(theta)))
+            return -value / unit, -gradient * lengths / unit
+
+        def after_step(intermediate_result: OptimizeResult) -> None:
+            """Stop where the last step gained too little. The parameter's name is scipy's."""
+            nonlocal reached, satisfied
+            self.n_iter += 1
+            self.tell()
+            value = -float(intermediate_result.fun) * unit
+            enough = self._enough(start + lengths * intermediate_result.x)
+            satisfied = enough is not None and value - reached <= enough
+            reached = value
+            if self.stopped or satisfied:
+                raise StopIteration
+
+        tolerance, enough = _GTOL, self._enough(start)
+        if enough is not None and scales is not None:
+            tolerance = max(_GTOL, _GTOL_IN_ERRORS * float(np.sqrt(2 * enough)))
+        result = minimize(
+            negative,
+            np.zeros(len(start)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=(self.bounds - start[:, None]) / lengths[:, None],
+            callback=after_step,
+            options={
+                "maxiter": self.max_iter,
+                "maxls": _LINE_SEARCH,
+                "gtol": tolerance / unit,
+                "ftol": _FTOL / unit if enough is None else 0.0,
+            },
+        )
+        if self.best[0] > before:
+            flat = self._gradient_norm() <= _FLAT * (1 + abs(self.best[0]))
+            ended = satisfied or result.status == 0 or (result.status == _ABNORMAL and flat)
             self.converged = ended and not self.stopped
 
-    def _descend(self, climb: _Climb, max_iter: int) -> bool:
-        """Run L-BFGS-B; whether it ended at a maximum."""
-        point, left = climb.start / climb.lengths, max_iter
-        for _ in range(_ATTEMPTS):
-            try:
-                result = minimize(
-                    climb.descend,
-                    point,
-                    jac=True,
-                    method="L-BFGS-B",
-                    bounds=self.bounds / climb.lengths[:, None],
-                    callback=climb.step,
-                    options={
-                        "maxiter": left,
-                        "maxls": _ON_A_LINE,
-                        "gtol": climb.slope,
-                        "ftol": climb.gain,
-                    },
-                )
-            except _Flat:
-                return True
-            point, left = result.x, left - int(result.nit)
-            ended = result.status != _ABNORMAL or self.enough is not None
-            if ended or not result.nit or left <= 0:
-                break
-        return climb.satisfied or self._ended_well(result)
+    def tell(self) -> None:
+        """Report the best point."""
+        if self.report is not None and self.best is not None:
+            self.relay(self.optimum())
 
-    def _begin(self, start: Array, max_iter: int) -> _Climb | None:
-        """Where to climb from: the start, or where a sketch leads; None if there is no value."""
-        first = self.evaluate(start)
-        given = None if first is None else _Climb(self, start, self.lengths, first)
-        if self.n_evaluations > 1:
-            return given
-        self._tell()  # an interrupt from now on has something to keep
-        if self.sketch is None or self.stopped or not (max_iter and len(start)):
-            return given
-        found = self._sketched(self.sketch, start, max_iter)
-        if found is None:
-            return given
-        second = self.evaluate(found.theta)
-        if second is None or (first is not None and first[0] >= second[0]):
-            return given
-        return _Climb(self, found.theta, found.lengths, second)
-
-    def _sketched(self, sketch: Sketch, start: Array, max_iter: int) -> Glance | None:
-        def tell(found: Optimum) -> bool:
-            self.stopped = self.report is not None and self.report(found)
-            return self.stopped
-
-        return glance(sketch, start, self.bounds, max_iter=max_iter, report=tell)
-
-    def evaluate(self, theta: Array) -> tuple[float, Array] | None:
-        """The objective, or None where it has no value."""
-        self.n_evaluations += 1
-        try:
-            value, gradient = self.objective(theta)
-        except FAILURES as error:
-            self.failure = self.failure or error
-            return None
-        if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return None
-        if self.best is None or value > self.best[0]:
-            self.best = float(value), theta.copy(), np.array(gradient, dtype=np.float64)
-        return float(value), np.asarray(gradient, dtype=np.float64)
+    def relay(self, optimum: Optimum) -> bool:
+        """Report an optimum, and keep in mind whether the search is to stop."""
+        self.stopped = self.report is not None and self.report(optimum)
+        return self.stopped
 
     def optimum(self) -> Optimum:
-        """What was found."""
+        """The best point and the counts."""
         if self.best is None:
             raise self.failure or ValidityError(
                 "the objective is not finite at any start; pass other starting values, or scale "
@@ -261,107 +268,24 @@ class _Search:
         return Optimum(
             theta=theta,
             value=value,
-            gradient_norm=self._slope(),
+            gradient_norm=self._gradient_norm(),
             n_iter=self.n_iter,
-            n_evaluations=self.n_evaluations,
+            n_evaluations=len(self.values),
             converged=self.converged,
             at_low=theta <= self.bounds[:, 0] + slack,
             at_high=theta >= self.bounds[:, 1] - slack,
         )
 
-    def step(self) -> None:
-        """Tell whoever watches after an iteration."""
-        self.n_iter += 1
-        self._tell()
-
-    def worth(self, theta: Array) -> float | None:
-        """The gain that is enough."""
+    def _enough(self, theta: Array) -> float | None:
+        """The gain of a step below which a search ends."""
         return self.enough(theta) if callable(self.enough) else self.enough
 
-    def _tell(self) -> None:
-        if self.report is not None and self.best is not None:
-            self.stopped = self.report(self.optimum())
-
-    def _ended_well(self, result: Any) -> bool:
-        assert self.best is not None
-        flat = self._slope() <= _FLAT * (1 + abs(self.best[0]))
-        return bool(result.status == 0 or (result.status == _ABNORMAL and flat))
-
-    def _slope(self) -> float:
+    def _gradient_norm(self) -> float:
         """The largest entry of the gradient that does not point out of the bounds."""
         assert self.best is not None
         _, theta, gradient = self.best
         low, high = self.bounds.T
-        moved = np.clip(theta + gradient, low, high) - theta
-        return float(np.abs(moved).max(initial=0.0))
-
-
-class _Flat(Exception):  # noqa: N818 - not an error
-    """Raised out of a line search that no longer tells values from rounding."""
-
-
-class _Climb:
-    """The objective as scipy minimises it: finite everywhere, and of slope 1 or less at the start.
-
-    Within bounds, L-BFGS-B takes the gradient itself as its first step. The evidence of a thousand
-    rows has one long enough to end in a corner, from which there may be no way back. The variables
-    are theta / lengths, in which a step of 1 is a good one in each of them.
-    """
-
-    def __init__(
-        self, search: _Search, start: Array, lengths: Array | None, first: tuple[float, Array]
-    ) -> None:
-        self.search, self.start, self.first = search, start, first
-        self.knows_errors = lengths is not None
-        self.lengths = np.ones(len(start)) if lengths is None else lengths
-        self.worst = -first[0]
-        self.unit = max(1.0, float(np.linalg.norm(first[1] * self.lengths)))
-        self.reached, self.idle, self.satisfied = first[0], 0, False
-
-    @property
-    def gain(self) -> float:
-        """The relative gain, as scipy counts it, of a step that is not worth more of them."""
-        return _GAIN / self.unit if self.search.enough is None else 0.0
-
-    @property
-    def slope(self) -> float:
-        """The largest entry of the gradient, as scipy sees it, at which the search ends."""
-        enough = self.search.worth(self.start)
-        if enough is None or not self.knows_errors:
-            return _GRADIENT / self.unit
-        return max(_GRADIENT, _SLACK * float(np.sqrt(2 * enough))) / self.unit
-
-    def step(self, intermediate_result: OptimizeResult) -> None:
-        """After an iteration: is there anything left to gain? The parameter's name is scipy's."""
-        self.search.step()
-        value = -float(intermediate_result.fun) * self.unit
-        enough = self.search.worth(np.asarray(intermediate_result.x) * self.lengths)
-        self.satisfied = enough is not None and value - self.reached <= enough
-        self.reached = value
-        if self.search.stopped or self.satisfied:
-            raise StopIteration
-
-    def _count_idle(self, theta: Array, value: float) -> None:
-        enough = self.search.worth(theta)
-        near = enough is not None and abs(value - self.reached) <= enough
-        self.idle = self.idle + 1 if near else 0
-        if self.idle == _IDLE:
-            raise _Flat
-
-    def descend(self, variables: Array) -> tuple[float, Array]:
-        """Minus the objective and its gradient."""
-        low, high = self.search.bounds.T
-        theta = np.clip(variables * self.lengths, low, high)  # rounding may leave the bounds
-        if np.array_equal(variables, self.start / self.lengths):
-            found: tuple[float, Array] | None = self.first
-        else:
-            found = self.search.evaluate(theta)
-        if found is None:
-            # A wall, not a cliff without end: the line search interpolates between values.
-            return (self.worst + 10 * (1 + abs(self.worst))) / self.unit, np.zeros_like(theta)
-        self._count_idle(theta, found[0])
-        self.worst = max(self.worst, -found[0])
-        return -found[0] / self.unit, -found[1] * self.lengths / self.unit
+        return float(np.abs(np.clip(theta + gradient, low, high) - theta).max(initial=0.0))
 
 
 def _curvature(objective: Objective, theta: Array, high: Array) -> Array:

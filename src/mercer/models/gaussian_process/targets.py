@@ -1,4 +1,4 @@
-"""The noise of a Gaussian process: learned, held, or known for each row."""
+"""Targets of regression: their scale, and their noise, which is learned, held or known by row."""
 
 from __future__ import annotations
 
@@ -13,9 +13,76 @@ from mercer.kernels.parameters import Bounded, Fixed
 
 Array = NDArray[np.floating[Any]]
 
-# Where the search starts, as a share of the variance of the targets.
+# Absolute values of targets whose squares keep all digits in float64.
+_RANGE = (1e-100, 1e100)
+# Standard deviation of a constant target, in units of its mean: rounding.
+_CONSTANT = 1e-14
+# Variance of noise at which the search starts, in units of the variance of the targets.
 _START = 0.1
 _LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Mean and scale of each target, for standardised targets (y - mean) / scale."""
+
+    mean: Array  # (n_targets,)
+    scale: Array  # (n_targets,): standard deviations; 1 for a constant target
+    single: bool  # whether y is a vector, so that single columns are returned as vectors
+
+    @classmethod
+    def of(cls, y: Array, weights: Array | None, normalize: bool) -> Scaling:
+        """Mean and standard deviation of each target, or 0 and 1."""
+        single, targets = y.ndim == 1, y.reshape(len(y), -1)
+        if not normalize:
+            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]), single)
+        mean = np.average(targets, axis=0, weights=weights)
+        scale = np.sqrt(np.average((targets - mean) ** 2, axis=0, weights=weights))
+        constant = scale <= _CONSTANT * np.abs(mean)
+        return cls(mean, np.where(constant, 1.0, scale), single)
+
+    @property
+    def squares(self) -> Array:
+        """The variance of each target."""
+        squares: Array = self.scale**2
+        return squares
+
+    def standardised(self, y: Array) -> Array:
+        """Targets as columns of mean zero and scale one."""
+        standard: Array = (y.reshape(len(y), -1) - self.mean) / self.scale
+        return standard
+
+    def in_units_of_y(self, standard: Array) -> Array:
+        """Values of standardised targets, one column for each, in the units and shape of y."""
+        return self.shaped(standard * self.scale + self.mean)
+
+    def spread(self, values: Array, power: int) -> Array:
+        """Standard deviations (power 1) or variances (2) of standardised targets, in units of y."""
+        scaled: Array = values[..., None] * self.scale**power
+        return scaled[..., 0] if self.single else scaled
+
+    def shaped(self, columns: Array) -> Array:
+        """Values with one column for each target, in the shape of y."""
+        return columns[:, 0] if self.single else columns
+
+    def number(self, values: Array) -> Any:
+        """One value for each target: a number if y is a vector."""
+        return float(values[0]) if self.single else values
+
+    def log_volume(self, rows: float) -> float:
+        """The logarithm of the unit of volume of this many rows of y."""
+        return rows * float(np.log(self.scale).sum())
+
+
+def require_range(owner: object, y: Array) -> None:
+    """Refuse targets whose squares are beyond the range of float64."""
+    largest = np.atleast_1d(np.abs(y).max(axis=0))
+    outside = largest[(largest > 0) & ~((largest > _RANGE[0]) & (largest < _RANGE[1]))]
+    if len(outside):
+        raise DataError(
+            f"{type(owner).__name__}: y is of the order of {outside[0]:.0e}, and variances are in "
+            f"units of y squared, beyond the range of float64; divide y by {outside[0]:.0e}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +97,7 @@ class Noise:
 
     @classmethod
     def read(cls, owner: object, given: Any, n: int, squares: Array) -> Noise:
-        """Read what a user gave: "learn", a number, `Fixed`, `Bounded` or an array."""
+        """Read the parameter `noise`: "learn", a number, `Fixed`, `Bounded` or an array."""
         if isinstance(given, str):
             if given != "learn":
                 raise _unknown(owner, given)
@@ -48,7 +115,7 @@ class Noise:
         return noise
 
     def _check_units(self, owner: object, given: Any, squares: Array) -> None:
-        """Variances in units of y squared mean different things for targets of different scale."""
+        """Refuse to hold a variance in units of y squared for targets of different scales."""
         held = not (self.learned and getattr(owner, "learn", True))
         held = held or self.bounds != (0.0, np.inf)
         if held and not self.is_none and np.ptp(squares) > 1e-12 * squares.max():
@@ -59,7 +126,7 @@ class Noise:
             )
 
     def of_new_rows(self, owner: object, given: Any, n: int, squares: Array) -> Array | None:
-        """Known variances of rows that are added, where those of the others are known too."""
+        """The known variances of new rows, relative to s^2; None if variances are not known."""
         known = self.factors is not None
         if known != (given is not None):
             need = "needs noise= with their variances" if known else "takes no noise="
@@ -78,14 +145,16 @@ class Noise:
         return replace(self, factors=factors, weights=weights)
 
     def followed_by(self, factors: Array | None, number: int) -> Noise:
-        """The noise with further rows, known variances where the others are known."""
+        """The noise with further rows, which have these known variances."""
         weights = _joined(self.weights, np.ones(number))
         return replace(self, factors=_joined(self.factors, factors), weights=weights)
 
     @property
     def is_none(self) -> bool:
-        """Whether there is no noise at all in some row."""
-        return not self.learned and bool(np.min(self.of_rows(self.variance)) == 0)
+        """Whether some row has no noise at all."""
+        return not self.learned and (
+            self.variance == 0 or (self.factors is not None and not self.factors.all())
+        )
 
     def require_some(self, owner: object) -> None:
         """Refuse weights of rows that have no noise."""
@@ -96,7 +165,7 @@ class Noise:
             )
 
     def of_predictions(self, owner: object) -> float:
-        """The variance of the noise of any new row."""
+        """The variance of the noise of a new row."""
         if self.factors is not None:
             raise ParameterError(
                 f"{type(owner).__name__}: include_noise=True, but the noise is known at the "
@@ -108,26 +177,23 @@ class Noise:
         """The number of rows, every copy counted."""
         return number if self.weights is None else float(self.weights.sum())
 
-    def of_rows(self, variance: float) -> float | Array:
-        """The variance of one copy of each row."""
-        return variance if self.factors is None else variance * self.factors
-
-    def diagonal(self, variance: float) -> float | Array:
+    def diagonal(self) -> float | Array:
         """The variance of the mean of the copies of each row."""
-        base = self.of_rows(variance)
+        base = self.variance if self.factors is None else self.variance * self.factors
         return base if self.weights is None else base / self.weights
 
-    def copies(self, variance: float) -> tuple[float, float]:
-        """The log density of a row's copies given their mean, and its slope in log s^2.
+    def copies(self) -> tuple[float, float]:
+        """The log density of a row's copies given their mean, and its derivative in log s^2.
 
         Copies are equal, so that the density of w of them under noise s^2 is that of one under
         noise s^2 / w, times (2 pi s^2)^(-(w - 1) / 2) w^(-1/2).
         """
         if self.weights is None:
             return 0.0, 0.0
-        spare = self.weights - 1
-        each = spare * (_LOG_2PI + np.log(self.of_rows(variance))) + np.log(self.weights)
-        return -0.5 * float(each.sum()), -0.5 * float(spare.sum())
+        further = self.weights - 1
+        variance = self.diagonal() * self.weights
+        each = further * (_LOG_2PI + np.log(variance)) + np.log(self.weights)
+        return -0.5 * float(each.sum()), -0.5 * float(further.sum())
 
 
 def _joined(values: Array | None, further: Array | None) -> Array | None:
@@ -173,7 +239,7 @@ def _unknown(owner: object, given: Any, name: str = "noise") -> ParameterError:
 
 
 def _shown(given: Any) -> str:
-    """A parameter in a message: a number as it is, an array by its length."""
+    """A parameter for a message: an array by its length."""
     try:
         number = 0 if isinstance(given, str) else len(given)
     except TypeError:
