@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, c
 import mercer as mc
 from mercer.exceptions import DataWarning, ParameterError
 from mercer.solvers.box_qp import kernel_matrix as kernel_matrices
-from mercer.solvers.box_qp.problem import StoredMatrix
+from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
 
 Array = NDArray[np.floating[Any]]
 

@@ -1,4 +1,4 @@
-"""Support vector machines that tell classes apart."""
+"""Support vector machines for classification: SVC and NuSVC."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
 
 from mercer.estimator.base import shown
-from mercer.exceptions import DataTypeError, ParameterError
-from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
-from mercer.models.svm.base import Similarity
-from mercer.models.svm.duals import Classes, Dual, NuClasses
-from mercer.models.svm.functions import Rows
+from mercer.exceptions import ParameterError
+from mercer.models.svm.base import Similarity, Training, require_number
+from mercer.models.svm.duals import NuSvcDual, Rows, SvcDual
 from mercer.models.svm.multiclass import SupportVectorClassifier
-from mercer.models.svm.over_landmarks import learned, over_landmarks
-from mercer.models.svm.schemes import Sides, scheme_of
-from mercer.models.svm.training import Training
-from mercer.solvers.nystrom import Falkon, NystromSolver
-from mercer.streams.blocks import Blocks
-from mercer.streams.sources import is_dask
+from mercer.models.svm.over_landmarks import (
+    check_solver,
+    learn_over_landmarks,
+    require_rows_in_memory,
+)
+from mercer.models.svm.schemes import Sides
 
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
@@ -89,9 +85,9 @@ class SVC(SupportVectorClassifier):
     verbose : bool, default=False
         For code written for scikit-learn; progress is shown by its callbacks.
     solver : "auto" or a solver, default="auto"
-        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
-        with the square of the hinge loss, C_i max(0, 1 - y_i f(x_i))^2, for many rows; of several
-        classes each is then told from the rest. "auto" solves the dual problem, exactly.
+        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over
+        landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows; several
+        classes are then told apart one against the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
@@ -254,48 +250,19 @@ class SVC(SupportVectorClassifier):
         search.fit(X, y, sample_weight, groups=groups)
         return search
 
-    def _read_points(self, X: Any) -> tuple[Kernel, Points]:
-        if not isinstance(self.solver, str) and (is_dask(X) or isinstance(X, Blocks)):
-            raise DataTypeError(
-                f"{type(self).__name__}: X is a {type(X).__name__}, and all rows have to be in "
-                "memory here; pass X.compute() if it fits, or use mercer.KernelMachineClassifier("
-                'kernel, loss="squared_hinge", alpha=1 / (2 * C), solver=...), which fits the same '
-                "function over landmarks from Dask collections and blocks."
-            )
-        return super()._read_points(X)
-
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if isinstance(self.solver, str):
             super()._learn(X, y, data)
         else:
-            self._learn_over_landmarks(column_or_1d(y), data)
+            learn_over_landmarks(self, y, data)
 
-    def _learn_over_landmarks(self, y: NDArray[Any], data: Training) -> None:
-        if not np.isfinite(self._costs()).all():
-            raise ParameterError(
-                f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "
-                'landmarks have some; pass a finite C, or solver="auto".'
-            )
-        weights = np.zeros(len(data.points))
-        # The machine's loss has a half, and its penalty the weight 1.
-        weights[data.rows] = 2 * data.weights * self._costs()[data.codes]
-        self._scheme = scheme_of(len(self.classes_), "ovr")
-        machine = over_landmarks(self)
-        try:
-            machine.fit(data.points, y, weights)
-        finally:  # after Ctrl-C the function of the last step is kept
-            if hasattr(machine, "converged_"):
-                carriers = machine.points_
-                self.__dict__.update(
-                    learned(machine, self.classes_, y),
-                    support_vectors_=self._rows_as_given(carriers, np.arange(len(carriers))),
-                    shape_fit_=data.points.shape,
-                )
-        if machine.stopped_short:
-            self._warn_of_short_fit()
+    def _prepared(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+        if not isinstance(self.solver, str):
+            require_rows_in_memory(type(self).__name__, X)
+        return super()._prepared(X, y, sample_weight)
 
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> Dual:
-        return Classes(rows, sides.signs, costs, sides.sizes)
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> SvcDual:
+        return SvcDual(rows, sides.signs, costs, sides.sizes)
 
     def _costs(self) -> Array:
         """The C of each class, with its weight."""
@@ -312,9 +279,10 @@ class SVC(SupportVectorClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_solver()
+        if not (isinstance(self.solver, str) and self.solver == "auto"):
+            check_solver(self)
         if not isinstance(self.C, Mapping):
-            self._require_number("C", low=0.0, high=np.inf, example="1.0")
+            require_number(self, "C", low=0.0, high=np.inf, example="1.0")
             return
         for label, value in self.C.items():
             number = isinstance(value, Real) and not isinstance(value, bool)
@@ -322,28 +290,6 @@ class SVC(SupportVectorClassifier):
                 raise ParameterError(
                     f"{type(self).__name__}: C = {value!r} for the class {label!r} is not a "
                     "number > 0; pass for example 1.0."
-                )
-
-    def _check_solver(self) -> None:
-        if isinstance(self.solver, str) and self.solver == "auto":
-            return
-        if not isinstance(self.solver, NystromSolver | Falkon):
-            raise ParameterError(
-                f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
-                '"auto", or mercer.solvers.NystromSolver(n_landmarks=1000) or Falkon(n_landmarks=10_000).'
-            )
-        self.solver.check(type(self).__name__)
-        if self.max_iter == 0:
-            raise ParameterError(
-                f"{type(self).__name__}: max_iter = 0 leaves nothing learned over the landmarks of "
-                f"solver = {shown(self.solver)}; pass a whole number >= 1, or -1."
-            )
-        for name, value in (("probability", True), ("decision_function_shape", "ovo")):
-            if getattr(self, name) == value:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} = {value!r} needs the dual problem, and solver "
-                    f'= {shown(self.solver)} has landmarks; pass solver="auto", or use '
-                    "mercer.KernelLogisticRegression, which gives probabilities."
                 )
 
 
@@ -456,22 +402,24 @@ class NuSVC(SupportVectorClassifier):
         self.nu = nu
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
-        self._require_feasible(self._dual(data))
-        super()._learn(X, y, data)
-
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuClasses:
-        return NuClasses(rows, sides.signs, costs, sides.sizes, float(self.nu))
-
-    def _require_feasible(self, dual: Dual) -> None:
-        assert isinstance(dual, NuClasses)
-        too_small = dual.largest[dual.nu > dual.largest * (1 + 1e-12)]
-        if len(too_small):
+        largest = self._dual(data).largest
+        infeasible = largest[self.nu > largest * (1 + 1e-12)]
+        if len(infeasible):
             raise ParameterError(
-                f"{type(self).__name__}: nu = {self.nu!r} is more than {too_small[0]:.3g}, twice "
+                f"{type(self).__name__}: nu = {self.nu!r} is more than {infeasible[0]:.3g}, twice "
                 "the share of the smaller of two classes, so that no function has it (the "
                 'specified nu is infeasible); lower nu, or pass class_weight="balanced".'
             )
+        super()._learn(X, y, data)
+
+    def _dual(self, data: Training) -> NuSvcDual:
+        dual = super()._dual(data)
+        assert isinstance(dual, NuSvcDual)
+        return dual
+
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuSvcDual:
+        return NuSvcDual(rows, sides.signs, costs, sides.sizes, float(self.nu))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require_number("nu", low=0.0, high=1.0, example="0.5")
+        require_number(self, "nu", low=0.0, high=1.0, example="0.5")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
-from mercer.solvers.box_qp.programmes import stretches
+from mercer.models.svm.duals import stretches
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
