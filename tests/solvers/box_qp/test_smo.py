@@ -69,7 +69,7 @@ def weights(seed: int, n: int, kind: str) -> Array:
 CLASSIFICATIONS = [
     (seed, n, C, gamma, kind)
     for seed, (n, C, gamma) in enumerate(
-        [(n, C, gamma) for n in (20, 80) for C in (0.1, 1.0, 30.0) for gamma in (0.05, 0.5, 3.0)]
+        [(n, C, gamma) for n in (20, 80) for C in (0.1, 30.0) for gamma in (0.05, 3.0)]
     )
     for kind in ("equal", "zeros" if seed % 2 else "drawn")
 ]
@@ -94,7 +94,7 @@ def test_classification_has_the_objective_of_libsvm(
     check_conditions(classification(signs, C * w), K, found, 2 * TIGHT)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("C", [0.1, 100.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["equal", "drawn"])
 def test_regression_has_the_objective_of_libsvm(C: float, epsilon: float, kind: str) -> None:
@@ -157,7 +157,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_sets")
-@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("make", [StoredMatrix, None], ids=["stored", "lazy"])
 def test_many_rounds_find_the_same(C: float, make: Callable[[Array], Any] | None) -> None:
     x, signs = points(8, 150)
@@ -240,7 +240,7 @@ def test_a_report_can_stop() -> None:
     assert found.n_iter > 0
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1e8, 1e30])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_scales_of_the_kernel(scale: float) -> None:
     x, signs = points(15, 60)
     K, problem = gaussian(x, 0.3), classification(signs, 1.0 / scale)
@@ -264,7 +264,7 @@ def hard_cases() -> dict[str, tuple[Array, Array]]:
     }
 
 
-@pytest.mark.parametrize("C", [1e-6, 1.0, 1e8])
+@pytest.mark.parametrize("C", [1e-6, 1e8])
 @pytest.mark.parametrize("case", sorted(hard_cases()))
 @pytest.mark.parametrize("lazy", [False, True])
 def test_hard_cases_end(case: str, C: float, lazy: bool) -> None:
@@ -317,7 +317,7 @@ def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxQP, Arr
     return LazyMatrix(kernel.gram(x)), classification(signs, C), gaussian(x, 0.3)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 300.0])
+@pytest.mark.parametrize("C", [1.0, 300.0])
 def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smo, "_AT_ONCE", 0)
     monkeypatch.setattr(box_qp_problem, "_SHARES_OF_WORST", ())  # the gap of the function itself
@@ -347,7 +347,7 @@ def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -
         assert sum(asked) < matrix.size
 
 
-@pytest.mark.parametrize("C", [10.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("C", [10.0, 1e8])
 def test_large_bounds_multiply_no_violations(C: float) -> None:
     """The gap is that of a multiple of the function: no less than the best of them, by definition.
 

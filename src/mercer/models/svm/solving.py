@@ -177,7 +177,7 @@ class _Jobs:
     # Batches of small problems --------------------------------------------------------------------
 
     def _batches(self, small: Rows) -> Iterator[None]:
-        """Solve small problems with finite costs; those that share a part of the matrix together."""
+        """Solve small problems with finite costs, tile by tile of the matrix."""
         if not np.isfinite(self.dual.costs).all():
             return
         for tile in _tiles(self.dual, small):
