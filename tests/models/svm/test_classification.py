@@ -42,7 +42,7 @@ RBF = mc.RBF(length_scale=0.5)
 K = matrix(rbf, X, length_scale=0.5)
 
 
-@pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("C", [0.05, 30.0])
 def test_the_conditions_of_a_classification(C: float) -> None:
     model = mc.SVC(RBF, C=C, tol=1e-6).fit(X, Y)
     signs = np.where(Y == 1, 1.0, -1.0)
@@ -67,7 +67,7 @@ def test_the_conditions_of_a_classification(C: float) -> None:
     assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0] + 1e-12 * primal
 
 
-@pytest.mark.parametrize("nu", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("nu", [0.1, 0.6])
 def test_the_share_is_between_errors_and_support_vectors(nu: float) -> None:
     n = len(X)
     classes = mc.NuSVC(RBF, nu=nu, tol=1e-7).fit(X, Y)
@@ -209,8 +209,9 @@ def test_many_rows_in_rounds() -> None:
     np.testing.assert_allclose(ours.predict(data), peer.fit(data, numbers).predict(data), atol=2e-3)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "C", "gamma"), [(300, 100.0, 0.5), (2300, 1.0, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "C", "gamma", "weighted"), [(300, 100.0, 0.5, True), (2300, 1.0, 0.1, False)]
+)
 def test_machines_have_the_objectives_of_libsvm(
     n: int, C: float, gamma: float, weighted: bool
 ) -> None:
@@ -414,7 +415,7 @@ def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) 
     assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
 
 
-@pytest.mark.parametrize("place", [0.0, 1e3, 1e5])
+@pytest.mark.parametrize("place", [1e3, 1e5])
 def test_planes_of_data_far_from_zero(place: float) -> None:
     """The intercept takes up what is added to all rows: the problem is that of centred rows."""
     rng = np.random.default_rng(0)

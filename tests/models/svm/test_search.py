@@ -311,7 +311,7 @@ def test_logarithms_of_probabilities() -> None:
     np.testing.assert_allclose(np.exp(search.predict_log_proba(X)), search.predict_proba(X))
 
 
-@pytest.mark.parametrize("scoring", [None, "roc_auc", "f1"])
+@pytest.mark.parametrize("scoring", [None, "roc_auc"])
 def test_weights_count_in_learning_and_in_scores(scoring: Any) -> None:
     rng = np.random.default_rng(0)
     data = rng.normal(size=(200, 2))

@@ -72,12 +72,12 @@ class SVC(SupportVectorClassifier):
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
         Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
-        first of them. Of no matter with ``probability=True``.
+        first of them. Without effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows. `predict` is its largest. Class
         weights, and a C of each class, count there as they do in the fit: the probabilities are
-        those of a population in which each class is so many times as frequent.
+        those of a population in which each class is more frequent by this factor.
     random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -297,8 +297,8 @@ class NuSVC(SupportVectorClassifier):
     r"""Support vector classification with a bound on the share of errors.
 
     `nu` is at least the share of rows within the margin, or beyond it, and at most the share of
-    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where classes overlap so
-    much that there is no margin with so few errors, a warning says so, and ``converged_`` is False.
+    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where the classes overlap
+    more than `nu` allows, there is no margin: a warning says so, and ``converged_`` is False.
 
     Parameters
     ----------
@@ -330,8 +330,8 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function. Of no matter
-        with ``probability=True``.
+        Whether classes with equal votes are told apart by their decision function. Without
+        effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.
     random_state : int, RandomState, Generator or None, default=None

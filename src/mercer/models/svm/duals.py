@@ -340,7 +340,7 @@ class NuSvrDual(Dual):
     def functions(
         self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
     ) -> DualSolutions:
-        """The function, with the tube that was found."""
+        """The function, and the half-width of its tube."""
         above, below = solution.levels.T
         return replace(
             super().functions(qp, solution, products),
@@ -416,14 +416,20 @@ def solve_one(
     local = replace(qp, rows=rows)
     start = None if warm_start is None else warm_start.toarray().ravel()[qp.rows]
 
-    def told(solution: Callable[[], BoxSolution]) -> bool:
+    def report_solution(solution: Callable[[], BoxSolution]) -> bool:
         return report is not None and report(lambda: dual.functions(qp, solution()))
 
     def solve_within(
         box: BoxQP, point: Array | None, tol: float, max_iter: int | None
     ) -> BoxSolution:
         return solve(
-            box, local_matrix, tol=tol, max_iter=max_iter, warm_start=point, report=told, poll=poll
+            box,
+            local_matrix,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=point,
+            report=report_solution,
+            poll=poll,
         )
 
     if np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all():

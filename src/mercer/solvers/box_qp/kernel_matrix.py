@@ -296,7 +296,7 @@ def _require_finite(kernel: Kernel, values: Array) -> None:
 
 
 def _is_wide(kernel: Kernel, points: Points) -> bool:
-    """Whether the engine reads so many numbers per row that values are worth keeping."""
+    """Whether rows have so many columns that reading values is faster than computing them."""
     matrices = [points.matrix(slot.view) for slot in reads(kernel.expression).slots]
     numbers = sum(m.size if isinstance(m, np.ndarray) else _SPARSE * m.nnz for m in matrices)
     return bool(numbers >= _WIDE * len(points))
