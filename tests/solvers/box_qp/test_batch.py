@@ -1,113 +1,131 @@
-"""Programmes side by side, against each of them alone."""
+"""Problems side by side, against each of them alone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from mercer.solvers.box_qp.problem import BoxProgramme, reduced
-from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
+from box_qps import TIGHT, check_conditions, classification, gaussian, points, quadratic
+from mercer import _core
+from mercer.solvers.box_qp.batch import BoxQPBatch
+from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution
+from mercer.solvers.box_qp.smo import solve
 
-RNG = np.random.default_rng(5)
-SIZES = (2, 7, 3, 40, 2)
-
-
-def problems(sums: int) -> list[BoxProgramme]:
-    """Boxes with zero as a bound, and starts within them."""
-    found = []
-    for size in SIZES:
-        above = np.arange(size) < (size + 1) // 2
-        costs = RNG.uniform(0.5, 2.0, size)
-        lower, upper = np.where(above, 0.0, -costs), np.where(above, costs, 0.0)
-        start = (lower + upper) * RNG.uniform(0.1, 0.9)
-        programme = BoxProgramme(
-            RNG.permutation(50)[:size], RNG.normal(size=size), lower, upper, start
-        )
-        found.append(replace(programme, n_first=int(above.sum())) if sums == 2 else programme)
-    return found
+NUMBERS = ("levels", "squared_norm", "objective", "dual_gap", "violation", "n_iter", "converged")
 
 
-def test_stretches_follow_each_other() -> None:
-    begins, sizes = np.array([4, 0, 9, 9]), np.array([3, 0, 1, 2])
-    assert stretches(begins, sizes).tolist() == [4, 5, 6, 9, 9, 10]
-    assert edges_of(sizes).tolist() == [0, 3, 3, 4, 6]
-    nothing = np.empty(0, np.int64)
-    assert stretches(nothing, nothing).tolist() == []
-    assert edges_of(nothing).tolist() == [0]
+def side_by_side(problems: Sequence[BoxQP]) -> BoxQP:
+    """Problems with as many sums as each other, as one."""
+    begins = np.cumsum([0, *(len(problem.rows) for problem in problems)])
+    joined = {
+        name: np.concatenate([getattr(problem, name) for problem in problems])
+        for name in ("rows", "linear", "lower", "upper", "start")
+    }
+    pairs = zip(begins, problems, strict=False)
+    groups = np.concatenate([begin + problem.groups for begin, problem in pairs])
+    return BoxQP(**joined, groups=groups)
 
 
-@pytest.mark.parametrize("starts", [[0], [0, 4], [0, 1, 5, 8]])
-def test_sums_and_extremes_of_stretches(starts: list[int]) -> None:
-    values = RNG.normal(size=10)
-    parts = [values[a:b] for a, b in zip(starts, [*starts[1:], 10], strict=True)]
-    for operation, each in ((np.add, sum), (np.maximum, max)):
-        found = reduced(operation, values, np.array(starts))
-        np.testing.assert_allclose(found, [each(part.tolist()) for part in parts], rtol=1e-14)
+def each(several: BoxQP, solution: BoxSolution) -> list[BoxSolution]:
+    """The solutions of problems side by side, one by one."""
+    edges = [*several.groups[:, 0].tolist(), len(several.rows)]
+    parts = []
+    for number, ends in enumerate(pairwise(edges)):
+        own, one = slice(*ends), slice(number, number + 1)
+        numbers = {name: getattr(solution, name)[one] for name in NUMBERS}
+        parts.append(BoxSolution(solution.coefficients[own], solution.product[own], **numbers))
+    return parts
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("sums", [1, 2])
-def test_programmes_come_out_as_they_went_in(sums: int) -> None:
-    given = problems(sums)
-    several = BoxProgrammes.of(given)
-    assert several.which.tolist() == [k for k, size in enumerate(SIZES) for _ in range(size)]
-    for before, after in zip(given, several, strict=True):
-        for name in ("rows", "linear", "lower", "upper", "start"):
-            np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
-        assert after.n_first == before.n_first
-    begins = np.cumsum((0, *SIZES))[:-1]
-    assert several.groups[:, 0].tolist() == begins.tolist()
-    if sums == 2:
-        firsts = [problem.n_first for problem in given]
-        assert several.groups[:, 1].tolist() == (begins + firsts).tolist()
+def test_a_batch_of_problems_is_solved_like_each(sums: int, C: float, narrow: bool) -> None:
+    rng = np.random.default_rng(3)
+    x, _ = points(17, 120)
+    K = gaussian(x, 0.4)
+    matrix = StoredMatrix(K if narrow else K.astype(np.float32))
+    exact = matrix.values.astype(np.float64)
+    problems = []
+    for size in (2, 3, 16, 17, 60, 111):
+        rows = rng.permutation(120)[:size]
+        side = np.where(np.arange(size) < (size + 1) // 2, 1.0, -1.0)
+        problem = replace(classification(side, C * rng.uniform(0.5, 1.5, size)), rows=rows)
+        if sums == 2:
+            first = int((side > 0).sum())
+            start = (problem.lower + problem.upper) / 3
+            groups = np.array([[0, first]])
+            problem = replace(problem, linear=np.zeros(size), start=start, groups=groups)
+        problems.append(problem)
+    several = side_by_side(problems)
+    batch = BoxQPBatch(several, matrix)
+    batch.solve(tol=TIGHT)
+    for problem, found in zip(problems, each(several, batch.solution()), strict=True):
+        part = exact[np.ix_(problem.rows, problem.rows)]
+        alone = solve(replace(problem, rows=np.arange(len(part))), StoredMatrix(part), tol=TIGHT)
+        assert found.converged
+        check_conditions(replace(problem, rows=np.arange(len(part))), part, found, 2 * TIGHT)
+        assert found.product == pytest.approx(part @ found.coefficients, abs=1e-12 * C)
+        assert found.objective == pytest.approx(alone.objective, rel=1e-7, abs=1e-12)
+        assert found.levels == pytest.approx(alone.levels, abs=1e-5 * max(1.0, C))
+        assert 0 <= found.dual_gap <= 1e-6 * len(part) * max(C, 1.0)
 
 
-def moved(programme: BoxProgramme, near: NDArray[np.float64]) -> list[float]:
-    """Into the box, and then by the same share of what is left to the bounds."""
-    n, first = len(near), programme.n_first
-    found = [min(max(near[k], programme.lower[k]), programme.upper[k]) for k in range(n)]
-    for group in [range(n)] if first is None else [range(first), range(first, n)]:
-        lack = sum(programme.start[k] - found[k] for k in group)
-        bounds = programme.upper if lack > 0 else programme.lower
-        room = sum(bounds[k] - found[k] for k in group)
-        for k in group:
-            found[k] += (bounds[k] - found[k]) * (min(1.0, lack / room) if room else 0.0)
-    return found
-
-
-@pytest.mark.parametrize("scale", [0.0, 0.5, 100.0])
-@pytest.mark.parametrize("sums", [1, 2])
-def test_points_that_keep_the_sums_of_each(sums: int, scale: float) -> None:
-    given = problems(sums)
-    near = [scale * RNG.normal(size=len(problem.rows)) for problem in given]
-    found = np.split(BoxProgrammes.of(given).feasible(np.concatenate(near)), np.cumsum(SIZES)[:-1])
-    for problem, point, values in zip(given, found, near, strict=True):
-        np.testing.assert_allclose(point, moved(problem, values), rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(problem.feasible(values), point, rtol=1e-12, atol=1e-13)
-        assert (problem.lower - 1e-12 <= point).all()
-        assert (point <= problem.upper + 1e-12).all()
-        assert point.sum() == pytest.approx(problem.start.sum(), abs=1e-12)
-
-
-def test_solutions_of_several_and_of_one() -> None:
-    numbers = np.arange(3.0)
-    several = BoxSolutions(
-        np.array([2, 1, 3]),
-        np.array([1.0, -1.0, 2.0, -3.0, 0.0, 3.0]),
-        np.arange(6.0),
-        np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]),
-        *(numbers + shift for shift in (10, 20, 30, 40)),
-        np.array([7, 8, 9]),
-        np.array([True, False, True]),
+def test_a_batch_has_a_limit_and_goes_on_from_where_it_is() -> None:
+    x, signs = points(18, 90)
+    K = gaussian(x, 0.4)
+    problem = classification(signs, 10.0)
+    several = side_by_side([problem, problem])
+    batch = BoxQPBatch(several, StoredMatrix(K))
+    batch.solve(tol=TIGHT, max_iter=7)
+    first, _ = each(several, batch.solution())
+    assert first.n_iter == 7
+    assert not first.converged
+    assert first.objective == pytest.approx(
+        quadratic(K, first.coefficients) - np.abs(first.coefficients).sum()
     )
-    assert several.absolute_sums.tolist() == [2.0, 2.0, 6.0]
-    _, _, last = several
-    assert last.coefficients.tolist() == [-3.0, 0.0, 3.0]
-    assert last.product.tolist() == [3.0, 4.0, 5.0]
-    assert (last.levels, last.squared_norm, last.objective) == ((4.0, 5.0), 12.0, 22.0)
-    assert (last.dual_gap, last.violation, last.n_iter, last.converged) == (32.0, 42.0, 9, True)
-    (again,) = BoxSolutions.alone(last)
-    np.testing.assert_array_equal(again.coefficients, last.coefficients)
-    assert (again.levels, again.violation, again.n_iter) == (last.levels, 42.0, 9)
+    batch.solve(tol=np.array([1e-2, TIGHT]))
+    rough, exact = each(several, batch.solution())
+    assert 7 < rough.n_iter < exact.n_iter
+    assert exact.violation <= TIGHT < rough.violation <= 1e-2
+    assert rough.objective - exact.objective <= rough.dual_gap
+
+
+def test_a_batch_starts_near_a_point() -> None:
+    x, signs = points(19, 80)
+    matrix, problem = StoredMatrix(gaussian(x, 0.4)), classification(signs, 2.0)
+    cold = BoxQPBatch(problem, matrix)
+    cold.solve(tol=TIGHT)
+    exact = cold.solution()
+    warm = BoxQPBatch(problem, matrix, warm_start=exact.coefficients)
+    warm.solve(tol=10 * TIGHT)
+    again = warm.solution()
+    assert again.n_iter < exact.n_iter / 4
+    assert again.objective == pytest.approx(exact.objective, rel=1e-7)
+
+
+def test_arrays_of_a_batch_have_to_fit() -> None:
+    ones, count = np.ones(3), np.zeros(1, np.int64)
+    rows = np.arange(3)
+
+    def run(begins: Any, splits: Any, rows: Any, linear: Any = ones) -> None:
+        fixed = (linear, ones, ones, ones.copy(), ones.copy(), ones.copy(), ones.copy())
+        _core.smo_batch(np.eye(3), begins, splits, rows, *fixed, count, False, np.ones(1), 10, 1)
+
+    run(np.array([0, 3]), np.array([3]), rows)
+    for begins, splits, at, linear in [
+        ([0, 2], [3], rows, ones),
+        ([1, 3], [2], rows, ones),
+        ([0, 3], [4], rows, ones),
+        ([0, 3], [3], rows + 1, ones),
+        ([0, 3], [3], rows, ones[:2]),
+        ([0, 1, 3], [1], rows, ones),
+    ]:
+        with pytest.raises((ValueError, IndexError)):
+            run(np.array(begins), np.array(splits), at, linear)

@@ -1,74 +1,52 @@
-"""Duals of support vector machines against scikit-learn's, and conditions checked by loops."""
+"""Sequential minimal optimisation against LIBSVM, and conditions checked by loops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 import mercer as mc
+from box_qps import (
+    ONE_SUM,
+    TIGHT,
+    Array,
+    check_conditions,
+    classification,
+    gaussian,
+    points,
+    quadratic,
+)
 from mercer import _core
-from mercer.solvers.box_qp import certificates, smo
-from mercer.solvers.box_qp.batch import Batch
-from mercer.solvers.box_qp.kernel_matrix import LazyMatrix, kernel_matrix
-from mercer.solvers.box_qp.problem import BoxProgramme, BoxSolution, StoredMatrix
-from mercer.solvers.box_qp.programmes import BoxProgrammes
+from mercer.solvers.box_qp import problem as box_qp_problem
+from mercer.solvers.box_qp import smo
+from mercer.solvers.box_qp.kernel_matrix import LazyMatrix, StoredMatrix, kernel_matrix
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution
 from mercer.solvers.box_qp.smo import solve
 
-Array = NDArray[np.floating[Any]]
-
-TIGHT = 1e-8
 AGREEMENT = 1e-6
 
 
-def gaussian(x: Array, gamma: float) -> Array:
-    """Kernel values by their definition."""
-    difference = x[:, None, :] - x[None, :, :]
-    return np.exp(-gamma * (difference**2).sum(axis=2))
-
-
-def classification(signs: Array, boxes: Any) -> BoxProgramme:
-    """The dual of the hinge loss: coefficients of a class have its sign."""
-    bounds = signs * boxes
-    return BoxProgramme(
-        rows=np.arange(len(signs)),
-        linear=-signs,
-        lower=np.minimum(bounds, 0.0),
-        upper=np.maximum(bounds, 0.0),
-        start=np.zeros(len(signs)),
-    )
-
-
-def regression(y: Array, epsilon: float, boxes: Array) -> BoxProgramme:
+def regression(y: Array, epsilon: float, boxes: Array) -> BoxQP:
     """The dual of the epsilon-insensitive loss: two variables for each row."""
     zeros = np.zeros_like(y)
-    return BoxProgramme(
+    return BoxQP(
         rows=np.tile(np.arange(len(y)), 2),
         linear=np.concatenate([epsilon - y, -epsilon - y]),
         lower=np.concatenate([zeros, -boxes]),
         upper=np.concatenate([boxes, zeros]),
         start=np.zeros(2 * len(y)),
+        groups=ONE_SUM,
     )
 
 
-def novelty(n: int, nu: float) -> BoxProgramme:
+def novelty(n: int, nu: float) -> BoxQP:
     """The dual of the one-class machine in the scale of scikit-learn: sum = nu n, at most 1."""
     start = np.clip(nu * n - np.arange(n), 0.0, 1.0)
-    return BoxProgramme(np.arange(n), np.zeros(n), np.zeros(n), np.ones(n), start)
-
-
-def points(seed: int, n: int, d: int = 4) -> tuple[Array, Array]:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, d))
-    signs = np.where(np.sin(2 * x[:, 0]) + x[:, 1] + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
-    signs[:2] = [-1.0, 1.0]
-    return x, signs
+    return BoxQP(np.arange(n), np.zeros(n), np.zeros(n), np.ones(n), start, ONE_SUM)
 
 
 def expanded(model: Any, n: int) -> Array:
@@ -76,27 +54,6 @@ def expanded(model: Any, n: int) -> Array:
     coefficients = np.zeros(n)
     coefficients[model.support_] = model.dual_coef_[0]
     return coefficients
-
-
-def quadratic(K: Array, b: Array) -> float:
-    return float(b @ K @ b) / 2
-
-
-def check_conditions(problem: BoxProgramme, K: Array, found: BoxSolution, tol: float) -> None:
-    """Feasibility, and the conditions of the optimum, variable by variable."""
-    b, size = found.coefficients, float(np.abs(found.coefficients).sum()) + 1.0
-    assert (b >= problem.lower).all()
-    assert (b <= problem.upper).all()
-    for group, level in zip(problem.groups, found.levels, strict=True):
-        assert b[group].sum() == pytest.approx(problem.start[group].sum(), abs=1e-12 * size)
-        for i in range(group.start, group.stop):
-            value = -float(problem.linear[i])
-            for j in range(len(b)):
-                value -= K[problem.rows[i], problem.rows[j]] * b[j]
-            if b[i] < problem.upper[i]:
-                assert value <= level + tol
-            if b[i] > problem.lower[i]:
-                assert value >= level - tol
 
 
 def weights(seed: int, n: int, kind: str) -> Array:
@@ -112,7 +69,7 @@ def weights(seed: int, n: int, kind: str) -> Array:
 CLASSIFICATIONS = [
     (seed, n, C, gamma, kind)
     for seed, (n, C, gamma) in enumerate(
-        [(n, C, gamma) for n in (20, 80) for C in (0.1, 1.0, 30.0) for gamma in (0.05, 0.5, 3.0)]
+        [(n, C, gamma) for n in (20, 80) for C in (0.1, 30.0) for gamma in (0.05, 3.0)]
     )
     for kind in ("equal", "zeros" if seed % 2 else "drawn")
 ]
@@ -132,12 +89,12 @@ def test_classification_has_the_objective_of_libsvm(
     assert found.converged
     assert found.objective == pytest.approx(quadratic(K, b) - b @ signs, rel=AGREEMENT)
     rounding = 2.0**-24 * float(np.abs(b).sum())  # LIBSVM's kernel values are of float32
-    assert found.levels[0] == pytest.approx(model.intercept_[0], abs=TIGHT + rounding)
+    assert found.levels[0, 0] == pytest.approx(model.intercept_[0], abs=TIGHT + rounding)
     assert 0.0 <= found.dual_gap <= 1e-6 * abs(found.objective)
     check_conditions(classification(signs, C * w), K, found, 2 * TIGHT)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("C", [0.1, 100.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.1])
 @pytest.mark.parametrize("kind", ["equal", "drawn"])
 def test_regression_has_the_objective_of_libsvm(C: float, epsilon: float, kind: str) -> None:
@@ -161,7 +118,7 @@ def test_one_class_has_the_objective_of_libsvm(nu: float) -> None:
     K = gaussian(x, 0.4)
     found = solve(novelty(70, nu), StoredMatrix(K), tol=TIGHT)
     assert found.objective == pytest.approx(quadratic(K, expanded(model, 70)), rel=AGREEMENT)
-    assert found.levels[0] == pytest.approx(model.intercept_[0], abs=1e-5)
+    assert found.levels[0, 0] == pytest.approx(model.intercept_[0], abs=1e-5)
     check_conditions(novelty(70, nu), K, found, 2 * TIGHT)
 
 
@@ -175,19 +132,19 @@ def test_two_sums_have_the_objective_of_libsvm(nu: float) -> None:
     for group in (slice(0, first), slice(first, 60)):
         room = group.stop - group.start
         start[group] = signs[group] * np.clip(nu * 30 - np.arange(room), 0.0, 1.0)
-    problem = BoxProgramme(
+    problem = BoxQP(
         rows=np.arange(60),
         linear=np.zeros(60),
         lower=np.minimum(signs, 0.0),
         upper=np.maximum(signs, 0.0),
         start=start,
-        n_first=first,
+        groups=np.array([[0, first]]),
     )
     K = gaussian(x, 0.4)
     found = solve(problem, StoredMatrix(K), tol=TIGHT)
     check_conditions(problem, K, found, 2 * TIGHT)
     model = NuSVC(nu=nu, gamma=0.4, tol=TIGHT).fit(x, signs)
-    margin = (found.levels[0] - found.levels[1]) / -2
+    margin = (found.levels[0, 1] - found.levels[0, 0]) / 2
     scaled = expanded(model, 60) * margin
     assert found.objective == pytest.approx(quadratic(K, scaled), rel=AGREEMENT)
 
@@ -200,7 +157,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_sets")
-@pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("C", [0.1, 10.0])
 @pytest.mark.parametrize("make", [StoredMatrix, None], ids=["stored", "lazy"])
 def test_many_rounds_find_the_same(C: float, make: Callable[[Array], Any] | None) -> None:
     x, signs = points(8, 150)
@@ -239,7 +196,8 @@ def test_many_rounds_with_two_sums() -> None:
     signs = np.where(np.arange(100) < first, 1.0, -1.0)
     start = signs * np.where(signs > 0, 15 / first, 15 / (100 - first))
     box = {"lower": np.minimum(signs, 0.0), "upper": np.maximum(signs, 0.0), "start": start}
-    problem = BoxProgramme(rows=np.arange(100), linear=np.zeros(100), n_first=first, **box)
+    groups = np.array([[0, first]])
+    problem = BoxQP(rows=np.arange(100), linear=np.zeros(100), groups=groups, **box)
     K = gaussian(x, 0.4)
     found = solve(problem, StoredMatrix(K), tol=TIGHT)
     check_conditions(problem, K, found, 2 * TIGHT)
@@ -262,7 +220,7 @@ def test_a_neighbour_is_a_good_start() -> None:
     K = StoredMatrix(gaussian(x, 0.3))
     cold = solve(classification(signs, 2.0), K, tol=1e-6)
     near = 2.0 * solve(classification(signs, 1.0), K, tol=1e-6).coefficients
-    warm = solve(classification(signs, 2.0), K, tol=1e-6, near=near)
+    warm = solve(classification(signs, 2.0), K, tol=1e-6, warm_start=near)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
     assert warm.n_iter < cold.n_iter
     smaller = classification(signs, 0.5)
@@ -282,22 +240,7 @@ def test_a_report_can_stop() -> None:
     assert found.n_iter > 0
 
 
-def test_data_far_from_zero_keep_their_digits() -> None:
-    rng = np.random.default_rng(14)
-    x = rng.normal(size=(100, 2))
-    far = x + 1e6
-    narrow = LazyMatrix(mc.RBF().gram(far))
-    b = rng.normal(size=5)
-    rows = np.arange(5)
-    expected = gaussian(far, 0.5)[:, :5] @ b
-    assert narrow.times(rows, b, precise=False) == pytest.approx(expected, abs=1e-5)
-    values, positions = narrow.block(np.array([3, 1, 3]), precise=False)
-    assert values.dtype == np.float32
-    exact = gaussian(far, 0.5)[np.ix_([3, 1, 3], [3, 1, 3])]
-    assert values[np.ix_(positions, positions)] == pytest.approx(exact, abs=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-8, 1e8, 1e30])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_scales_of_the_kernel(scale: float) -> None:
     x, signs = points(15, 60)
     K, problem = gaussian(x, 0.3), classification(signs, 1.0 / scale)
@@ -321,7 +264,7 @@ def hard_cases() -> dict[str, tuple[Array, Array]]:
     }
 
 
-@pytest.mark.parametrize("C", [1e-6, 1.0, 1e8])
+@pytest.mark.parametrize("C", [1e-6, 1e8])
 @pytest.mark.parametrize("case", sorted(hard_cases()))
 @pytest.mark.parametrize("lazy", [False, True])
 def test_hard_cases_end(case: str, C: float, lazy: bool) -> None:
@@ -354,18 +297,6 @@ def test_indefinite_matrices_end() -> None:
     assert np.abs(zero.coefficients).sum() == 2 * min((signs > 0).sum(), (signs < 0).sum())
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [1, 7, 1500])
-@pytest.mark.parametrize("count", [0, 1, 6])
-def test_sums_of_rows(dtype: Any, n: int, count: int) -> None:
-    rng = np.random.default_rng(19)
-    values = rng.normal(size=(9, n + 3)).astype(dtype)[:, :n]
-    rows, factors = rng.integers(0, 9, size=count), rng.normal(size=count)
-    out = np.ones(n)
-    _core.row_sum(values, rows, factors, out, 2)
-    assert out == pytest.approx(1.0 + factors @ values[rows].astype(float), abs=1e-13)
-
-
 def test_wrong_arguments_are_refused() -> None:
     one, rows = np.ones(1), np.zeros(1, np.int64)
     with pytest.raises(ValueError, match="there is no row 3"):
@@ -380,16 +311,16 @@ def test_wrong_arguments_are_refused() -> None:
 # ------------------------------------------------------------------------------------------------
 
 
-def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxProgramme, Array]:
+def rounded_problem(seed: int, n: int, C: float) -> tuple[LazyMatrix, BoxQP, Array]:
     x, signs = points(seed, n)
     kernel = mc.RBF.from_gamma(0.3)
     return LazyMatrix(kernel.gram(x)), classification(signs, C), gaussian(x, 0.3)
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 300.0])
+@pytest.mark.parametrize("C", [1.0, 300.0])
 def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smo, "_AT_ONCE", 0)
-    monkeypatch.setattr(certificates, "_OF_WORST", ())  # the gap of the function itself
+    monkeypatch.setattr(box_qp_problem, "_SHARES_OF_WORST", ())  # the gap of the function itself
     matrix, problem, K = rounded_problem(31, 700, C)
     asked: list[int] = []
     times = matrix.times
@@ -403,7 +334,7 @@ def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -
     found = solve(problem, matrix, tol=1e-3)
     b = found.coefficients
     product = K @ b
-    slopes = -(product + problem.linear) - found.levels[0]
+    slopes = -(product + problem.linear) - found.levels[0, 0]
     gap = np.maximum(slopes, 0) @ (problem.upper - b) + np.maximum(-slopes, 0) @ (b - problem.lower)
     assert found.converged
     assert found.dual_gap == pytest.approx(gap, rel=1e-8)
@@ -416,7 +347,7 @@ def test_the_gap_is_that_of_float64(C: float, monkeypatch: pytest.MonkeyPatch) -
         assert sum(asked) < matrix.size
 
 
-@pytest.mark.parametrize("C", [10.0, 1e4, 1e8, 1e12])
+@pytest.mark.parametrize("C", [10.0, 1e8])
 def test_large_bounds_multiply_no_violations(C: float) -> None:
     """The gap is that of a multiple of the function: no less than the best of them, by definition.
 
@@ -426,11 +357,11 @@ def test_large_bounds_multiply_no_violations(C: float) -> None:
     data, signs = rng.normal(size=(200, 3)), rng.choice([-1.0, 1.0], 200)
     K = np.exp(-2 * ((data[:, None] - data) ** 2).sum(axis=2))
     box = {"lower": np.minimum(C * signs, 0), "upper": np.maximum(C * signs, 0)}
-    problem = BoxProgramme(np.arange(200), -signs, **box, start=np.zeros(200))
+    problem = BoxQP(np.arange(200), -signs, **box, start=np.zeros(200), groups=ONE_SUM)
     found = solve(problem, StoredMatrix(K), tol=1e-2)
     assert found.converged
     b = found.coefficients
-    values, squared = signs * (K @ b + found.levels[0]), b @ K @ b
+    values, squared = signs * (K @ b + found.levels[0, 0]), b @ K @ b
 
     def primal(t: float) -> float:
         return float(t**2 * squared / 2 + C * np.maximum(0, 1 - t * values).sum())
@@ -452,28 +383,6 @@ def test_float64_goes_on_where_float32_does_not_suffice(monkeypatch: pytest.Monk
     check_conditions(problem, K, found, 1.1e-9)
 
 
-@pytest.mark.parametrize("kernel", [mc.RBF(3.0), mc.Polynomial(degree=3), mc.Linear()])
-@pytest.mark.parametrize("d", [1, 40, 2000])
-def test_rounding_is_bounded(kernel: mc.Kernel, d: int) -> None:
-    x = np.random.default_rng(33).standard_t(3.0, size=(600, d)) / np.sqrt(d)
-    gram = kernel.gram(x)
-    error = np.abs(gram.toarray() - gram.narrowed().toarray()).max()
-    assert 0 < 4 * error < LazyMatrix(gram).rounding
-
-
-@pytest.mark.parametrize("precise", [False, True])
-@pytest.mark.parametrize("at", [None, [], [5], [7, 2, 2]])
-def test_products_at_some_rows(precise: bool, at: list[int] | None) -> None:
-    x, _ = points(34, 30)
-    K, rows, factors = gaussian(x, 0.3), np.array([4, 9, 11]), np.array([1.0, -2.0, 0.5])
-    expected = K[:, rows] @ factors
-    where = None if at is None else np.array(at, np.int64)
-    for matrix in (StoredMatrix(K), LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))):
-        found = matrix.times(rows, factors, precise=precise, at=where)
-        wanted = expected if where is None else expected[where]
-        assert found == pytest.approx(wanted, abs=1e-14 if precise else 1e-6)
-
-
 def test_stored_values_are_rounded_as_they_are_read() -> None:
     x, signs = points(35, 300)
     K, problem = gaussian(x, 0.3), classification(signs, 10.0)
@@ -484,128 +393,3 @@ def test_stored_values_are_rounded_as_they_are_read() -> None:
     _core.smo(K.astype(np.float32), rows, 300, signs, *single, True, 1e-3, 10**6)
     assert np.array_equal(up, single[0])
     assert np.array_equal(down, single[1])
-
-
-def test_blocks_share_their_memory_and_not_their_values() -> None:
-    x, _ = points(36, 50)
-    K, matrix = gaussian(x, 0.3), LazyMatrix(mc.RBF.from_gamma(0.3).gram(x))
-    for rows in (np.arange(3, 40), np.array([5, 1, 5]), np.arange(17), np.array([2])):
-        for precise in (False, True):
-            values, positions = matrix.block(rows, precise=precise)
-            part = values[np.ix_(positions, positions)]
-            assert part == pytest.approx(K[np.ix_(rows, rows)], abs=1e-14 if precise else 1e-6)
-
-
-def narrow_and_wide(n: int) -> dict[str, tuple[Any, bool]]:
-    rng = np.random.default_rng(0)
-    return {
-        "narrow": (rng.normal(size=(n, 30)), False),
-        "wide": (rng.normal(size=(n, 250)), True),
-        "few numbers": (sparse.random_array((n, 5000), density=0.002, rng=0, format="csr"), False),
-        "many numbers": (sparse.random_array((n, 5000), density=0.008, rng=0, format="csr"), True),
-    }
-
-
-@pytest.mark.parametrize("case", narrow_and_wide(1))
-def test_values_of_wide_rows_are_stored_where_there_is_room(
-    case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    n = 400
-    monkeypatch.setattr("mercer.solvers.box_qp.kernel_matrix._SMALL", 100)
-    x, is_wide = narrow_and_wide(n)[case]
-    kernel = mc.RBF(5.0)
-    stored = kernel_matrix(kernel, kernel.prepare(x))
-    assert isinstance(stored, StoredMatrix if is_wide else LazyMatrix)
-    assert isinstance(kernel_matrix(kernel, kernel.prepare(x), 8 * n * n - 1), LazyMatrix)
-    dense = x if isinstance(x, np.ndarray) else x.toarray()
-    rows = np.array([3, 7, 7, 250])
-    products = stored.times(rows, np.array([1.0, 2.0, -3.0, 0.5]), precise=True)
-    distances = ((dense[rows, None] - dense) ** 2).sum(axis=2)
-    expected = np.exp(-distances / 50).T @ [1.0, 2.0, -3.0, 0.5]
-    np.testing.assert_allclose(products, expected, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("sums", [1, 2])
-def test_a_batch_of_problems_is_solved_like_each(sums: int, C: float, narrow: bool) -> None:
-    rng = np.random.default_rng(3)
-    x, _ = points(17, 120)
-    K = gaussian(x, 0.4)
-    matrix = StoredMatrix(K if narrow else K.astype(np.float32))
-    exact = matrix.values.astype(np.float64)
-    problems = []
-    for size in (2, 3, 16, 17, 60, 111):
-        rows = rng.permutation(120)[:size]
-        side = np.where(np.arange(size) < (size + 1) // 2, 1.0, -1.0)
-        problem = replace(classification(side, C * rng.uniform(0.5, 1.5, size)), rows=rows)
-        if sums == 2:
-            first = int((side > 0).sum())
-            start = (problem.lower + problem.upper) / 3
-            problem = replace(problem, linear=np.zeros(size), start=start, n_first=first)
-        problems.append(problem)
-    batch = Batch(BoxProgrammes.of(problems), matrix)
-    batch.solve(tol=TIGHT)
-    for problem, found in zip(problems, batch.solutions(), strict=True):
-        part = exact[np.ix_(problem.rows, problem.rows)]
-        alone = solve(replace(problem, rows=np.arange(len(part))), StoredMatrix(part), tol=TIGHT)
-        assert found.converged
-        check_conditions(replace(problem, rows=np.arange(len(part))), part, found, 2 * TIGHT)
-        assert found.product == pytest.approx(part @ found.coefficients, abs=1e-12 * C)
-        assert found.objective == pytest.approx(alone.objective, rel=1e-7, abs=1e-12)
-        assert found.levels == pytest.approx(alone.levels, abs=1e-5 * max(1.0, C))
-        assert 0 <= found.dual_gap <= 1e-6 * len(part) * max(C, 1.0)
-
-
-def test_a_batch_has_a_limit_and_goes_on_from_where_it_is() -> None:
-    x, signs = points(18, 90)
-    K = gaussian(x, 0.4)
-    problem = classification(signs, 10.0)
-    batch = Batch(BoxProgrammes.of([problem, problem]), StoredMatrix(K))
-    batch.solve(tol=TIGHT, max_iter=7)
-    first, _ = batch.solutions()
-    assert first.n_iter == 7
-    assert not first.converged
-    assert first.objective == pytest.approx(
-        quadratic(K, first.coefficients) - np.abs(first.coefficients).sum()
-    )
-    batch.solve(tol=np.array([1e-2, TIGHT]))
-    rough, exact = batch.solutions()
-    assert 7 < rough.n_iter < exact.n_iter
-    assert exact.violation <= TIGHT < rough.violation <= 1e-2
-    assert rough.objective - exact.objective <= rough.dual_gap
-
-
-def test_a_batch_starts_near_a_point() -> None:
-    x, signs = points(19, 80)
-    matrix, problem = StoredMatrix(gaussian(x, 0.4)), classification(signs, 2.0)
-    programmes = BoxProgrammes.of([problem])
-    far = Batch(programmes, matrix)
-    far.solve(tol=TIGHT)
-    (exact,) = far.solutions()
-    near = Batch(programmes, matrix, near=exact.coefficients)
-    near.solve(tol=10 * TIGHT)
-    (again,) = near.solutions()
-    assert again.n_iter < exact.n_iter / 4
-    assert again.objective == pytest.approx(exact.objective, rel=1e-7)
-
-
-def test_arrays_of_a_batch_have_to_fit() -> None:
-    ones, count = np.ones(3), np.zeros(1, np.int64)
-    rows = np.arange(3)
-
-    def run(begins: Any, splits: Any, rows: Any, linear: Any = ones) -> None:
-        fixed = (linear, ones, ones, ones.copy(), ones.copy(), ones.copy(), ones.copy())
-        _core.smo_batch(np.eye(3), begins, splits, rows, *fixed, count, False, np.ones(1), 10, 1)
-
-    run(np.array([0, 3]), np.array([3]), rows)
-    for begins, splits, at, linear in [
-        ([0, 2], [3], rows, ones),
-        ([1, 3], [2], rows, ones),
-        ([0, 3], [4], rows, ones),
-        ([0, 3], [3], rows + 1, ones),
-        ([0, 3], [3], rows, ones[:2]),
-        ([0, 1, 3], [1], rows, ones),
-    ]:
-        with pytest.raises((ValueError, IndexError)):
-            run(np.array(begins), np.array(splits), at, linear)

@@ -1,15 +1,15 @@
 """Support vector machines.
 
-- `named`: kernels by scikit-learn's names;
-- `training`: rows as machines learn from them;
-- `duals`: their dual problems, each an instance of the one that `mercer.solvers.box_qp.smo` solves;
-- `machines`: the functions that their solutions stand for;
-- `solving`: one of these with all threads, or several side by side;
-- `schemes`: several classes by functions of two;
-- `probability`: from scores to probabilities;
-- `landmarks`: functions over few points, for many rows;
-- `base`, `multiclass`: what machines share; `classification`, `regression`, `detection`: they;
-- `folds`, `search`: machines without some of the rows, and which of them is best.
+- `kernel_names`: kernels by scikit-learn's names;
+- `duals`: the dual problems, each a quadratic program for `mercer.solvers.box_qp`, and their
+  solutions;
+- `solving`: several dual problems side by side;
+- `schemes`, `pair_values`: several classes by functions of two;
+- `probability`: from decision values to probabilities;
+- `over_landmarks`: functions over few points, for many rows;
+- `base`, `multiclass`: what machines share; `classification`, `regression`, `detection`: machines;
+- `fit_warnings`: warnings of fits that are less exact than asked;
+- `cross_validation`, `search`: machines without some of the rows, and the best of them.
 """
 
 from __future__ import annotations

@@ -1,50 +1,58 @@
-"""What support vector machines share: kernels by name, the dual problems, what is kept of them."""
+"""What support vector machines share: kernels by name, training rows, dual problems, attributes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, csr_matrix, issparse
+from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import validity
 from mercer.estimator import checks
 from mercer.estimator.iterative import IterativeEstimator
-from mercer.exceptions import ParameterError, ShortFitWarning, warn
+from mercer.exceptions import DataError, DataWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
+from mercer.kernels.containers import as_table
 from mercer.kernels.dot_product import Linear
 from mercer.kernels.points import Points
 from mercer.kernels.views import EVERYTHING, Numbers
 from mercer.linalg.cholesky import Advice
 from mercer.models.representer import RepresenterModel
 from mercer.models.svm import kernel_names
-from mercer.models.svm.duals import Dual
-from mercer.models.svm.functions import Machines, Rows
-from mercer.models.svm.solving import Options, solved, with_rounding
-from mercer.models.svm.training import (
-    Training,
-    as_attribute,
-    in_double_precision,
-    sparse_rows,
-    without_negative,
+from mercer.models.svm.duals import (
+    Dual,
+    DualSolutions,
+    Options,
+    Report,
+    Rows,
+    TwoClassDual,
+    solve_one,
 )
+from mercer.models.svm.fit_warnings import warn_of_fit
+from mercer.models.svm.solving import solve_several
 from mercer.sampling import spread
-from mercer.solvers.box_qp.kernel_matrix import is_seen_invalid, kernel_matrix
-from mercer.solvers.box_qp.problem import StoredMatrix, SymmetricMatrix
+from mercer.solvers.box_qp.kernel_matrix import (
+    StoredMatrix,
+    SymmetricMatrix,
+    is_seen_invalid,
+    kernel_matrix,
+)
 from mercer.validity.required import gram_matrix, require_positive
 
 Array = NDArray[np.float64]
 Similarity = Literal["raise", "clip", "flip", "shift", "ignore"]
 
 _SIMILARITIES = ("raise", "clip", "flip", "shift", "ignore")
-# Up to so many rows the whole matrix of a kernel that may not be valid is checked, of more rows
-# that of so many of them.
+# Number of rows up to which the whole matrix of a kernel that may be invalid is checked; of more
+# rows, the matrix of this number of them is.
 _CHECKED = 4096
 _UNCHECKED = 'take the matrix as it is with psd="ignore"'
 _ADVICE = Advice(
@@ -52,12 +60,43 @@ _ADVICE = Advice(
     'repair it with psd="clip", "flip" or "shift", take it as it is with psd="ignore", or use a '
     "kernel whose is_psd is True",
 )
+# Rounding errors of function values that are worth a warning, whatever the tolerance.
+_NOTICEABLE = 1e-3
+# Range of costs, weights and targets: squares of larger ones, times kernel values, may overflow.
+_LEAST, _MOST = 1e-50, 1e50
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The rows that a machine learns from."""
+
+    points: Points  # all rows, in an order that suits the machine
+    numbers: Rows  # (n_points,): the rows of X that they are
+    rows: Rows  # (n,): the points that have a positive weight
+    weights: Array  # (n,): their weights
+    shape: tuple[int, ...]  # the shape of X, rows of weight 0 included
+    codes: Rows  # (n,): their classes, as numbers; empty for machines without classes
+
+    def subset(self, positions: Rows) -> Training:
+        """Some of the rows of positive weight, of the same points."""
+        return replace(
+            self,
+            rows=self.rows[positions],
+            weights=self.weights[positions],
+            codes=self.codes[positions],
+        )
+
+    def codes_of(self, points: Rows) -> Rows:
+        """The classes of some of the points, all of which have a positive weight."""
+        codes = np.full(len(self.points), -1)
+        codes[self.rows] = self.codes
+        return codes[points]
 
 
 class SupportVectorMachine(IterativeEstimator, RepresenterModel):
     """Base of support vector machines.
 
-    A subclass states dual problems over the rows, and what their solutions mean.
+    A subclass states dual problems over the rows, and names the attributes of their solutions.
 
     Parameters
     ----------
@@ -103,280 +142,163 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         self.psd = psd
 
     kernel: Any
-
-    # Kernels by name ------------------------------------------------------------------------------
+    n_iter_: Any
+    dual_gap_: Any
+    objective_: Any
+    #: What an infinite C asks for in vain.
+    _infeasible = "no function separates the classes"
+    #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse if
+    #: `_has_pairs`.
+    _expansion: Any
+    #: Whether there is a function for each pair of classes, with few of the points.
+    _has_pairs = False
 
     def _tagged_kernel(self) -> object:
+        if isinstance(self.kernel, Kernel):
+            return self.kernel
         is_name = kernel_names.is_name(self.kernel)
         return kernel_names.outline(self.kernel) if is_name else super()._tagged_kernel()
 
+    # Fitting --------------------------------------------------------------------------------------
+
     def _read_points(self, X: Any) -> tuple[Kernel, Points]:
         """The kernel, and the rows as it takes them; a fitted machine has copies of some."""
-        is_name = kernel_names.is_name(self.kernel)
-        outline = (
-            kernel_names.outline(self.kernel) if is_name else self._kernel_or_default(self.kernel)
-        )
+        outline = self._kernel_or_default(self._tagged_kernel())
         points = self._validate_points(outline, in_double_precision(X), reset=True, copy=False)
-        return self._kernel_for(points), points
-
-    def _kernel_for(self, points: Points) -> Kernel:
-        """The kernel; one that is named may take its gamma from the rows."""
-        owner = type(self).__name__
-        arguments = {name: getattr(self, name) for name in kernel_names.DEFAULTS}
-        if kernel_names.is_name(self.kernel):
-            return kernel_names.named_kernel(owner, self.kernel, points, **arguments)
-        kernel = self._kernel_or_default(self.kernel)
-        kernel_names.require_no_arguments(owner, kernel, arguments)
-        return kernel
-
-    # Fitting --------------------------------------------------------------------------------------
+        return kernel_for(self, points), points
 
     def _training(
         self, kernel: Kernel, points: Points, sample_weight: ArrayLike | None, targets: Any
     ) -> Training:
-        """The rows that count; the kernel is resolved from them."""
-        sample_weight = without_negative(type(self).__name__, sample_weight)
+        """The rows of positive weight; the kernel is resolved from them."""
+        if sample_weight is not None:
+            sample_weight = _without_negative(type(self).__name__, sample_weight)
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(len(points)) if given is None else given.astype(np.float64)
         self.kernel_ = kernel.resolve(points, given)
-        return Training.of(points, weights)
-
-    def _fit_duals(
-        self, X: Any, y: Any, data: Training, dual: Dual
-    ) -> tuple[SymmetricMatrix, Machines]:
-        """Solve the dual problems, and keep what they say."""
-        matrix, repair = self._matrix(data.points)
-        bounded = self._is_bounded_by_gap(matrix)
-        with self._iterations(X, y, None, "round") as report:
-
-            def told(machines: Callable[[], Machines]) -> bool:
-                return report(lambda: self._kept(data, machines(), repair, bounded))
-
-            machines = solved(matrix, dual, self._options, report=told)
-            honest = with_rounding(matrix, machines, self._options)
-            self.__dict__.update(self._kept(data, honest, repair, bounded))
-        lost = int(honest.is_rounded.sum())
-        if lost and not self._has_other_lacks(machines):
-            self._warn_of_rounding(lost, len(machines))
-        else:
-            self._warn_of_lacks(machines)
-        return matrix, machines
-
-    def _has_other_lacks(self, machines: Machines) -> bool:
-        """Whether there is a reason to stop short that is not rounding."""
-        if machines.converged.all():
-            return False
-        has_margins = bool(machines.has_margin.all())
-        return self.max_iter != -1 or self._allows_no_errors or not has_margins
+        rows = np.flatnonzero(weights > 0)
+        require_range(type(self).__name__, "sample_weight", weights[rows])
+        numbers, codes = np.arange(len(points)), np.empty(0, np.intp)
+        return Training(points, numbers, rows, weights[rows], points.shape, codes)
 
     def _matrix(
         self, points: Points, *, reused: bool = False
     ) -> tuple[SymmetricMatrix, validity.Repair | None]:
-        """Where kernel values come from, for one fit or several, and how they were mended."""
-        kernel, method = self.kernel_, self._similarity
-        if kernel.is_psd is True or method == "ignore":
-            return kernel_matrix(kernel, points, self._cache_bytes, reused=reused), None
+        """The kernel matrix, for one fit or several, and how it was repaired."""
+        kernel, method = self.kernel_, self._psd_method
+        cache_bytes = None if self.cache_size is None else 2.0**20 * float(self.cache_size)
+        if method == "ignore" or kernel.is_psd is True:
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
         if method == "raise":
-            some = spread(len(points), _CHECKED)
-            gram = gram_matrix(self, kernel, points[some], 1.0, method, _UNCHECKED)
+            sample = spread(len(points), _CHECKED)
+            gram = gram_matrix(self, kernel, points[sample], 1.0, method, _UNCHECKED)
             require_positive(self, kernel, gram, _ADVICE)
-            if len(some) == len(points):
+            if len(sample) == len(points):
                 return StoredMatrix(gram), None
-            return kernel_matrix(kernel, points, self._cache_bytes, reused=reused), None
+            return kernel_matrix(kernel, points, cache_bytes, reused=reused), None
         repair = validity.repair(gram_matrix(self, kernel, points, 1.0, method, _UNCHECKED), method)
         return StoredMatrix(repair.matrix), repair
 
-    def _is_bounded_by_gap(self, matrix: SymmetricMatrix) -> bool:
-        """Whether the problem is convex, for all that is known: else its gap bounds nothing."""
-        known = self.kernel_.is_psd
-        if known is True or self._similarity != "ignore":
-            return True  # by its rules, by a check or by a repair
-        return known is None and not is_seen_invalid(matrix)
-
     @property
-    def _cache_bytes(self) -> float | None:
-        return None if self.cache_size is None else 2.0**20 * float(self.cache_size)
-
-    @property
-    def _similarity(self) -> Similarity:
-        """What is done with a matrix that is not valid: scikit-learn takes it as it is."""
+    def _psd_method(self) -> Similarity:
+        """What is done with a matrix that is not valid; scikit-learn takes it as it is."""
         if self.psd is not None:
             return self.psd
-        return "ignore" if kernel_names.is_name(self.kernel) else "raise"
+        return "raise" if isinstance(self.kernel, Kernel | None) else "ignore"
 
     @property
     def _options(self) -> Options:
         return Options(float(self.tol), None if self.max_iter == -1 else int(self.max_iter))
 
-    def _kept(
+    def _fit_duals(
+        self, X: Any, y: Any, data: Training, dual: Dual
+    ) -> tuple[SymmetricMatrix, DualSolutions]:
+        """Solve the dual problems, and set the fitted attributes."""
+        matrix, repair = self._matrix(data.points)
+        # Checked and repaired matrices are convex; of others some rows are looked at.
+        is_convex = self._psd_method != "ignore" or self.kernel_.is_psd is True
+        if not is_convex and self.kernel_.is_psd is None:
+            is_convex = not is_seen_invalid(matrix)
+        with self._iterations(X, y, None, "round") as report:
+
+            def report_solutions(solutions: Callable[[], DualSolutions]) -> bool:
+                return report(lambda: self._fitted(data, solutions(), repair, is_convex))
+
+            solutions = solve_duals(matrix, dual, self._options, report=report_solutions)
+            # Kernel values are rounded: the error of f, and of the gap, that follows at most.
+            sums = np.bincount(solutions.function_of_term, np.abs(solutions.dual), len(dual))
+            rounding = np.finfo(np.float64).eps * matrix.largest * sums
+            is_exact = rounding <= max(self.tol, _NOTICEABLE)
+            known = replace(
+                solutions,
+                gap=np.where(
+                    is_exact, solutions.gap, np.maximum(solutions.gap, 0) + rounding * sums
+                ),
+                converged=solutions.converged & is_exact,
+            )
+            self.__dict__.update(self._fitted(data, known, repair, is_convex))
+        if not self.converged_ or np.any(self.dual_gap_ > np.abs(self.objective_)):
+            warn_of_fit(self, solutions, is_exact)
+        return matrix, solutions
+
+    def _fitted(
         self,
         data: Training,
-        machines: Machines,
+        solutions: DualSolutions,
         repair: validity.Repair | None,
-        bounded: bool,
+        is_convex: bool,
     ) -> dict[str, Any]:
-        """The fitted attributes."""
+        """The fitted attributes; without convexity, the gap bounds nothing."""
         n = len(data.points)
-        coefficients = machines.coefficients(n)
+        coefficients = solutions.coefficients(n)
         support = np.flatnonzero(np.diff(coefficients.indptr))
-        support = support[self._order_of_support(data, support)]
-        own = self._expanded(coefficients[support])
+        if len(data.codes):  # class by class, as in scikit-learn
+            support = support[np.argsort(data.codes_of(support), kind="stable")]
         # A function without support vectors is a constant, which one point carries.
         carriers = support if len(support) else np.arange(1)
-        expansion = own if len(support) else self._expanded(coefficients[carriers])
+        expansion: Any = coefficients[carriers]
+        own: Any = coefficients[support]
+        if not self._has_pairs:
+            expansion, own = expansion.toarray(), own.toarray()
         if repair is not None:
             # A repair multiplies rows of kernel values; here it multiplies the coefficients.
             expansion = repair.transform(coefficients.toarray().T).T.astype(np.float64)
             carriers = np.arange(n)
-        if not bounded:
-            # What is found may be far from the minimum.
-            machines = replace(machines, gap=np.full(len(machines), np.nan))
-        converged = bool(machines.converged.all())
-        return {
+        if not is_convex:
+            solutions = replace(solutions, gap=np.full(len(solutions), np.nan))
+        converged = bool(solutions.converged.all())
+        attributes = {
             "support_": data.numbers[support].astype(np.int32),
-            "support_vectors_": self._rows_as_given(data.points, support),
+            "support_vectors_": support_vectors(self, data.points, support),
             "points_": data.points[carriers].detached(),
             "rows_": data.numbers[carriers],
             "converged_": converged,
             "fit_status_": int(not converged),
             "shape_fit_": data.shape,
             "_expansion": expansion,
-        } | self._as_given(data, self._meaning(data, support, own, machines))
-
-    def _expanded(self, coefficients: csr_array) -> Any:
-        """Coefficients of points for all functions, as they are kept."""
-        return coefficients.toarray()
-
-    @staticmethod
-    def _as_given(data: Training, found: dict[str, Any]) -> dict[str, Any]:
-        """Coefficients are sparse where the rows are, as in scikit-learn."""
-        if issparse(data.points.data):
-            found["dual_coef_"] = sparse_rows(found["dual_coef_"])
-        return found
+        } | self._attributes_of(data, support, own, solutions)
+        if issparse(data.points.data):  # coefficients are sparse where the rows are
+            attributes["dual_coef_"] = sparse_rows(attributes["dual_coef_"])
+        return attributes
 
     @abstractmethod
-    def _meaning(
-        self, data: Training, support: Rows, coefficients: Any, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Rows, coefficients: Any, solutions: DualSolutions
     ) -> dict[str, Any]:
-        """Coefficients of support vectors, intercepts and quality, as the model calls them."""
-
-    def _order_of_support(self, data: Training, support: Rows) -> Rows:
-        """How support vectors are put in order."""
-        return np.arange(len(support))
-
-    def _warn_of_lacks(self, machines: Machines) -> None:
-        """Tell what the machines do not have."""
-        limit = np.inf if self.max_iter == -1 else self.max_iter
-        without = int((~machines.has_margin & (machines.n_iter < limit)).sum())
-        if without:
-            self._warn_of_no_margin(without, len(machines))
-        elif not self.converged_:
-            self._warn_of_short_fit()
-        elif np.any(self.dual_gap_ > np.abs(self.objective_)):
-            self._warn_of_wide_gap()
-
-    def _warn_of_rounding(self, lost: int, n_machines: int) -> None:
-        which = "" if n_machines == 1 else f" of {lost} of {n_machines} functions"
-        softer = "lower C, " if hasattr(self, "C") else ""
-        warn(
-            f"{type(self).__name__}: rounding of kernel values may move values{which} by more than "
-            f"tol = {self.tol:g}, so that the solution is not known as exactly; subtract the means "
-            f"of the columns and scale them, as scikit-learn's StandardScaler does, {softer}or "
-            "raise tol.",
-            ShortFitWarning,
-        )
-
-    def _warn_of_wide_gap(self) -> None:
-        gaps, objectives = np.ravel(self.dual_gap_), np.ravel(self.objective_)
-        worst = int(np.argmax(gaps - np.abs(objectives)))
-        softer = "lower C" if hasattr(self, "C") else "raise nu"
-        warn(
-            f"{type(self).__name__}: every row is within tol = {self.tol:g} of its condition, but "
-            f"the duality gap of {gaps[worst]:.3g} is more than the objective itself, "
-            f"{objectives[worst]:.3g}; lower tol, scale the data, or {softer}.",
-            ShortFitWarning,
-        )
-
-    def _warn_of_no_margin(self, without: int, n_machines: int) -> None:
-        which = "" if n_machines == 1 else f" for {without} of {n_machines} functions"
-        if np.isnan(self.dual_gap_).any():
-            warn(
-                f"{type(self).__name__}: the matrix of {self.kernel_!r} is not positive "
-                f"semi-definite, and the solution found{which} has no positive squared length, "
-                "from which a margin would follow: values of the function have no unit, and other "
-                'programs may find another function; repair the matrix with psd="clip", "flip" or '
-                '"shift", or use a kernel whose is_psd is True.',
-                ShortFitWarning,
-            )
-            return
-        warn(
-            f"{type(self).__name__} found no margin between the classes at nu = "
-            f"{self.get_params()['nu']:g}{which}, so that values of the function have no unit: "
-            "a smaller share of errors than there are is asked for; raise nu, scale the data, or "
-            "take another kernel.",
-            ShortFitWarning,
-        )
-
-    def _warn_of_short_fit(self) -> None:
-        owner, steps, gap = type(self).__name__, np.max(self.n_iter_), np.max(self.dual_gap_)
-        more = [] if self.max_iter == -1 else [f"raise max_iter ({self.max_iter})"]
-        if self._allows_no_errors:
-            # A function that was not begun, because a callback said so, has no steps.
-            certain = np.any(np.isposinf(self.dual_gap_) & (np.asarray(self.n_iter_) > 0))
-            sure = "" if certain else "perhaps " if more else "most likely "
-            why = f": C is infinite, and {sure}{self._infeasible}"
-            remedies = [*more, "pass a finite C, which allows errors", "or take another kernel"]
-        else:
-            exact = f"before it was as exact as tol = {self.tol:g} asks"
-            why = f" with a duality gap of {gap:.3g}, {exact}"
-            softer = "lower C" if hasattr(self, "C") else "raise nu"
-            remedies = [*more, "scale the data", softer, "or raise tol"]
-        warn(f"{owner} stopped after {steps} steps{why}; {', '.join(remedies)}.", ShortFitWarning)
-
-    @property
-    def _allows_no_errors(self) -> bool:
-        C = getattr(self, "C", 1.0)
-        return bool(np.isinf(list(C.values()) if isinstance(C, Mapping) else C).any())
-
-    n_iter_: Any
-    dual_gap_: Any
-    objective_: Any
-    #: What an infinite C asks for in vain.
-    _infeasible = "no function separates the classes"
+        """Coefficients of support vectors, intercepts and certificates, as the model names them."""
 
     # The function ---------------------------------------------------------------------------------
 
-    #: Coefficients of the points for each function, of shape (n_points, n_functions); sparse where
-    #: a function has few of the points.
-    _expansion: Any
-
     @property
     def _coefficients(self) -> Array:
-        found = self._expansion
-        return np.asarray(found.toarray() if issparse(found) else found)
-
-    def _machine_values(self, X: Any) -> Array:
-        """The values of the machines, of shape (m, n_machines)."""
-        return np.asarray(super()._function_values(X), dtype=np.float64)
+        return np.asarray(self._expansion.toarray() if self._has_pairs else self._expansion)
 
     def _function_values(self, X: Any) -> Array:
-        return self._machine_values(X)[:, 0]
+        return np.asarray(super()._function_values(X), dtype=np.float64)[:, 0]
 
     @property
     def _n_functions(self) -> int:
         return 1
-
-    def _rows_as_given(self, points: Points, rows: Rows) -> Any:
-        """Some rows as scikit-learn returns them, where it takes them; none of a matrix."""
-        if self.kernel_.input_tags()["pairwise"]:
-            return np.empty((0, 0))
-        if isinstance(self.kernel, str):  # reads every column as numbers, whatever its name
-            return as_attribute(self._numbers_of(points)[rows])
-        return as_attribute(points[rows].detached().data)
-
-    def _numbers_of(self, points: Points) -> Any:
-        """All columns of points, as a matrix."""
-        return points.matrix(EVERYTHING.read_by(Numbers(type(self).__name__)))
 
     @property
     def coef_(self) -> Any:
@@ -393,54 +315,163 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
                 f"{type(self).__name__} has no coef_: kernel = {self.kernel_!r} is not linear; use "
                 "dual_coef_, the coefficients of the support vectors."
             )
-        rows = self._numbers_of(self.points_)
+        rows = _all_columns(self, self.points_)
         if issparse(rows):
             return sparse_rows((rows.T @ csr_array(self._expansion)).T)
         return np.asarray((rows.T @ self._coefficients).T)
 
     # Parameters -----------------------------------------------------------------------------------
 
-    def _check_shared(self) -> None:
+    def _check_parameters(self) -> None:
         checks.require_flags(self, "shrinking")
+        owner = type(self).__name__
         if not isinstance(self.verbose, bool | np.bool_ | Integral):
             raise ParameterError(
-                f"{type(self).__name__}: verbose = {self.verbose!r} is neither True nor False; "
-                "pass one of them, or a whole number."
+                f"{owner}: verbose = {self.verbose!r} is neither True nor False; pass one of them, "
+                "or a whole number."
             )
-        self._require_number("tol", low=0.0, example="1e-3")
+        require_number(self, "tol", low=0.0, example="1e-3")
         if self.cache_size is not None:
-            self._require_number("cache_size", low=0.0, example="200")
+            require_number(self, "cache_size", low=0.0, example="200")
         whole = isinstance(self.max_iter, Integral) and not isinstance(self.max_iter, bool)
         if not (whole and self.max_iter >= -1):
             raise ParameterError(
-                f"{type(self).__name__}: max_iter = {self.max_iter!r} is neither -1 nor a whole "
-                "number >= 0; pass -1 to leave the limit to the solver."
+                f"{owner}: max_iter = {self.max_iter!r} is neither -1 nor a whole number >= 0; "
+                "pass -1 to leave the limit to the solver."
             )
         if self.psd is not None and self.psd not in _SIMILARITIES:
             raise ParameterError(
-                f"{type(self).__name__}: psd = {self.psd!r} is unknown; pass one of "
+                f"{owner}: psd = {self.psd!r} is unknown; pass one of "
                 f"{', '.join(map(repr, _SIMILARITIES))}."
             )
 
-    def _require_number(
-        self,
-        name: str,
-        *,
-        low: float,
-        example: str,
-        high: float = float(np.finfo(np.float64).max),
-        closed: bool = False,
-    ) -> float:
-        """Refuse a parameter that is not a number above (or at) a limit, up to another."""
-        value = getattr(self, name)
-        number = isinstance(value, Real) and not isinstance(value, bool)
-        inside = number and float(value) <= high
-        if not (inside and (float(value) > low or (closed and float(value) == low))):
-            rule = f">= {low:g}" if closed else f"> {low:g}"
-            rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
-            kind = "a number" if np.isinf(high) else "a finite number"
-            raise ParameterError(
-                f"{type(self).__name__}: {name} = {value!r} is not {kind} {rule}; pass for example "
-                f"{example}."
-            )
-        return float(value)
+
+def solve_duals(
+    matrix: SymmetricMatrix,
+    dual: Dual,
+    options: Options,
+    *,
+    warm_start: csr_array | None = None,
+    eval_rows: Rows | None = None,
+    report: Report | None = None,
+) -> DualSolutions:
+    """Solve dual problems: one with all threads, or several side by side.
+
+    `warm_start` has coefficients of all rows, of shape (n, n_functions); the functions are
+    evaluated at `eval_rows` of the matrix.
+    """
+    if isinstance(dual, TwoClassDual) and len(dual) > 1:
+        return solve_several(
+            matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
+        )
+    return solve_one(
+        matrix, dual, options, warm_start=warm_start, eval_rows=eval_rows, report=report
+    )
+
+
+def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:
+    """The kernel of a machine; one that is named may take its gamma from the rows."""
+    arguments = {"degree": model.degree, "gamma": model.gamma, "coef0": model.coef0}
+    if isinstance(model.kernel, Kernel) and arguments == kernel_names.DEFAULTS:
+        return model.kernel
+    owner = type(model).__name__
+    if kernel_names.is_name(model.kernel):
+        return kernel_names.named_kernel(owner, model.kernel, points, **arguments)
+    kernel = model._kernel_or_default(model.kernel)
+    kernel_names.require_no_arguments(owner, kernel, arguments)
+    return kernel
+
+
+# Rows and weights as they are given, and attributes as scikit-learn has them ----------------------
+
+
+def in_double_precision(X: Any) -> Any:
+    """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
+    X = as_table(X)
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
+        return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
+    single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
+    return X.astype(np.float64) if single_array else X
+
+
+def _without_negative(owner: str, sample_weight: ArrayLike) -> ArrayLike:
+    """Weights of 0 in place of negative ones, as in LIBSVM: these rows are left out."""
+    try:
+        weights = np.asarray(sample_weight)
+        # Columns of data frames with missing values are arrays of objects.
+        weights = weights.astype(np.float64) if weights.dtype.kind == "O" else weights
+    except (TypeError, ValueError):  # which the check of weights reports
+        return sample_weight
+    known = weights.ndim == 1 and weights.dtype.kind in "if"
+    if not known or not (negative := weights < 0).any():
+        return sample_weight
+    warn(
+        f"{owner}: {negative.sum()} rows have a negative weight and are left out, as if it were 0.",
+        DataWarning,
+    )
+    return np.where(negative, 0, weights)
+
+
+def sparse_rows(values: Any) -> Any:
+    """Sparse by rows: a matrix of scipy or an array, whichever scikit-learn is set to return."""
+    kind = csr_array if get_config()["sparse_interface"] == "sparray" else csr_matrix
+    return kind(values)
+
+
+def support_vectors(model: SupportVectorMachine, points: Points, rows: Rows) -> Any:
+    """Some rows as scikit-learn stores them, where it takes them; none of a kernel matrix."""
+    if model.kernel_.input_tags()["pairwise"]:
+        return np.empty((0, 0))
+    # A kernel that is named reads every column as numbers, whatever its name.
+    is_named = isinstance(model.kernel, str)
+    vectors = _all_columns(model, points)[rows] if is_named else points[rows].detached().data
+    if issparse(vectors):
+        return sparse_rows(vectors.astype(np.float64))
+    is_matrix = isinstance(vectors, np.ndarray) and vectors.ndim == 2
+    if is_matrix and vectors.dtype.kind in "biuf":
+        return vectors.astype(np.float64, copy=False)
+    return vectors
+
+
+def _all_columns(model: SupportVectorMachine, points: Points) -> Any:
+    """All columns of points, as a matrix."""
+    return points.matrix(EVERYTHING.read_by(Numbers(type(model).__name__)))
+
+
+# Checks -------------------------------------------------------------------------------------------
+
+
+def require_number(
+    model: SupportVectorMachine,
+    name: str,
+    *,
+    low: float,
+    example: str,
+    high: float = float(np.finfo(np.float64).max),
+    closed: bool = False,
+) -> None:
+    """Refuse a parameter that is not a number above (or at) a limit, up to another."""
+    value = getattr(model, name)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    inside = number and float(value) <= high
+    if not (inside and (float(value) > low or (closed and float(value) == low))):
+        rule = f">= {low:g}" if closed else f"> {low:g}"
+        rule = rule if high > 1e300 else f"{rule} and <= {high:g}"
+        kind = "a number" if np.isinf(high) else "a finite number"
+        raise ParameterError(
+            f"{type(model).__name__}: {name} = {value!r} is not {kind} {rule}; pass for example "
+            f"{example}."
+        )
+
+
+def require_range(owner: str, what: str, values: Array, least: float = _LEAST) -> None:
+    """Refuse costs, weights or targets whose squares leave the range of float64."""
+    sizes = np.abs(values[np.isfinite(values)])
+    if len(sizes) and not least <= sizes.min() <= sizes.max() <= _MOST:
+        raise DataError(
+            f"{owner}: {what} has values from {sizes.min():.3g} to {sizes.max():.3g}, and those "
+            f"below {_LEAST:g} or above {_MOST:g} leave the range of floating-point numbers; scale "
+            "them."
+        )

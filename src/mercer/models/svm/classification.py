@@ -1,4 +1,4 @@
-"""Support vector machines that tell classes apart."""
+"""Support vector machines for classification: SVC and NuSVC."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
 
 from mercer.estimator.base import shown
-from mercer.exceptions import DataTypeError, ParameterError
-from mercer.kernels.base import Kernel
-from mercer.kernels.points import Points
-from mercer.models.svm.base import Similarity
-from mercer.models.svm.duals import Classes, Dual, NuClasses
-from mercer.models.svm.functions import Rows
+from mercer.exceptions import ParameterError
+from mercer.models.svm.base import Similarity, Training, require_number
+from mercer.models.svm.duals import NuSvcDual, Rows, SvcDual
 from mercer.models.svm.multiclass import SupportVectorClassifier
-from mercer.models.svm.over_landmarks import learned, over_landmarks
-from mercer.models.svm.schemes import Sides, scheme_of
-from mercer.models.svm.training import Training
-from mercer.streams.blocks import Blocks
-from mercer.streams.sources import is_dask
+from mercer.models.svm.over_landmarks import (
+    check_solver,
+    learn_over_landmarks,
+    require_rows_in_memory,
+)
+from mercer.models.svm.schemes import Sides
 
 if TYPE_CHECKING:
     from mercer.models.svm.search import SVCSearch
@@ -75,12 +72,12 @@ class SVC(SupportVectorClassifier):
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
         Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
-        first of them. Of no matter with ``probability=True``.
+        first of them. Without effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
         of the rows in turn, starting from the machine of all rows. `predict` is its largest. Class
         weights, and a C of each class, count there as they do in the fit: the probabilities are
-        those of a population in which each class is so many times as frequent.
+        those of a population in which each class is more frequent by this factor.
     random_state : int, RandomState, Generator or None, default=None
         For the five parts.
     multi_class : {"ovo", "ovr"}, default="ovo"
@@ -88,9 +85,9 @@ class SVC(SupportVectorClassifier):
     verbose : bool, default=False
         For code written for scikit-learn; progress is shown by its callbacks.
     solver : "auto" or a solver, default="auto"
-        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over landmarks,
-        with the square of the hinge loss, C_i max(0, 1 - y_i f(x_i))^2, for many rows; of several
-        classes each is then told from the rest. "auto" solves the dual problem, exactly.
+        ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over
+        landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows; several
+        classes are then told apart one against the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
@@ -253,48 +250,19 @@ class SVC(SupportVectorClassifier):
         search.fit(X, y, sample_weight, groups=groups)
         return search
 
-    def _read_points(self, X: Any) -> tuple[Kernel, Points]:
-        if self.solver != "auto" and (is_dask(X) or isinstance(X, Blocks)):
-            raise DataTypeError(
-                f"{type(self).__name__}: X is a {type(X).__name__}, and all rows have to be in "
-                "memory here; pass X.compute() if it fits, or use mercer.KernelMachineClassifier("
-                'kernel, loss="squared_hinge", alpha=1 / (2 * C), solver=...), which fits the same '
-                "function over landmarks from Dask collections and blocks."
-            )
-        return super()._read_points(X)
-
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         if self.solver == "auto":
             super()._learn(X, y, data)
         else:
-            self._learn_over_landmarks(column_or_1d(y), data)
+            learn_over_landmarks(self, y, data)
 
-    def _learn_over_landmarks(self, y: NDArray[Any], data: Training) -> None:
-        if not np.isfinite(self._costs()).all():
-            raise ParameterError(
-                f"{type(self).__name__}: C = {shown(self.C)} allows no errors, and functions over "
-                'landmarks have some; pass a finite C, or solver="auto".'
-            )
-        weights = np.zeros(len(data.points))
-        # The machine's loss has a half, and its penalty the weight 1.
-        weights[data.rows] = 2 * data.weights * self._costs()[data.codes]
-        self._scheme = scheme_of(len(self.classes_), "ovr")
-        machine = over_landmarks(self)
-        try:
-            machine.fit(data.points, y, weights)
-        finally:  # after Ctrl-C the function of the last step is kept
-            if hasattr(machine, "converged_"):
-                carriers = machine.points_
-                self.__dict__.update(
-                    learned(machine, self.classes_, y),
-                    support_vectors_=self._rows_as_given(carriers, np.arange(len(carriers))),
-                    shape_fit_=data.points.shape,
-                )
-        if machine.stopped_short:
-            self._warn_of_short_fit()
+    def _prepared(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
+        if not isinstance(self.solver, str):
+            require_rows_in_memory(type(self).__name__, X)
+        return super()._prepared(X, y, sample_weight)
 
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> Dual:
-        return Classes(rows, sides.signs, costs, sides.sizes)
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> SvcDual:
+        return SvcDual(rows, sides.signs, costs, sides.sizes)
 
     def _costs(self) -> Array:
         """The C of each class, with its weight."""
@@ -311,9 +279,10 @@ class SVC(SupportVectorClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_solver()
+        if not (isinstance(self.solver, str) and self.solver == "auto"):
+            check_solver(self)
         if not isinstance(self.C, Mapping):
-            self._require_number("C", low=0.0, high=np.inf, example="1.0")
+            require_number(self, "C", low=0.0, high=np.inf, example="1.0")
             return
         for label, value in self.C.items():
             number = isinstance(value, Real) and not isinstance(value, bool)
@@ -323,36 +292,13 @@ class SVC(SupportVectorClassifier):
                     "number > 0; pass for example 1.0."
                 )
 
-    def _check_solver(self) -> None:
-        if self.solver == "auto":
-            return
-        if isinstance(self.solver, type) or not getattr(self.solver, "has_landmarks", False):
-            raise ParameterError(
-                f"{type(self).__name__}: solver = {shown(self.solver)} is unknown here; pass "
-                '"auto", or mercer.solvers.NystromSolver(n_landmarks=1000) or '
-                "Falkon(n_landmarks=10_000)."
-            )
-        self.solver.check(type(self).__name__)
-        if self.max_iter == 0:
-            raise ParameterError(
-                f"{type(self).__name__}: max_iter = 0 leaves nothing learned over the landmarks of "
-                f"solver = {shown(self.solver)}; pass a whole number >= 1, or -1."
-            )
-        for name, value in (("probability", True), ("decision_function_shape", "ovo")):
-            if getattr(self, name) == value:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} = {value!r} needs the dual problem, and solver "
-                    f'= {shown(self.solver)} has landmarks; pass solver="auto", or use '
-                    "mercer.KernelLogisticRegression, which gives probabilities."
-                )
-
 
 class NuSVC(SupportVectorClassifier):
     r"""Support vector classification with a bound on the share of errors.
 
     `nu` is at least the share of rows within the margin, or beyond it, and at most the share of
-    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where classes overlap so
-    much that there is no margin with so few errors, a warning says so, and ``converged_`` is False.
+    support vectors [1]_. The machine is an `SVC` whose C follows from it. Where the classes overlap
+    more than `nu` allows, there is no margin: a warning says so, and ``converged_`` is False.
 
     Parameters
     ----------
@@ -384,8 +330,8 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function. Of no matter
-        with ``probability=True``.
+        Whether classes with equal votes are told apart by their decision function. Without
+        effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.
     random_state : int, RandomState, Generator or None, default=None
@@ -456,22 +402,24 @@ class NuSVC(SupportVectorClassifier):
         self.nu = nu
 
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
-        self._require_feasible(self._dual(data))
-        super()._learn(X, y, data)
-
-    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuClasses:
-        return NuClasses(rows, sides.signs, costs, sides.sizes, float(self.nu))
-
-    def _require_feasible(self, dual: Dual) -> None:
-        assert isinstance(dual, NuClasses)
-        too_small = dual.largest[dual.nu > dual.largest * (1 + 1e-12)]
-        if len(too_small):
+        largest = self._dual(data).largest
+        infeasible = largest[self.nu > largest * (1 + 1e-12)]
+        if len(infeasible):
             raise ParameterError(
-                f"{type(self).__name__}: nu = {self.nu!r} is more than {too_small[0]:.3g}, twice "
+                f"{type(self).__name__}: nu = {self.nu!r} is more than {infeasible[0]:.3g}, twice "
                 "the share of the smaller of two classes, so that no function has it (the "
                 'specified nu is infeasible); lower nu, or pass class_weight="balanced".'
             )
+        super()._learn(X, y, data)
+
+    def _dual(self, data: Training) -> NuSvcDual:
+        dual = super()._dual(data)
+        assert isinstance(dual, NuSvcDual)
+        return dual
+
+    def _dual_of(self, rows: Rows, sides: Sides, costs: Array) -> NuSvcDual:
+        return NuSvcDual(rows, sides.signs, costs, sides.sizes, float(self.nu))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require_number("nu", low=0.0, high=1.0, example="0.5")
+        require_number(self, "nu", low=0.0, high=1.0, example="0.5")

@@ -1,4 +1,4 @@
-"""Machines without some of the rows, over values of C."""
+"""Cross-validation of a machine over values of C, and the table of its scores."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from mercer.estimator.base import shown
-from mercer.exceptions import ParameterError
+from mercer.exceptions import NumericalWarning, ParameterError, warn
+from mercer.models.svm.base import Training, solve_duals
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.functions import Rows
-from mercer.models.svm.solving import solved
-from mercer.models.svm.training import Training
-from mercer.solvers.box_qp.problem import SymmetricMatrix
+from mercer.models.svm.duals import Rows
+from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """One candidate without one part of the rows."""
+    """One candidate in one fold."""
 
-    score: float  # of the rows left out
-    fit_time: float  # seconds
-    score_time: float  # seconds
-    short: int  # how many of its machines stopped short
+    score: float  # the score of the rows left out
+    fit_time: float  # seconds of the fit
+    score_time: float  # seconds of the score
+    short: int  # the number of its functions that stopped short
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A machine that has yet to learn some rows, the rows, and those that are left out."""
+    """A machine to be fitted, its training rows, and the rows that are left out."""
 
     model: SVC  # with the classes and the class weights of the rows to learn from
     data: Training  # these rows
@@ -45,30 +45,34 @@ class Fold:
     weights: Array | None  # their weights, if the scorer takes weights
 
     def path(self, matrix: SymmetricMatrix, costs: Sequence[float], scorer: Any) -> list[Outcome]:
-        """What becomes of each C; each machine starts from that of the C before."""
-        found: dict[float, Outcome] = {}
-        model, near, before = copy(self.model), None, 1.0
+        """The outcome of each C; each machine starts from that of the next smaller C."""
+        outcomes: dict[float, Outcome] = {}
+        model, warm_start, before = copy(self.model), None, 1.0
         rows = self.data.points[self.held].data
         for cost in sorted(set(costs)):
             started = time.perf_counter()
             model.C = cost
-            if near is not None:
-                near = near * (cost / before)
-            dual = model._dual(self.data)
-            machines = solved(matrix, dual, model._options, near=near, at=self.held)
-            near, before = machines.coefficients(matrix.size), cost
-            fitted = time.perf_counter()
-            score = _scored(
-                scorer, _HeldOut(model, rows, machines.values), self.labels, self.weights
+            if warm_start is not None:
+                warm_start = warm_start * (cost / before)
+            solutions = solve_duals(
+                matrix,
+                model._dual(self.data),
+                model._options,
+                warm_start=warm_start,
+                eval_rows=self.held,
             )
-            short = int((~machines.converged).sum())
+            warm_start, before = solutions.coefficients(matrix.size), cost
+            fitted = time.perf_counter()
+            held = _HeldOut(model, rows, solutions.values)
+            score = _scored(scorer, held, self.labels, self.weights)
+            short = int((~solutions.converged).sum())
             scored = time.perf_counter()
-            found[cost] = Outcome(score, fitted - started, scored - fitted, short)
-        return [found[cost] for cost in costs]
+            outcomes[cost] = Outcome(score, fitted - started, scored - fitted, short)
+        return [outcomes[cost] for cost in costs]
 
 
 class _HeldOut(ClassifierMixin, BaseEstimator):
-    """A classifier that knows its answers for some rows: what scikit-learn's scorers ask."""
+    """A classifier that knows its values at the rows left out, for scikit-learn's scorers."""
 
     def __init__(self, model: SVC, rows: Any, values: Array) -> None:
         self.model, self.rows, self.values = model, rows, values
@@ -116,3 +120,55 @@ def _scored(scorer: Any, held: _HeldOut, labels: NDArray[Any], weights: Array | 
             "returns one, or use sklearn.model_selection.GridSearchCV."
         )
     return float(score)
+
+
+def score_table(
+    params: Sequence[dict[str, Any]], outcomes: Sequence[Sequence[Outcome]]
+) -> dict[str, Any]:
+    """Scores and times of all candidates, and their ranks."""
+    results: dict[str, Any] = {}
+    for name in ("fit_time", "score_time"):
+        _keep(results, name, np.array([[getattr(o, name) for o in row] for row in outcomes]))
+    for name in params[0]:
+        results[f"param_{name}"] = _column([candidate[name] for candidate in params])
+    results["params"] = list(params)
+    scores = np.array([[outcome.score for outcome in row] for row in outcomes])
+    for number in range(scores.shape[1]):
+        results[f"split{number}_test_score"] = scores[:, number]
+    _keep(results, "test_score", scores)
+    results["rank_test_score"] = _ranks(results["mean_test_score"])
+    return results
+
+
+def _keep(results: dict[str, Any], name: str, values: Array) -> None:
+    """Means and standard deviations over the folds."""
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        results[f"mean_{name}"], results[f"std_{name}"] = values.mean(1), values.std(1)
+
+
+def _column(values: Sequence[Any]) -> Any:
+    """The values of a parameter: numbers as such, and all else as objects."""
+    numbers = all(np.ndim(value) == 0 and not isinstance(value, str) for value in values)
+    column = np.empty(len(values), dtype=np.array(values).dtype if numbers else object)
+    for place, value in enumerate(values):
+        column[place] = value
+    return np.ma.MaskedArray(column, mask=False)
+
+
+def _ranks(means: Array) -> NDArray[np.int32]:
+    """1 for the best; NaN ranks last."""
+    if not np.isfinite(means).all():
+        unknown = np.isnan(means).sum()
+        which = (
+            "no candidate has a score, and the first is taken"
+            if unknown == len(means)
+            else "NaN ranks last"
+        )
+        warn(
+            f"SVCSearch: the mean scores of {(~np.isfinite(means)).sum()} of {len(means)} "
+            f"candidates are not finite ({which}); pass a scoring that is defined for every fold, "
+            "or fewer folds.",
+            NumericalWarning,
+        )
+    known = np.where(np.isnan(means), -np.inf, means)
+    return np.asarray(rankdata(-known, method="min").astype(np.int32))

@@ -1,4 +1,4 @@
-"""Support vector machines of one class: what is unlike the rows that were seen."""
+"""Support vector machines for novelty detection: OneClassSVM and SVDD."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.explanation import Terms
-from mercer.models.svm.base import Similarity, SupportVectorMachine
-from mercer.models.svm.duals import Ball, Dual, Half
-from mercer.models.svm.functions import Machines, Rows
-from mercer.models.svm.training import Training
+from mercer.models.svm.base import Similarity, SupportVectorMachine, Training, require_number
+from mercer.models.svm.duals import Dual, DualSolutions, OneClassDual, Rows, SvddDual
 
 Array = NDArray[np.float64]
 
@@ -80,28 +78,31 @@ class SupportVectorDetector(OutlierMixin, SupportVectorMachine):
             The fitted model.
         """
         with self._fitting():
-            self._check_shared()
-            self._require_number("nu", low=0.0, high=1.0, example="0.5")
+            self._check_parameters()
             kernel, points = self._read_points(X)
             data = self._training(kernel, points, sample_weight, np.empty(len(points)))
             self._fit_duals(X, y, data, self._dual(data))
         return self
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require_number(self, "nu", low=0.0, high=1.0, example="0.5")
+
     @abstractmethod
     def _dual(self, data: Training) -> Dual:
-        """The problem of the rows that count."""
+        """The problem of the rows of positive weight."""
 
-    def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
     ) -> dict[str, Any]:
         return {
             "dual_coef_": coefficients.T,
-            "intercept_": machines.intercept,
-            "offset_": -machines.intercept,
+            "intercept_": solutions.intercept,
+            "offset_": -solutions.intercept,
             "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": int(machines.n_iter[0]),
-            "dual_gap_": float(machines.gap[0]),
-            "objective_": float(machines.objective[0]),
+            "n_iter_": int(solutions.n_iter[0]),
+            "dual_gap_": float(solutions.gap[0]),
+            "objective_": float(solutions.objective[0]),
         }
 
     offset_: Array
@@ -240,8 +241,8 @@ class OneClassSVM(SupportVectorDetector):
     array([ 1, -1])
     """
 
-    def _dual(self, data: Training) -> Dual:
-        return Half(data.rows, data.weights, float(self.nu))
+    def _dual(self, data: Training) -> OneClassDual:
+        return OneClassDual(data.rows, data.weights, float(self.nu))
 
 
 class SVDD(SupportVectorDetector):
@@ -304,8 +305,8 @@ class SVDD(SupportVectorDetector):
     (1.0, array([ 1, -1]))
     """
 
-    def _check_shared(self) -> None:
-        super()._check_shared()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.psd in ("clip", "flip", "shift"):
             raise ParameterError(
                 f"{type(self).__name__}: psd = {self.psd!r} is not possible, because a repair says "
@@ -319,16 +320,16 @@ class SVDD(SupportVectorDetector):
                 "Precomputed(K) with the values of all rows, old and new, and row numbers as X."
             )
 
-    def _dual(self, data: Training) -> Dual:
+    def _dual(self, data: Training) -> SvddDual:
         diagonal = np.asarray(self.kernel_.diag(data.points[data.rows]), dtype=np.float64)
-        return Ball(data.rows, data.weights, float(self.nu), diagonal)
+        return SvddDual(data.rows, data.weights, float(self.nu), diagonal)
 
-    def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
     ) -> dict[str, Any]:
         # On the sphere <phi(x), c> - k(x, x) / 2 is the threshold, which is (|c|^2 - R^2) / 2.
-        squared = max(float(machines.squared_norm[0] + 2 * machines.intercept[0]), 0.0)
-        return super()._meaning(data, support, coefficients, machines) | {
+        squared = max(float(solutions.squared_norm[0] + 2 * solutions.intercept[0]), 0.0)
+        return super()._attributes_of(data, support, coefficients, solutions) | {
             "radius_": float(np.sqrt(squared))
         }
 

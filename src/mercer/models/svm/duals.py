@@ -1,7 +1,7 @@
 """Dual problems of support vector machines, and the functions that their solutions stand for.
 
-All are written in the coefficients b of f = sum_i b_i k(., x_i), for which the classes are signs:
-each is a box, a linear term, and sums that have to stay as they are.
+All are written in the coefficients b of f = sum_i b_i k(., x_i), whose signs are the classes: each
+is a box, a linear term, and sums that are fixed.
 
 References
 ----------
@@ -13,23 +13,144 @@ References
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from itertools import pairwise
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array
 
-from mercer.models.svm.functions import Machines, Rows
-from mercer.solvers.box_qp.problem import BoxProgramme, reduced
-from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions, edges_of, stretches
+from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
+from mercer.solvers.box_qp.problem import BoxQP, BoxSolution, reduced
+from mercer.solvers.box_qp.smo import solve
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+#: Called after a step with a function that returns the solutions so far; True stops.
+Report = Callable[[Callable[[], "DualSolutions"]], bool]
 
-# Distances less than this share of what the function varies by, and margins and distances less than
-# this share of the sum of its terms if none cancelled, are hardly there; and what rounding leaves.
-_OF_SPREAD, _OF_TERMS, _OF_ROUNDING = 0.01, 1e-6, 1e-11
+# Bounds that stand for none, in turn, in units of max |c| / max K_ii.
+_WIDTHS = (1e3, 1e6, 1e9, 1e12)
+# Tolerance in units of `tol` while it is not known whether a nu machine has a margin.
+_MARGIN_UNKNOWN = 1e-5
+# Share of a tolerance in units of the margin that is aimed at, as the margin changes on the way.
+REFINEMENT = 0.5
+# What is one number for each function.
+_NUMBERS = (
+    *("intercept", "objective", "gap", "n_iter", "converged", "squared_norm"),
+    *("epsilon", "has_margin"),
+)
+
+
+class Options(NamedTuple):
+    """When the solver stops."""
+
+    tol: float  # the violation that is allowed
+    max_iter: int | None  # the largest number of steps; None for the solver's own limit
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DualSolutions:
+    """Functions f_j(x) = sum_i b_ij k(x, x_i) + b_j that solve dual problems."""
+
+    rows: Rows  # (m,): the rows x_i of the terms of all functions; some may be there twice
+    dual: Array  # (m,): the coefficients b_ij of the terms
+    function_of_term: Rows  # (m,): the numbers j of the functions
+    products: Array | None  # (n_functions, n_eval_rows): f_j - b_j at the evaluation rows
+    intercept: Array  # (n_functions,): the constants b_j
+    objective: Array  # (n_functions,): the values of the dual problems
+    gap: Array  # (n_functions,): upper bounds of their distances to the minimum
+    n_iter: Rows  # (n_functions,): steps of the solver
+    converged: Flags  # (n_functions,): whether violations are at most the tolerance
+    squared_norm: Array  # (n_functions,): the squared norms of f_j - b_j
+    epsilon: Array  # (n_functions,): the half-widths of the tubes, for machines that find one
+    has_margin: Flags  # (n_functions,): false if a nu machine is not known to have a margin
+
+    @classmethod
+    def unsolved(cls, n: int) -> DualSolutions:
+        """Functions that are zero, with nothing known about them."""
+        return cls(
+            rows=np.empty(0, np.intp),
+            dual=np.empty(0),
+            function_of_term=np.empty(0, np.intp),
+            products=None,
+            intercept=np.zeros(n),
+            objective=np.full(n, np.nan),
+            gap=np.full(n, np.inf),
+            n_iter=np.zeros(n, np.intp),
+            converged=np.zeros(n, bool),
+            squared_norm=np.zeros(n),
+            epsilon=np.zeros(n),
+            has_margin=np.ones(n, bool),
+        )
+
+    @classmethod
+    def joined(cls, n: int, parts: Sequence[tuple[Rows, DualSolutions]]) -> DualSolutions:
+        """All n functions, from parts with the numbers of their functions; others are unsolved."""
+        joined = cls.unsolved(n)
+        products: Array | None = None
+        for numbers, part in parts:
+            for name in _NUMBERS:
+                getattr(joined, name)[numbers] = getattr(part, name)
+            if part.products is not None:
+                products = np.zeros((n, part.products.shape[1])) if products is None else products
+                products[numbers] = part.products
+        if not parts:
+            return joined
+        return replace(
+            joined,
+            rows=np.concatenate([part.rows for _, part in parts]),
+            dual=np.concatenate([part.dual for _, part in parts]),
+            function_of_term=np.concatenate(
+                [numbers[part.function_of_term] for numbers, part in parts]
+            ),
+            products=products,
+        )
+
+    def __len__(self) -> int:
+        """The number of functions."""
+        return len(self.intercept)
+
+    def subset(self, chosen: Flags) -> DualSolutions:
+        """The chosen functions, in their order."""
+        own = chosen[self.function_of_term]
+        return replace(
+            self,
+            rows=self.rows[own],
+            dual=self.dual[own],
+            function_of_term=(np.cumsum(chosen) - 1)[self.function_of_term[own]],
+            products=None if self.products is None else self.products[chosen],
+            **{name: getattr(self, name)[chosen] for name in _NUMBERS},
+        )
+
+    def scaled(self, factors: Array) -> DualSolutions:
+        """The functions times factors, with the problems in the units that follow."""
+        return replace(
+            self,
+            dual=self.dual * factors[self.function_of_term],
+            intercept=self.intercept * factors,
+            products=None if self.products is None else self.products * factors[:, None],
+            objective=self.objective * factors**2,
+            gap=self.gap * factors**2,
+            squared_norm=self.squared_norm * factors**2,
+        )
+
+    def coefficients(self, n: int) -> csr_array:
+        """The b_ij of all n rows, of shape (n, n_functions), without zeros."""
+        nonzero = self.dual != 0
+        places = self.rows[nonzero], self.function_of_term[nonzero]
+        coefficients = coo_array((self.dual[nonzero], places), (n, len(self))).tocsr()
+        coefficients.eliminate_zeros()
+        return coefficients
+
+    @property
+    def values(self) -> Array:
+        """Values of the functions at the evaluation rows, of shape (n_eval_rows, n_functions)."""
+        assert self.products is not None
+        return np.asarray(self.products.T + self.intercept)
 
 
 class Dual(ABC):
@@ -37,253 +158,221 @@ class Dual(ABC):
 
     rows: Rows
 
-    @cached_property
-    def edges(self) -> Rows:
-        """Where the rows of each problem begin, and where the last ones end."""
-        return np.array([0, len(self.rows)])
-
     def __len__(self) -> int:
         """The number of problems."""
-        return len(self.edges) - 1
-
-    def some(self, numbers: Rows) -> Dual:
-        """Some of the problems; where there is one, that one."""
-        return self
+        return 1
 
     @abstractmethod
-    def programmes(self) -> BoxProgrammes:
-        """The problems, each with a place to start."""
+    def qp(self) -> BoxQP:
+        """The problems as quadratic programs, with an initial point."""
 
-    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
-        """The units in which functions are measured: their margins, if these are 1 there.
+    def tolerances(self, solution: BoxSolution, tol: float) -> Array:
+        """The violations that are allowed, now that the scale of the functions is known."""
+        return np.full(len(solution.objective), tol)
 
-        Beside the solutions there is a function that finds the largest value of the kernel for
-        each.
-        """
-        return np.ones(len(self))
-
-    def machines(
-        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
-    ) -> Machines:
+    def functions(
+        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
+    ) -> DualSolutions:
         """The functions that solutions stand for; products are their values at some rows."""
         return replace(
-            Machines.unsolved(len(self)),
-            rows=programmes.variables.rows,
-            dual=found.coefficients,
-            which=programmes.which,
-            intercept=found.levels[:, 0],
+            DualSolutions.unsolved(len(qp.groups)),
+            rows=qp.rows,
+            dual=solution.coefficients,
+            function_of_term=qp.problem_of_variable,
             products=products,
-            objective=found.objective,
-            gap=found.dual_gap,
-            n_iter=found.n_iter,
-            converged=found.converged,
-            squared_norm=found.squared_norm,
+            intercept=solution.levels[:, 0],
+            objective=solution.objective,
+            gap=solution.dual_gap,
+            n_iter=solution.n_iter,
+            converged=solution.converged,
+            squared_norm=solution.squared_norm,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class TwoClasses(Dual):
+class TwoClassDual(Dual):
     """Two classes in each of several problems."""
 
     rows: Rows  # (m,): the rows, problem by problem
     signs: Array  # (m,): their classes y_i, -1 and 1
     costs: Array  # (m,): what errors cost, C_i
-    sizes: Rows  # (n_problems,): how many rows each problem has
+    sizes: Rows  # (n_problems,): the number of rows of each problem
 
-    @cached_property
-    def edges(self) -> Rows:
-        """Where the rows of each problem begin, and where the last ones end."""
-        return edges_of(self.sizes)
+    def __len__(self) -> int:
+        """The number of problems."""
+        return len(self.sizes)
 
-    def some(self, numbers: Rows) -> Self:
+    def subset(self, numbers: Rows) -> Self:
         """Some of the problems, in this order."""
-        if len(numbers) == len(self) and (np.diff(numbers) > 0).all():
-            return self
         sizes = self.sizes[numbers]
-        own = stretches(self.edges[numbers], sizes)
+        own = stretches(edges_of(self.sizes)[numbers], sizes)
         return replace(
             self, rows=self.rows[own], signs=self.signs[own], costs=self.costs[own], sizes=sizes
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Classes(TwoClasses):
-    """The length of f is to be small, and sum_i y_i b_i large; 0 <= y_i b_i <= C_i."""
+class SvcDual(TwoClassDual):
+    """Minimise |f|^2 / 2 - sum_i y_i b_i with 0 <= y_i b_i <= C_i."""
 
-    def programmes(self) -> BoxProgrammes:
-        """From zero."""
+    def qp(self) -> BoxQP:
+        """The problems, with zero as the initial point."""
         bounds = self.signs * self.costs
-        variables = BoxProgramme(
+        return BoxQP(
             self.rows,
             -self.signs,
             np.minimum(bounds, 0.0),
             np.maximum(bounds, 0.0),
             np.zeros(len(self.rows)),
+            (np.cumsum(self.sizes) - self.sizes)[:, None],
         )
-        return BoxProgrammes(variables, self.sizes)
 
 
 @dataclass(frozen=True, eq=False)
-class NuClasses(TwoClasses):
-    """A share nu at most of the rows may lie within the margin."""
+class NuSvcDual(TwoClassDual):
+    """At most a share nu of the rows may lie within the margin."""
 
-    nu: float  # the share; `largest` in its place if it is more
+    nu: float  # the share; at most `largest`
 
     @property
     def largest(self) -> Array:
-        """The largest shares that there are functions for: twice those of the smaller classes."""
+        """The largest feasible shares: twice those of the smaller classes."""
         above = self._sums(np.where(self.signs > 0, self.costs, 0.0))
         below = self._sums(np.where(self.signs > 0, 0.0, self.costs))
         return np.asarray(2 * np.minimum(above, below) / (above + below))
 
-    def _sums(self, values: NDArray[Any]) -> Array:
-        return reduced(np.add, values.astype(np.float64, copy=False), self.edges[:-1])
+    def _sums(self, values: Array) -> Array:
+        return reduced(np.add, values, edges_of(self.sizes)[:-1])
 
-    def programmes(self) -> BoxProgrammes:
-        """The first rows of each class, up to the sum that each must have."""
-        which = np.repeat(np.arange(len(self)), self.sizes)
+    def qp(self) -> BoxQP:
+        """The problems; the initial point fills the first rows of each class."""
+        begins = edges_of(self.sizes)[:-1]
+        which = np.repeat(np.arange(len(self.sizes)), self.sizes)
         order = np.lexsort((-self.signs, which))
         above = self.signs[order] > 0
-        firsts = self._sums(above).astype(np.int64)
+        firsts = self._sums(above.astype(np.float64)).astype(np.int64)
         # The margin is the unit in the end, so that weights may have any.
-        weights = self.costs[order] / reduced(np.maximum, self.costs, self.edges[:-1])[which]
+        weights = self.costs[order] / reduced(np.maximum, self.costs, begins)[which]
         # Without some of its rows, the smaller class may be too small for the share.
         wanted = np.minimum(self.nu, self.largest) * self._sums(weights) / 2
         sides = np.stack([firsts, self.sizes - firsts], axis=1).ravel()
-        start = filled(weights, np.repeat(wanted, 2), sides)
-        variables = BoxProgramme(
+        start = initial_point(weights, np.repeat(wanted, 2), sides)
+        return BoxQP(
             self.rows[order],
             np.zeros(len(order)),
             np.where(above, 0.0, -weights),
             np.where(above, weights, 0.0),
             np.where(above, start, -start),
+            np.stack([begins, begins + firsts], axis=1),
         )
-        return BoxProgrammes(variables, self.sizes, firsts)
 
-    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
-        """The margins that were found; less as long as the gap leaves open whether there is one."""
-        margins, terms = self._margins(found), _terms(found, largest())
-        above, below = found.levels.T
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            ratios = np.maximum(found.objective, 0.0) / found.dual_gap
-            known = np.where(found.dual_gap == 0, 0.0, ratios) * (below - above) / 2
-        units = np.where(
-            margins > 0,
-            np.maximum(margins, _OF_TERMS * terms),
-            np.maximum(known, _OF_ROUNDING * terms),
-        )
-        return np.where(units == 0, 1.0, units)
+    def tolerances(self, solution: BoxSolution, tol: float) -> Array:
+        """In units of the margins; small where it is not known whether there is one."""
+        margins = self._margins(solution)
+        return tol * np.where(margins > 0, np.minimum(margins, 1.0), _MARGIN_UNKNOWN)
 
     @staticmethod
-    def _margins(found: BoxSolutions) -> Array:
-        """Zero unless there is one for sure: without, the minimum of the problem is zero."""
-        above, below = found.levels.T
-        is_sure = found.objective > found.dual_gap
-        return np.where(is_sure, np.maximum((below - above) / 2, 0.0), 0.0)
+    def _margins(solution: BoxSolution) -> Array:
+        """Margins that are certain, and else zero: without one, the minimum is zero."""
+        above, below = solution.levels.T
+        is_certain = solution.objective > solution.dual_gap
+        return np.where(is_certain, np.maximum((below - above) / 2, 0.0), 0.0)
 
-    def machines(
-        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
-    ) -> Machines:
-        """In units of the margins that were found; as they are where there is none."""
-        margins = self._margins(found)
+    def functions(
+        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
+    ) -> DualSolutions:
+        """The functions in units of their margins; as they are where there is none."""
+        margins = self._margins(solution)
         has_margin = margins > 0
-        plain = super().machines(programmes, found, products)
+        plain = super().functions(qp, solution, products)
         return replace(
             plain,
-            intercept=found.levels.mean(axis=1),
+            intercept=solution.levels.mean(axis=1),
             converged=plain.converged & has_margin,
             has_margin=has_margin,
         ).scaled(1 / np.where(has_margin, margins, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Tube(Dual):
-    """Targets, from which f may differ by epsilon for nothing."""
+class SvrDual(Dual):
+    """Targets, from which f may differ by epsilon at no cost."""
 
     rows: Rows
-    targets: Array  # their targets
-    costs: Array  # the largest coefficient of each, in absolute value
+    targets: Array  # (n,): the targets
+    costs: Array  # (n,): the largest absolute values of the coefficients
     epsilon: float  # half the width of the tube
 
-    def programmes(self) -> BoxProgrammes:
+    def qp(self) -> BoxQP:
         """Two variables for each row: above the tube, and below it."""
         n = len(self.rows)
-        programme = BoxProgramme(
+        return BoxQP(
             np.tile(self.rows, 2),
             np.concatenate([self.epsilon - self.targets, -self.epsilon - self.targets]),
             np.concatenate([np.zeros(n), -self.costs]),
             np.concatenate([self.costs, np.zeros(n)]),
             np.zeros(2 * n),
+            np.array([[0]]),
         )
-        return BoxProgrammes.of([programme])
 
 
 @dataclass(frozen=True, eq=False)
-class NuTube(Dual):
-    """Targets, with a tube that a share nu of the rows at most may leave."""
+class NuSvrDual(Dual):
+    """Targets, with a tube that at most a share nu of the rows may leave."""
 
     rows: Rows
-    targets: Array  # their targets
-    costs: Array  # the largest coefficient of each, in absolute value
+    targets: Array  # (n,): the targets
+    costs: Array  # (n,): the largest absolute values of the coefficients
     nu: float  # the share
 
-    def programmes(self) -> BoxProgrammes:
-        """Both variables of the first rows, up to the sum that they must have."""
+    def qp(self) -> BoxQP:
+        """Two variables for each row; the initial point fills those of the first rows."""
         n = len(self.rows)
-        start = filled(self.costs, self.nu * self.costs.sum() / 2)
-        programme = BoxProgramme(
+        start = initial_point(self.costs, self.nu * self.costs.sum() / 2)
+        return BoxQP(
             np.tile(self.rows, 2),
             np.tile(-self.targets, 2),
             np.concatenate([np.zeros(n), -self.costs]),
             np.concatenate([self.costs, np.zeros(n)]),
             np.concatenate([start, -start]),
-            n,
+            np.array([[0, n]]),
         )
-        return BoxProgrammes.of([programme])
 
-    def machines(
-        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
-    ) -> Machines:
-        """With the tube that was found."""
-        above, below = found.levels.T
+    def functions(
+        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
+    ) -> DualSolutions:
+        """The function, and the half-width of its tube."""
+        above, below = solution.levels.T
         return replace(
-            super().machines(programmes, found, products),
+            super().functions(qp, solution, products),
             intercept=(above + below) / 2,
             epsilon=(above - below) / 2,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Half(Dual):
-    """One class, all but a share nu of whose rows a plane separates from the origin."""
+class OneClassDual(Dual):
+    """One class, all but a share nu of whose rows a hyperplane separates from the origin."""
 
     rows: Rows
-    weights: Array  # their weights
+    weights: Array  # (n,): the weights of the rows
     nu: float  # the share
 
-    def programmes(self) -> BoxProgrammes:
-        """The first rows, up to the sum that they must have."""
+    def qp(self) -> BoxQP:
+        """The problem for weights of at most 1; the initial point fills the first rows."""
         zeros, weights = np.zeros(len(self.rows)), self.weights / self.weights.max()
-        start = filled(weights, self.nu * weights.sum())
-        return BoxProgrammes.of([BoxProgramme(self.rows, zeros, zeros, weights, start)])
+        start = initial_point(weights, self.nu * weights.sum())
+        return BoxQP(self.rows, zeros, zeros, weights, start, np.array([[0]]))
 
-    def machines(
-        self, programmes: BoxProgrammes, found: BoxSolutions, products: Array | None = None
-    ) -> Machines:
-        """In the unit of the weights, of which the tolerance knows nothing."""
+    def functions(
+        self, qp: BoxQP, solution: BoxSolution, products: Array | None = None
+    ) -> DualSolutions:
+        """The function in the unit of the weights."""
         unit = np.array([self.weights.max()])
-        return replace(super().machines(programmes, found, products).scaled(unit), scale=unit)
-
-    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
-        """The distance of the plane, if that is less than 1 and the rows are not on both sides."""
-        spread = float(np.ptp(found.product))
-        least = np.maximum(_OF_SPREAD * spread, _OF_TERMS * _terms(found, largest()))
-        distance = np.maximum(np.abs(found.levels[:, 0]), least)
-        return np.where(distance == 0, 1.0, np.minimum(distance, 1.0))
+        return super().functions(qp, solution, products).scaled(unit)
 
 
 @dataclass(frozen=True, eq=False)
-class Ball(Dual):
+class SvddDual(Dual):
     """One class, all but a share nu of whose rows lie in the smallest ball.
 
     With coefficients that sum to 1, the squared distance of a row from the centre is
@@ -291,31 +380,121 @@ class Ball(Dual):
     """
 
     rows: Rows
-    weights: Array  # their weights
+    weights: Array  # (n,): the weights of the rows
     nu: float  # the share
-    diagonal: Array  # the k(x_i, x_i)
+    diagonal: Array  # (n,): the values k(x_i, x_i)
 
-    def programmes(self) -> BoxProgrammes:
-        """The first rows, up to a sum of 1."""
+    def qp(self) -> BoxQP:
+        """The problem; the initial point fills the first rows up to a sum of 1."""
         costs = self.weights / (self.nu * self.weights.sum())
-        programme = BoxProgramme(
-            self.rows, -self.diagonal / 2, np.zeros(len(costs)), costs, filled(costs, 1.0)
+        start = initial_point(costs, 1.0)
+        zeros = np.zeros(len(costs))
+        return BoxQP(self.rows, -self.diagonal / 2, zeros, costs, start, np.array([[0]]))
+
+    def tolerances(self, solution: BoxSolution, tol: float) -> Array:
+        """In units of the squared radius, if that is less than 1."""
+        squared_radius = solution.squared_norm + 2 * solution.levels[:, 0]
+        return tol * np.where(squared_radius > 0, np.minimum(squared_radius, 1.0), 1.0)
+
+
+# One problem --------------------------------------------------------------------------------------
+
+
+def solve_one(
+    matrix: SymmetricMatrix,
+    dual: Dual,
+    options: Options,
+    *,
+    warm_start: csr_array | None = None,
+    eval_rows: Rows | None = None,
+    report: Report | None = None,
+    poll: Callable[[], None] | None = None,
+) -> DualSolutions:
+    """Solve one problem; `warm_start` has coefficients of all rows, of shape (n, 1)."""
+    qp = dual.qp()
+    local_matrix, rows = matrix.among(qp.rows)
+    local = replace(qp, rows=rows)
+    start = None if warm_start is None else warm_start.toarray().ravel()[qp.rows]
+
+    def report_solution(solution: Callable[[], BoxSolution]) -> bool:
+        return report is not None and report(lambda: dual.functions(qp, solution()))
+
+    def solve_within(
+        box: BoxQP, point: Array | None, tol: float, max_iter: int | None
+    ) -> BoxSolution:
+        return solve(
+            box,
+            local_matrix,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=point,
+            report=report_solution,
+            poll=poll,
         )
-        return BoxProgrammes.of([programme])
 
-    def units(self, found: BoxSolutions, largest: Callable[[], Array]) -> Array:
-        """The squared radius, if that is less than 1."""
-        squared = found.squared_norm + 2 * found.levels[:, 0]
-        return np.where(squared > 0, np.minimum(squared, 1.0), 1.0)
+    if np.isfinite(qp.lower).all() and np.isfinite(qp.upper).all():
+        solution = solve_within(local, start, *options)
+    else:
+        # An infinite C: bounds so wide that no variable is at one.
+        unit = float(np.abs(qp.linear).max() or 1.0) / local_matrix.largest
+        steps = np.array([0])
+        for bound in _WIDTHS:
+            solution = solve_within(local.within(unit * bound), start, *options)
+            steps, start = steps + solution.n_iter, solution.coefficients
+            solution = replace(solution, n_iter=steps)
+            if not solution.converged or np.abs(start).max() < unit * bound:
+                break
+        else:  # coefficients grow without end: there is no function without errors
+            solution = replace(solution, converged=np.array([False]), dual_gap=np.array([np.inf]))
+    (tol,) = dual.tolerances(solution, options.tol)
+    if solution.converged and solution.violation > tol:
+        left = None if options.max_iter is None else max(options.max_iter - solution.n_iter[0], 1)
+        again = solve_within(local, solution.coefficients, REFINEMENT * tol, left)
+        solution = replace(
+            again,
+            n_iter=again.n_iter + solution.n_iter,
+            converged=again.violation <= dual.tolerances(again, options.tol),
+        )
+    if eval_rows is None:
+        return dual.functions(qp, solution)
+    if local_matrix is matrix:
+        return dual.functions(qp, solution, solution.product[None, eval_rows])
+    return dual.functions(qp, solution, products_at(matrix, qp, solution, eval_rows))
 
 
-def _terms(found: BoxSolutions, largest: Array) -> Array:
-    """The sums of functions' terms, if none of them cancelled."""
-    return largest * found.absolute_sums
+def products_at(
+    matrix: SymmetricMatrix, qp: BoxQP, solution: BoxSolution, eval_rows: Rows
+) -> Array:
+    """Values at the evaluation rows without intercepts, of one problem after another."""
+    places = qp.problem_of_variable, qp.rows
+    shape = len(qp.groups), matrix.size
+    weights = coo_array((solution.coefficients, places), shape).tocsr()
+    weights.eliminate_zeros()
+    products = np.empty((len(qp.groups), len(eval_rows)))
+    for number, ends in enumerate(pairwise(weights.indptr)):
+        own = slice(*ends)
+        rows = weights.indices[own].astype(np.int64)
+        products[number] = matrix.times(rows, weights.data[own], precise=True, at=eval_rows)
+    return products
 
 
-def filled(upper: Array, totals: Array | float, sizes: Rows | None = None) -> Array:
-    """The largest values from the first on, as far as their sum allows."""
+# Stretches of rows --------------------------------------------------------------------------------
+
+
+def edges_of(sizes: Rows) -> Rows:
+    """Where stretches begin that follow each other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def stretches(begins: Rows, sizes: Rows) -> Rows:
+    """The positions of stretches, one after another."""
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.repeat(begins - (ends - sizes), sizes) + np.arange(total))
+
+
+def initial_point(upper: Array, totals: Array | float, sizes: Rows | None = None) -> Array:
+    """For each stretch the largest values from the first on, up to the total of the stretch."""
     sizes = np.array([len(upper)]) if sizes is None else sizes
     begins, before = edges_of(sizes)[:-1], np.zeros(len(upper))
     # One sum over all stretches would leave its rounding in each of them.

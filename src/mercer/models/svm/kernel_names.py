@@ -30,7 +30,7 @@ DEFAULTS: dict[str, Any] = {"degree": 3, "gamma": "scale", "coef0": 0.0}
 
 
 class LibsvmPolynomial(DotProduct):
-    """(gain x.z + offset)^degree for all numbers that LIBSVM takes: not always a valid kernel."""
+    """(gain x.z + offset)^degree for all parameters of LIBSVM: not always a valid kernel."""
 
     degree = Integer(3, low=0)
     offset = AnyNumber(0.0)
@@ -48,7 +48,7 @@ def is_name(kernel: object) -> bool:
 
 
 def outline(kernel: Any) -> Kernel:
-    """A kernel of the kind that is named, to say what data it takes."""
+    """A kernel of the named kind, which says what data it takes."""
     if not isinstance(kernel, str):
         return FunctionKernel(kernel)
     return KINDS.get(kernel, Linear)()
@@ -76,7 +76,7 @@ def named_kernel(owner: str, kernel: Any, X: Any, degree: Any, gamma: Any, coef0
 
 
 def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
-    """A valid kernel where the numbers allow one."""
+    """The polynomial kernel; one that is known to be valid where the parameters allow it."""
     _require_range(owner, degree, coef0)
     if not degree or not gamma:
         with np.errstate(over="ignore"):
@@ -94,7 +94,7 @@ def _polynomial(owner: str, degree: Any, gamma: float, coef0: Any) -> Kernel:
 
 
 def _require_range(owner: str, degree: Any, coef0: Any) -> None:
-    """Refuse what is no number that a polynomial can have."""
+    """Refuse a degree or an offset that a polynomial cannot have."""
     whole = isinstance(degree, Integral) and not isinstance(degree, bool)
     if not (whole and degree >= 0):
         raise ParameterError(
@@ -107,7 +107,7 @@ def _require_range(owner: str, degree: Any, coef0: Any) -> None:
 
 
 def require_no_arguments(owner: str, kernel: Any, given: dict[str, Any]) -> None:
-    """Refuse arguments of named kernels beside a kernel that takes no notice of them."""
+    """Refuse arguments of named kernels beside a kernel object, which would ignore them."""
     for name, value in given.items():
         default = DEFAULTS[name]
         if isinstance(value, str) != isinstance(default, str) or value != default:
@@ -125,16 +125,16 @@ def _gamma(owner: str, gamma: Any, X: Any) -> float:
         width = matrix.shape[1]
         if gamma == "auto":
             return 1.0 / float(width)
-        # A variance that is too small to be a number belongs to data without any.
+        # A variance that underflows counts as zero.
         deviation = Spread.of(matrix, None).deviation
         variance = deviation * deviation
-        found = float(1.0 / (width * variance)) if variance > 0 else 1.0
-        if not 0 < found < np.inf:
+        scale = float(1.0 / (width * variance)) if variance > 0 else 1.0
+        if not 0 < scale < np.inf:
             raise DataError(
                 f"{owner}: gamma = {gamma!r} leaves the range of numbers, as the data vary by "
                 f"{deviation:.3g}; scale them."
             )
-        return found
+        return scale
     number = isinstance(gamma, Real) and not isinstance(gamma, bool)
     if not (number and np.isfinite(float(gamma)) and float(gamma) >= 0):
         raise ParameterError(

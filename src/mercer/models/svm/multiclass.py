@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from mercer import memory
 from mercer.estimator import checks
 from mercer.estimator.base import shown
 from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.optional_methods import available_unless
-from mercer.exceptions import DataError, ParameterError, as_data_errors
+from mercer.exceptions import ParameterError, as_data_errors
 from mercer.kernels.points import Points
-from mercer.models.svm.base import SupportVectorMachine
-from mercer.models.svm.duals import Dual
-from mercer.models.svm.functions import Machines
+from mercer.models.representer import RepresenterModel
+from mercer.models.svm.base import SupportVectorMachine, Training, require_range
+from mercer.models.svm.duals import Dual, DualSolutions
 from mercer.models.svm.pair_values import PairValues
-from mercer.models.svm.probability import Calibration
+from mercer.models.svm.probability import Calibration, calibrated, require_room
 from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides, scheme_of
-from mercer.models.svm.solving import solved, warn_of_folds
-from mercer.models.svm.training import Training
 from mercer.parallel import one_thread
 from mercer.sampling import random_numbers
-from mercer.solvers.box_qp.problem import SymmetricMatrix
 
 Array = NDArray[np.float64]
 
 _SHAPES = ("ovr", "ovo")
-_FOLDS = 5
-# Kernel values that are held at a time, where pairs of classes are read from them.
+# Number of kernel values that are held at a time, where functions of pairs of classes are read.
 _HELD = 2**20
-# Matrices of the values of all functions at all rows that learning probabilities takes at a time.
-_COPIES = 3
 
 
 class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -112,27 +104,31 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             self._learn(X, y, self._prepared(X, y, sample_weight))
         return self
 
+    classes_: NDArray[Any]
+    class_weight_: Array
+    n_support_: NDArray[np.integer]
+    _scheme: Scheme
+    _calibration: Calibration
+
     def _learn(self, X: Any, y: ArrayLike, data: Training) -> None:
         """Solve the dual problems, and learn probabilities if they are asked for."""
-        data = self._arranged(data)
+        if self._has_pairs and not self.kernel_.input_tags()["pairwise"]:
+            data = _class_by_class(data)
         dual = self._dual(data)
         if self.probability:
-            self._require_room(len(data.rows), len(dual))
-        matrix, machines = self._fit_duals(X, y, data, dual)
+            require_room(self, len(data.rows), len(dual))
+        matrix, solutions = self._fit_duals(X, y, data, dual)
         if not self.probability:
             return
         try:
-            self._calibrate(matrix, data, machines)
+            self._calibration = calibrated(self, matrix, data, solutions)
+            self.calibration_error_ = self._calibration.error
         except KeyboardInterrupt:
             self.converged_ = False  # the machine is kept, without probabilities
             raise
 
-    classes_: NDArray[Any]
-    class_weight_: Array
-    _scheme: Scheme
-
     def _prepared(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> Training:
-        """The rows that count and their classes; what follows from these is kept."""
+        """The rows of positive weight and their classes."""
         kernel, points = self._read_points(X)
         labels = checked_labels(type(self).__name__, y, len(points))
         data = self._training(kernel, points, sample_weight, labels)
@@ -141,78 +137,44 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _with_classes(
         self, data: Training, labels: NDArray[Any], counted: NDArray[Any]
     ) -> Training:
-        """The rows with their classes, of which "balanced" counts those of some labels."""
+        """The rows with their classes; "balanced" counts the labels in `counted`."""
+        owner = type(self).__name__
         self.classes_, codes = np.unique(labels[data.rows], return_inverse=True)
-        require_two_classes(type(self).__name__, self.classes_)
-        self.class_weight_ = self._class_weights(counted)
+        require_two_classes(owner, self.classes_)
+        self.class_weight_ = _class_weights(owner, self.class_weight, self.classes_, counted)
         self._scheme = scheme_of(len(self.classes_), self.multi_class)
+        self._has_pairs = isinstance(self._scheme, Pairs)
         return replace(data, codes=codes)
-
-    def _arranged(self, data: Training) -> Training:
-        """Rows class by class where pairs of classes are learned: they are read in one piece."""
-        if not isinstance(self._scheme, Pairs) or self.kernel_.input_tags()["pairwise"]:
-            return data
-        ordered = data.part(np.argsort(data.codes, kind="stable"))
-        points = data.points[ordered.rows]
-        return replace(
-            ordered, points=points, numbers=ordered.rows, rows=np.arange(len(ordered.rows))
-        )
 
     def _dual(self, data: Training) -> Dual:
         """The problems of all functions."""
         sides, costs = self._scheme.sides(data.codes), data.weights * self._costs()[data.codes]
+        require_range(type(self).__name__, "C times the weight of a row", costs)
         return self._dual_of(data.rows[sides.positions], sides, costs[sides.positions])
 
     @abstractmethod
     def _dual_of(self, rows: Codes, sides: Sides, costs: Array) -> Dual:
         """The problems, with the sides that they put rows on, and what errors cost there."""
 
-    def _class_weights(self, labels: NDArray[Any]) -> Array:
-        """Those of the classes; "balanced" counts all rows, whatever their weights."""
-        self._require_class_weight()
-        if self.class_weight is None:
-            return np.ones(len(self.classes_))
-        everything = np.unique(labels)
-        with as_data_errors(type(self).__name__):
-            found = compute_class_weight(self.class_weight, classes=everything, y=labels)
-        weights: Array = found[np.isin(everything, self.classes_)]
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise ParameterError(
-                f"{type(self).__name__}: class_weight = {shown(self.class_weight)} gives weights "
-                f'{weights.tolist()}, which are not all finite and > 0; pass "balanced", or such a '
-                "number for each class."
-            )
-        return weights
+    def _costs(self) -> Array:
+        """What an error costs in each class."""
+        return self.class_weight_
 
-    def _require_class_weight(self) -> None:
-        known = self.class_weight is None or isinstance(self.class_weight, Mapping)
-        if not (known or (isinstance(self.class_weight, str) and self.class_weight == "balanced")):
-            raise ParameterError(
-                f"{type(self).__name__}: class_weight = {shown(self.class_weight)} is neither "
-                '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'
-            )
-
-    def _order_of_support(self, data: Training, support: Codes) -> Codes:
-        """By class, as scikit-learn has it."""
-        return np.argsort(data.codes_of(support), kind="stable")
-
-    def _expanded(self, coefficients: csr_array) -> Any:
-        """The function of a pair has points of two classes alone."""
-        paired = isinstance(self._scheme, Pairs)
-        return coefficients if paired else super()._expanded(coefficients)
-
-    def _meaning(
-        self, data: Training, support: Codes, coefficients: Any, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Codes, coefficients: Any, solutions: DualSolutions
     ) -> dict[str, Any]:
         codes = data.codes_of(support)
         return {
             "dual_coef_": self._scheme.layout(coefficients, codes),
-            "intercept_": machines.intercept,
+            "intercept_": solutions.intercept,
             "n_support_": np.bincount(codes, minlength=len(self.classes_)).astype(np.int32),
-            "n_iter_": machines.n_iter.astype(np.int32),
-            "dual_gap_": machines.gap,
-            "objective_": machines.objective,
+            "n_iter_": solutions.n_iter.astype(np.int32),
+            "dual_gap_": solutions.gap,
+            "objective_": solutions.objective,
         }
+
+    def _is_fitted_state(self, name: str) -> bool:
+        return name == "_calibration" or super()._is_fitted_state(name)
 
     # Predictions ----------------------------------------------------------------------------------
 
@@ -232,37 +194,28 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             ``decision_function_shape="ovo"`` one for each pair of classes, positive where it speaks
             for the first.
         """
-        if self.decision_function_shape == "ovo":
-            values = self._machine_values(X)
-            return values if len(self.classes_) > 2 else values[:, 0]
-        return self._class_scores(X)
-
-    def _class_scores(self, X: Any) -> Array:
-        """One number for each class, of shape (m, n_classes), or one for two, of shape (m,)."""
-        return self._read(X, lambda values: self._scheme.scores(values))
-
-    def _machine_values(self, X: Any) -> Array:
-        return self._read(X, np.asarray)
+        if self.decision_function_shape == "ovr":
+            return self._read(X, lambda values: self._scheme.scores(values))
+        values = self._read(X, np.asarray)
+        return values if len(self.classes_) > 2 else values[:, 0]
 
     def _read(self, X: Any, reading: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-        """What is read from the values of the functions, row by row.
+        """What is read from the values of the functions, of shape (m, n_functions), row by row.
 
         There are many more pairs than classes: values of all pairs are held for a few rows.
         """
         check_is_fitted(self)
-        if not issparse(self._expansion):
-            return reading(super()._machine_values(X))
+        if not (self._has_pairs and issparse(self._expansion)):
+            return reading(np.asarray(RepresenterModel._function_values(self, X), np.float64))
         points = self._validate_points(self.kernel_, X, reset=False)
         pairs = PairValues(self.dual_coef_, self.n_support_, self.intercept_)
         step, kernel_values = max(1, _HELD // len(self.points_)), self._similarities()
-        found: list[NDArray[Any]] = []
+        parts: list[NDArray[Any]] = []
         for start in range(0, len(points), step):
             block = kernel_values(points[start : start + step])
             with one_thread():  # products with the points of one class are small
-                found += [reading(values) for values in pairs.parts(block)]
-        return np.concatenate(found)
-
-    n_support_: NDArray[np.integer]
+                parts += [reading(values) for values in pairs.parts(block)]
+        return np.concatenate(parts)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict classes.
@@ -282,71 +235,13 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return np.asarray(self.classes_[winners])
 
     def _winners(self, values: Array) -> Codes:
+        """The numbers of the classes that are predicted."""
         if self.probability and hasattr(self, "_calibration"):
             return np.asarray(np.argmax(self._calibration.log_probabilities(values), axis=1))
         scores = self._scheme.scores(values)
         if self.break_ties and scores.ndim == 2:
             return np.asarray(np.argmax(scores, axis=1))
         return self._scheme.winners(values)
-
-    # Probabilities --------------------------------------------------------------------------------
-
-    def _require_room(self, n_rows: int, n_functions: int) -> None:
-        """Refuse what would take too much memory before the fit, and not after it."""
-        fewer = "pass probability=False, or fewer rows"
-        memory.require(
-            8 * _COPIES * n_rows * n_functions,
-            f"{type(self).__name__} with probability=True, whose {n_functions} functions have "
-            f"values at {n_rows} rows,",
-            f'pass multi_class="ovr"; or {fewer}' if isinstance(self._scheme, Pairs) else fewer,
-        )
-
-    def _calibrate(self, matrix: SymmetricMatrix, data: Training, machines: Machines) -> None:
-        """Learn probabilities from machines that have not seen the rows."""
-        near = machines.coefficients(matrix.size)
-        values, short = np.empty((len(data.rows), len(machines))), 0
-        for train, held in self._folds(data.codes):
-            dual = self._dual(data.part(train))
-            fitted = solved(matrix, dual, self._options, near=near, at=data.rows[held])
-            values[held] = fitted.values
-            short += int((~fitted.converged).sum())
-        warn_of_folds(type(self).__name__, short)
-        found = Calibration.of(self._scheme, values, data.codes, self._weights_of_errors(data))
-        self._calibration, self.calibration_error_ = found, found.error
-
-    def _weights_of_errors(self, data: Training) -> Array:
-        """What errors at the rows weigh in the fit, as shares of the largest; all are positive."""
-        costs = np.nan_to_num(self._costs())  # the largest number in place of an infinite C
-        shares = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
-        return np.asarray(np.maximum(shares, np.finfo(np.float64).tiny))
-
-    def _costs(self) -> Array:
-        """What an error costs in each class, in a unit of its own."""
-        return self.class_weight_
-
-    _calibration: Calibration
-
-    def _is_fitted_state(self, name: str) -> bool:
-        return name == "_calibration" or super()._is_fitted_state(name)
-
-    def _folds(self, codes: Codes) -> Iterator[tuple[Codes, Codes]]:
-        """Parts of the rows to learn from, and to look at, as they were left out.
-
-        A class with one row keeps it: its value is that of machines that have seen it.
-        """
-        counts = np.bincount(codes)
-        several, single = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
-        if not len(several):
-            raise DataError(
-                f"{type(self).__name__}: probabilities are learned from rows that are left out, "
-                "and every class has a single row; pass two or more, or probability=False."
-            )
-        rng = random_numbers(self.random_state, type(self).__name__)
-        fewest = int(counts[codes[several]].min())
-        folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=rng)
-        for _, held in folds.split(np.empty((len(several), 0)), codes[several]):
-            train = np.setdiff1d(np.arange(len(codes)), several[held])
-            yield train, np.concatenate([several[held], single])
 
     @available_unless(lambda model: _why_no_probabilities(model))
     def predict_proba(self, X: Any) -> Array:
@@ -384,18 +279,14 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 f"{type(self).__name__}: probabilities were not learned; call fit with "
                 "probability=True, and let it end."
             )
-        return self._read(X, self._log_probabilities)
-
-    def _log_probabilities(self, values: Array) -> Array:
-        return np.asarray(self._calibration.log_probabilities(values), dtype=np.float64)
+        return self._read(X, self._calibration.log_probabilities)
 
     # Explanations: the sum of what the functions say of a class -----------------------------------
 
     def _function_values(self, X: Any) -> Array:
-        return self._read(X, self._summed)
-
-    def _summed(self, values: Array) -> Array:
-        return values[:, 0] if len(self.classes_) == 2 else values @ self._scheme.directions
+        if len(self.classes_) == 2:
+            return self._read(X, lambda values: values[:, 0])
+        return self._read(X, lambda values: values @ self._scheme.directions)
 
     @property
     def _n_functions(self) -> int:
@@ -409,15 +300,16 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if len(self.classes_) == 2:
             return self._expansion, self.intercept_
         directions = self._scheme.directions
-        found = self._expansion @ directions
-        return found.toarray() if issparse(found) else found, self.intercept_ @ directions
+        summed = self._expansion @ directions
+        return summed.toarray() if issparse(summed) else summed, self.intercept_ @ directions
 
     # Parameters -----------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        self._check_shared()
+        super()._check_parameters()
         checks.require_flags(self, "break_ties", "probability")
-        random_numbers(self.random_state, type(self).__name__)
+        if self.random_state is not None:
+            random_numbers(self.random_state, type(self).__name__)
         for name in ("decision_function_shape", "multi_class"):
             if getattr(self, name) not in _SHAPES:
                 raise ParameterError(
@@ -430,6 +322,37 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 'decision_function_shape = "ovo" asks for one for each pair; pass '
                 'decision_function_shape="ovr".'
             )
+
+
+def _class_by_class(data: Training) -> Training:
+    """Rows in the order of their classes: a pair of classes is read in two pieces."""
+    ordered = data.subset(np.argsort(data.codes, kind="stable"))
+    points, rows = data.points[ordered.rows], np.arange(len(ordered.rows))
+    return replace(ordered, points=points, numbers=ordered.rows, rows=rows)
+
+
+def _class_weights(
+    owner: str, class_weight: Any, classes: NDArray[Any], labels: NDArray[Any]
+) -> Array:
+    """Weights of the classes; "balanced" counts all rows, whatever their weights."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    is_balanced = isinstance(class_weight, str) and class_weight == "balanced"
+    if not (is_balanced or isinstance(class_weight, Mapping)):
+        raise ParameterError(
+            f"{owner}: class_weight = {shown(class_weight)} is neither "
+            '"balanced" nor a dict; pass for example {0: 1.0, 1: 2.0}.'
+        )
+    everything = np.unique(labels)
+    with as_data_errors(owner):
+        of_all = compute_class_weight(class_weight, classes=everything, y=labels)
+    weights: Array = of_all[np.isin(everything, classes)]
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise ParameterError(
+            f"{owner}: class_weight = {shown(class_weight)} gives weights {weights.tolist()}, "
+            'which are not all finite and > 0; pass "balanced", or such a number for each class.'
+        )
+    return weights
 
 
 def _why_no_probabilities(model: SupportVectorClassifier) -> str | None:

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 Array = NDArray[np.float64]
 
-# Terms of classes against classes that are held at a time.
+# Number of terms of classes against classes that are in memory at a time.
 _BLOCK = 2**21
 
 
@@ -22,8 +22,8 @@ class PairValues:
     .. math:: f_{ij}(x) = \sum_{s \in i} c_{j s} k(x, x_s) + \sum_{s \in j} c_{i s} k(x, x_s)
        + b_{ij}
 
-    A support vector has a coefficient against each other class, and no more: products with those of
-    one class give its terms in all functions that it is part of.
+    A support vector has one coefficient against each other class: products with the support vectors
+    of one class give the terms of this class in all functions that it is part of.
     """
 
     def __init__(self, dual: Any, counts: NDArray[np.integer], intercepts: Array) -> None:

@@ -1,14 +1,14 @@
 """Probabilities of classes, from values at rows that a machine has not learned from.
 
 Each function f of two classes has the odds exp(a f + b). The slope a and the offset b minimise the
-cross-entropy of the values that each row gets from a machine fitted without it [1]_. Its targets
-are Platt's: not 1 and 0, but what the rule of succession leaves to doubt,
+cross-entropy of the values that each row gets from a machine fitted without it [1]_. The targets
+are Platt's: not 1 and 0, but by the rule of succession
 
     (N + 1) / (N + 2) for the side of a row, which has N rows, and 1 / (N + 2) for the other,
 
-so that a stays finite where the values separate the sides, however few the rows are. It is positive
-in any case: more of f is never less probable. How the odds of several functions become
-probabilities of classes is told by the scheme of the functions.
+so that the slope stays finite where the values separate the sides, however few the rows are. The
+slope is always positive: a larger f is never less probable. The scheme of the functions turns the
+odds of several functions into probabilities of classes.
 
 References
 ----------
@@ -20,6 +20,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,21 +28,96 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
+from sklearn.model_selection import StratifiedKFold
 
-from mercer.models.svm.schemes import Codes, Scheme, Sides
+from mercer import memory
+from mercer.exceptions import DataError
+from mercer.models.svm.base import Training, solve_duals
+from mercer.models.svm.duals import DualSolutions
+from mercer.models.svm.fit_warnings import warn_of_folds
+from mercer.models.svm.schemes import Codes, Pairs, Scheme, Sides
+from mercer.sampling import random_numbers
+from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.floating[Any]]
 
+# Number of parts of the rows that are left out in turn.
+_FOLDS = 5
+# Number of matrices of the values of all functions at all rows that are in memory at a time.
+_COPIES = 3
+# Number of bins of the calibration error.
 _BINS = 10
 # The least slope, for values of mean 0 and variance 1.
 _LEAST = 1e-3
-# Newton's method ends where it promises to gain less for a row, and after so many steps, which are
-# halved where they lead to more than rounding can make of what was there.
-_GAIN, _STEPS, _NOISE, _HALVINGS = 1e-15, 100, 1e-13, 40
-# Logarithms that differ by less are equal but for rounding; and those so far apart are those of
-# different probabilities, however they are rounded.
+# Newton's method ends where a step gains less than this per row.
+_GAIN = 1e-15
+# Largest number of Newton steps.
+_STEPS = 100
+# Increase of the cross-entropy per row that may be rounding.
+_NOISE = 1e-13
+# Largest number of halvings of a step.
+_HALVINGS = 40
+# Logarithms of probabilities that differ by less may differ by rounding alone.
 _ROUNDING = 1e-14
+# Logarithms that differ by this are those of different probabilities, however they are rounded.
 _APART = 4 * float(np.finfo(np.float64).eps)
+
+
+def require_room(model: Any, n_rows: int, n_functions: int) -> None:
+    """Refuse a fit whose probabilities would take too much memory before it begins."""
+    fewer = "pass probability=False, or fewer rows"
+    memory.require(
+        8 * _COPIES * n_rows * n_functions,
+        f"{type(model).__name__} with probability=True, whose {n_functions} functions have "
+        f"values at {n_rows} rows,",
+        f'pass multi_class="ovr"; or {fewer}' if isinstance(model._scheme, Pairs) else fewer,
+    )
+
+
+def calibrated(
+    model: Any, matrix: SymmetricMatrix, data: Training, solutions: DualSolutions
+) -> Calibration:
+    """Probabilities from values of machines that were fitted without the rows.
+
+    They start from the solutions for all rows.
+    """
+    warm_start = solutions.coefficients(matrix.size)
+    values, short = np.empty((len(data.rows), len(solutions))), 0
+    for train, held in _folds(type(model).__name__, data.codes, model.random_state):
+        fitted = solve_duals(
+            matrix,
+            model._dual(data.subset(train)),
+            model._options,
+            warm_start=warm_start,
+            eval_rows=data.rows[held],
+        )
+        values[held] = fitted.values
+        short += int((~fitted.converged).sum())
+    warn_of_folds(type(model).__name__, short)
+    costs = np.nan_to_num(model._costs())  # the largest number in place of an infinite C
+    relative = data.weights / data.weights.max() * (costs / costs.max())[data.codes]
+    weights = np.maximum(relative, np.finfo(np.float64).tiny)
+    return Calibration.best(model._scheme, values, data.codes, weights)
+
+
+def _folds(owner: str, codes: Codes, random_state: Any) -> Iterator[tuple[Codes, Codes]]:
+    """Rows to learn from, and rows that are left out.
+
+    A class with a single row keeps it: its value is that of machines that have learned it.
+    """
+    counts = np.bincount(codes)
+    several, single = np.flatnonzero(counts[codes] > 1), np.flatnonzero(counts[codes] == 1)
+    if not len(several):
+        raise DataError(
+            f"{owner}: probabilities are learned from rows that are left out, and every class has "
+            "a single row; pass two or more, or probability=False."
+        )
+    rng = random_numbers(random_state, owner)
+    fewest = int(counts[codes[several]].min())
+    folds = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=rng)
+    for _, held in folds.split(np.empty((len(several), 0)), codes[several]):
+        train = np.setdiff1d(np.arange(len(codes)), several[held])
+        yield train, np.concatenate([several[held], single])
 
 
 @dataclass(frozen=True)
@@ -49,41 +125,35 @@ class Calibration:
     """From values of functions to probabilities."""
 
     scheme: Scheme  # how the functions tell the classes apart
-    slopes: Array  # (n_functions,): the a and b of the logarithms of odds, a f + b
-    offsets: Array  # (n_functions,): the a and b of the logarithms of odds, a f + b
+    slopes: Array  # (n_functions,): the a of the log-odds a f + b
+    offsets: Array  # (n_functions,): the b of the log-odds a f + b
     error: float  # the class-wise calibration error at the rows that these were learned from
 
     @classmethod
-    def of(cls, scheme: Scheme, values: Array, codes: Codes, weights: Array) -> Calibration:
-        """The best for given values."""
-        slopes, offsets = Sigmoids.of(values, scheme.sides(codes), weights).best()
-        found = scheme.coupled(slopes * values + offsets)
-        return cls(scheme, slopes, offsets, calibration_error(found, codes, weights))
+    def best(cls, scheme: Scheme, values: Array, codes: Codes, weights: Array) -> Calibration:
+        """The slopes and offsets of least cross-entropy for given values."""
+        slopes, offsets = Sigmoids.standardised(values, scheme.sides(codes), weights).best()
+        logs = scheme.coupled(slopes * values + offsets)
+        return cls(scheme, slopes, offsets, calibration_error(logs, codes, weights))
 
-    def log_probabilities(self, values: Array) -> Array:
-        """Logarithms of the probabilities; the largest is so in each row however it is rounded."""
-        found = self.scheme.coupled(self.slopes * values + self.offsets)
-        return with_largest(found)
+    def log_probabilities(self, values: Array) -> NDArray[np.float64]:
+        """Logarithms of the probabilities; one is the largest in each row, even when rounded."""
+        return with_largest(self.scheme.coupled(self.slopes * values + self.offsets))
 
 
 @dataclass(frozen=True, eq=False)
 class Sigmoids:
-    """Problems of slopes and offsets, side by side: each value belongs to one of them."""
+    """Logistic regressions on function values, side by side: each value belongs to one problem."""
 
-    # (m,): of functions, in units in which those of each problem have mean 0 and variance 1
-    values: Array
-    # (m,): how probable the side that the function speaks for is to be, and what it counts
-    targets: Array
-    # (m,): how probable the side that the function speaks for is to be, and what it counts
-    weights: Array
+    values: Array  # (m,): function values, standardised to mean 0 and variance 1 in each problem
+    targets: Array  # (m,): the target probability of the positive side
+    weights: Array  # (m,): the weights of the rows
     which: Codes  # (m,): the number of the problem
-    # (n_problems,): what was subtracted from the values, and what they were then divided by
-    centres: Array
-    # (n_problems,): what was subtracted from the values, and what they were then divided by
-    units: Array
+    centres: Array  # (n_problems,): the means that were subtracted from the values
+    units: Array  # (n_problems,): the standard deviations that they were divided by
 
     @classmethod
-    def of(cls, values: Array, sides: Sides, weights: Array) -> Sigmoids:
+    def standardised(cls, values: Array, sides: Sides, weights: Array) -> Sigmoids:
         """One problem for each function, of the rows on its two sides."""
         rows, signs, sizes = sides
         which = np.repeat(np.arange(len(sizes)), sizes)
@@ -131,12 +201,12 @@ class Sigmoids:
                 break
             for _ in range(_HALVINGS):
                 tried = slopes + sizes * along, offsets + sizes * up
-                found = self._entropies(*tried)
-                worse = found > entropies + _NOISE * self._sums
+                tried_entropies = self._entropies(*tried)
+                worse = tried_entropies > entropies + _NOISE * self._sums
                 if not worse.any():
                     break
                 sizes[worse] /= 2
-            (slopes, offsets), entropies = tried, found
+            (slopes, offsets), entropies = tried, tried_entropies
         return slopes, offsets
 
     def _step(
@@ -157,27 +227,27 @@ class Sigmoids:
         return along, up, first * along + second * up
 
 
-def with_largest(log_probabilities: Array) -> Array:
-    """Probabilities of which one is the largest: of classes that tie, that of the first."""
+def with_largest(log_probabilities: Array) -> NDArray[np.float64]:
+    """Log-probabilities with a unique largest one: of classes that tie, that of the first."""
     rows = np.arange(len(log_probabilities))
     largest = log_probabilities.max(axis=1)
     first = np.argmax(log_probabilities >= largest[:, None] - _ROUNDING, axis=1)
-    found = log_probabilities.astype(np.float64)
-    found[rows, first] = -np.inf
-    others = found.max(axis=1)
-    found[rows, first] = np.maximum(log_probabilities[rows, first], others + _APART)
-    return found
+    distinct = log_probabilities.astype(np.float64)
+    distinct[rows, first] = -np.inf
+    others = distinct.max(axis=1)
+    distinct[rows, first] = np.maximum(log_probabilities[rows, first], others + _APART)
+    return distinct
 
 
 def shares(weights: Array, groups: Codes) -> Array:
-    """Weights as shares of the largest of their group, whose squares do not overflow."""
+    """Weights divided by the largest of their group."""
     largest = np.zeros(groups.max() + 1)
     np.maximum.at(largest, groups, weights)
     return weights / largest[groups]
 
 
 def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array:
-    """What is to be expected of rows like those of each side, after having seen so many."""
+    """Platt's targets: probabilities of the positive side by the rule of succession."""
     groups = 2 * problems + above
     relative = shares(weights, groups)
     sums, squares = (np.bincount(groups, terms) for terms in (relative, relative**2))
@@ -186,7 +256,7 @@ def smoothed(problems: Codes, above: NDArray[np.bool_], weights: Array) -> Array
 
 
 def calibration_error(log_probabilities: Array, codes: Codes, weights: Array) -> float:
-    r"""By how much probabilities of classes differ from shares, in bins for each class.
+    r"""The class-wise calibration error: how far probabilities are from shares, in bins.
 
     .. math:: \tfrac12 \sum_c \sum_b \left| \sum_{i: p_{ic} \in b} w_i ([y_i = c] - p_{ic}) \right|
         \Big/ \sum_i w_i

@@ -1,4 +1,4 @@
-"""Support vector machines that predict numbers."""
+"""Support vector machines for regression: SVR and NuSVR."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import column_or_1d
 
 from mercer.exceptions import DataError
-from mercer.models.svm.base import Similarity, SupportVectorMachine
-from mercer.models.svm.duals import Dual, NuTube, Tube
-from mercer.models.svm.functions import Machines, Rows
-from mercer.models.svm.training import Training
+from mercer.models.svm.base import (
+    Similarity,
+    SupportVectorMachine,
+    Training,
+    require_number,
+    require_range,
+)
+from mercer.models.svm.duals import Dual, DualSolutions, NuSvrDual, Rows, SvrDual
 
 Array = NDArray[np.float64]
 
 
 class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
-    """Base of machines for numbers.
+    """Base of machines for regression.
 
     Parameters
     ----------
@@ -50,38 +54,31 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         with self._fitting():
             self._check_parameters()
             kernel, points = self._read_points(X)
-            targets = self._single_targets(y, len(points))
+            targets = self._validate_targets(y, len(points)).astype(np.float64, copy=False)
+            targets = _single_target(type(self).__name__, targets)
             data = self._training(kernel, points, sample_weight, targets)
-            self._fit_duals(X, y, data, self._dual(data, targets[data.rows]))
+            costs = float(self.C) * data.weights
+            require_range(type(self).__name__, "C times the weight of a row", costs)
+            self._fit_duals(X, y, data, self._dual(data.rows, targets[data.rows], costs))
         return self
 
-    def _single_targets(self, y: ArrayLike, n: int) -> Array:
-        targets = self._validate_targets(y, n).astype(np.float64, copy=False)
-        if targets.ndim == 2 and targets.shape[1] == 1:
-            targets = column_or_1d(targets, warn=True)
-        if targets.ndim != 1:
-            raise DataError(
-                f"{type(self).__name__}: y has shape {targets.shape}, and a machine predicts one "
-                "number; fit one for each column, as sklearn.multioutput.MultiOutputRegressor does."
-            )
-        return targets
-
+    C: float
     _infeasible = "no function is within epsilon of every target"
 
     @abstractmethod
-    def _dual(self, data: Training, targets: Array) -> Dual:
-        """The problem of the rows that count."""
+    def _dual(self, rows: Rows, targets: Array, costs: Array) -> Dual:
+        """The problem of the rows of positive weight."""
 
-    def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
     ) -> dict[str, Any]:
         return {
             "dual_coef_": coefficients.T,
-            "intercept_": machines.intercept,
+            "intercept_": solutions.intercept,
             "n_support_": np.array([len(support)], dtype=np.int32),
-            "n_iter_": int(machines.n_iter[0]),
-            "dual_gap_": float(machines.gap[0]),
-            "objective_": float(machines.objective[0]),
+            "n_iter_": int(solutions.n_iter[0]),
+            "dual_gap_": float(solutions.gap[0]),
+            "objective_": float(solutions.objective[0]),
         }
 
     def predict(self, X: Any) -> Array:
@@ -98,6 +95,19 @@ class SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
             The values of the function.
         """
         return self._function_values(X)
+
+
+def _single_target(owner: str, targets: Array) -> Array:
+    """Targets as a vector of ordinary numbers."""
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = column_or_1d(targets, warn=True)
+    if targets.ndim != 1:
+        raise DataError(
+            f"{owner}: y has shape {targets.shape}, and a machine predicts one number; fit one for "
+            "each column, as sklearn.multioutput.MultiOutputRegressor does."
+        )
+    require_range(owner, "y", targets, least=0.0)
+    return targets
 
 
 class SVR(SupportVectorRegressor):
@@ -223,13 +233,13 @@ class SVR(SupportVectorRegressor):
         self.C = C
         self.epsilon = epsilon
 
-    def _dual(self, data: Training, targets: Array) -> Dual:
-        return Tube(data.rows, targets, float(self.C) * data.weights, float(self.epsilon))
+    def _dual(self, rows: Rows, targets: Array, costs: Array) -> SvrDual:
+        return SvrDual(rows, targets, costs, float(self.epsilon))
 
     def _check_parameters(self) -> None:
-        self._check_shared()
-        self._require_number("C", low=0.0, high=np.inf, example="1.0")
-        self._require_number("epsilon", low=0.0, closed=True, example="0.1")
+        super()._check_parameters()
+        require_number(self, "C", low=0.0, high=np.inf, example="1.0")
+        require_number(self, "epsilon", low=0.0, closed=True, example="0.1")
 
 
 class NuSVR(SupportVectorRegressor):
@@ -318,17 +328,16 @@ class NuSVR(SupportVectorRegressor):
         self.nu = nu
         self.C = C
 
-    def _dual(self, data: Training, targets: Array) -> Dual:
-        return NuTube(data.rows, targets, float(self.C) * data.weights, float(self.nu))
+    def _dual(self, rows: Rows, targets: Array, costs: Array) -> NuSvrDual:
+        return NuSvrDual(rows, targets, costs, float(self.nu))
 
-    def _meaning(
-        self, data: Training, support: Rows, coefficients: Array, machines: Machines
+    def _attributes_of(
+        self, data: Training, support: Rows, coefficients: Array, solutions: DualSolutions
     ) -> dict[str, Any]:
-        return super()._meaning(data, support, coefficients, machines) | {
-            "epsilon_": float(machines.epsilon[0])
-        }
+        attributes = super()._attributes_of(data, support, coefficients, solutions)
+        return attributes | {"epsilon_": float(solutions.epsilon[0])}
 
     def _check_parameters(self) -> None:
-        self._check_shared()
-        self._require_number("nu", low=0.0, high=1.0, example="0.5")
-        self._require_number("C", low=0.0, example="1.0")
+        super()._check_parameters()
+        require_number(self, "nu", low=0.0, high=1.0, example="0.5")
+        require_number(self, "C", low=0.0, example="1.0")

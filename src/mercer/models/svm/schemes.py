@@ -1,4 +1,4 @@
-"""How functions of two classes tell several apart: by pairs, or each class against the rest.
+"""Several classes by functions of two: one for each pair, or each class against the rest.
 
 References
 ----------
@@ -20,54 +20,53 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.special import expit, log_expit, logsumexp
 
-from mercer.solvers.box_qp.programmes import stretches
+from mercer.models.svm.duals import stretches
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# The probabilities of a pair stay so far from 0 and 1, as those of LIBSVM do.
+# Least distance of the probabilities of a pair from 0 and 1, as in LIBSVM.
 _DOUBT = 1e-7
-# Values in the systems of equations of as many rows as are solved at a time.
+# Number of entries of the linear systems that are solved at a time.
 _VALUES = 2**18
 
 
 class Sides(NamedTuple):
-    """Which rows the functions learn from, those of one function after those of another."""
+    """The training rows of all functions: those of one function after those of another."""
 
     positions: Codes  # (m,): the rows
-    signs: Array  # (m,): 1 where a function speaks for the class of the row, and -1
-    sizes: Codes  # (n_functions,): how many rows each function has
+    signs: Array  # (m,): 1 if the row is of the positive class of the function, and else -1
+    sizes: Codes  # (n_functions,): the number of rows of each function
 
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """Functions of which each speaks for one class and against others."""
+    """Functions that each separate a positive class from others."""
 
     n_classes: int  # at least 2
 
     @abstractmethod
     def sides(self, codes: Codes) -> Sides:
-        """The positions that each function learns from, and their signs."""
+        """The training rows of each function, and their signs."""
 
     @property
     @abstractmethod
     def directions(self) -> Any:
-        """What each function says of each class, 1, -1 or 0; of shape (n_functions, n_classes)."""
+        """The vote of each function for each class, 1, -1 or 0: shape (n_functions, n_classes)."""
 
     @abstractmethod
     def scores(self, values: Array) -> Array:
-        """From values of the functions to one number for each class; the largest wins."""
+        """One score for each class, from the values of the functions; the largest wins."""
 
     @abstractmethod
     def winners(self, values: Array) -> Codes:
-        """The classes that LIBSVM would choose, the first of those with as many votes."""
+        """The classes that LIBSVM predicts: of classes with equal votes the first."""
 
     @abstractmethod
     def coupled(self, odds: Array) -> Array:
-        """Logarithms of the probabilities of the classes, of shape (m, n_classes).
+        """Log-probabilities of the classes, of shape (m, n_classes).
 
-        Given are, for each function, the logarithms of the odds that it is right to speak for its
-        class, of shape (m, n_functions).
+        `odds` has the log-odds of the positive class of each function, of shape (m, n_functions).
         """
 
     @abstractmethod
@@ -76,7 +75,7 @@ class Scheme(ABC):
 
 
 class Single(Scheme):
-    """Two classes: one function, which speaks for the second."""
+    """Two classes: one function, whose positive class is the second."""
 
     def sides(self, codes: Codes) -> Sides:
         """All rows."""
@@ -97,7 +96,7 @@ class Single(Scheme):
         return (values[:, 0] >= 0).astype(np.intp)
 
     def coupled(self, odds: Array) -> Array:
-        """Those of the second class and of its absence."""
+        """Log-probabilities of the first and of the second class."""
         return np.asarray(log_expit(np.column_stack([-odds[:, 0], odds[:, 0]])))
 
     def layout(self, coefficients: Array, codes: Codes) -> Array:
@@ -106,7 +105,7 @@ class Single(Scheme):
 
 
 class Pairs(Scheme):
-    """One function for each pair of classes, which speaks for the first of them."""
+    """One function for each pair of classes, whose positive class is the first of them."""
 
     @cached_property
     def pairs(self) -> Codes:
@@ -144,17 +143,18 @@ class Pairs(Scheme):
         return np.asarray((ballots + self.n_classes - 1) / 2)
 
     def coupled(self, odds: Array) -> Array:
-        """Those that fit best to r_ij, the probability of i if the class is i or j.
+        """Log-probabilities that fit best to r_ij, the probability of i if the class is i or j.
 
         The p that minimise sum_ij (r_ji p_i - r_ij p_j)^2 and sum to 1 [1]_, row by row. With
         Q_ii = sum_j r_ji^2 and Q_ij = -r_ij r_ji they solve (Q + 1 1') p = c 1 for some number c.
         """
-        found = np.empty((len(odds), self.n_classes))
+        probabilities = np.empty((len(odds), self.n_classes))
         step = max(1, _VALUES // self.n_classes**2)
         for start in range(0, len(odds), step):
-            found[start : start + step] = self._solved(odds[start : start + step])
-        # They are positive, of which rounding may leave nothing.
-        logs = np.log(np.maximum(found, np.finfo(np.float64).tiny))
+            rows = slice(start, start + step)
+            probabilities[rows] = self._solved(odds[rows])
+        # Rounding may make a small probability zero or negative.
+        logs = np.log(np.maximum(probabilities, np.finfo(np.float64).tiny))
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
     def _solved(self, odds: Array) -> Array:
@@ -173,15 +173,15 @@ class Pairs(Scheme):
         given = coo_array(coefficients)
         own = codes[given.row]
         other = self.pairs.sum(axis=1)[given.col] - own
-        # Written row by row, as they are read, and turned in the end.
-        found = np.zeros((given.shape[0], self.n_classes - 1))
-        begins = given.row.astype(np.int64) * found.shape[1]
-        np.put(found, begins + other - (other > own), given.data)
-        return np.ascontiguousarray(found.T)
+        # Written row by row, as they are read, and transposed in the end.
+        by_vector = np.zeros((given.shape[0], self.n_classes - 1))
+        begins = given.row.astype(np.int64) * by_vector.shape[1]
+        np.put(by_vector, begins + other - (other > own), given.data)
+        return np.ascontiguousarray(by_vector.T)
 
 
 class Rest(Scheme):
-    """One function for each class, which speaks against all others."""
+    """One function for each class against all others."""
 
     def sides(self, codes: Codes) -> Sides:
         """All rows, for each class."""
@@ -194,7 +194,7 @@ class Rest(Scheme):
 
     @property
     def directions(self) -> Array:
-        """For the class alone: what is said against the others is the same for all of them."""
+        """The vote for the class alone: votes against the others are equal for all of them."""
         return np.eye(self.n_classes)
 
     def scores(self, values: Array) -> Array:
@@ -206,7 +206,7 @@ class Rest(Scheme):
         return np.asarray(np.argmax(values, axis=1))
 
     def coupled(self, odds: Array) -> Array:
-        """Those of the classes, each against the rest, divided by their sum [2]_."""
+        """Log-probabilities of each class against the rest, normalised to sum to 1 [2]_."""
         logs = log_expit(odds)
         return np.asarray(logs - logsumexp(logs, axis=1, keepdims=True))
 
@@ -216,7 +216,7 @@ class Rest(Scheme):
 
 
 def scheme_of(n_classes: int, multi_class: str) -> Scheme:
-    """The functions for so many classes."""
+    """The functions for a number of classes."""
     if n_classes == 2:
         return Single(2)
     return Pairs(n_classes) if multi_class == "ovo" else Rest(n_classes)

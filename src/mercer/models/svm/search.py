@@ -1,7 +1,8 @@
 """C and length-scale of a support vector machine by cross-validation, with shared work.
 
 The matrix of a kernel serves all C, and all folds in which the kernel is the same; each machine
-starts from that of the C before, scaled; and the solver knows the values at the rows left out.
+starts from that of the next smaller C, scaled; and the solver knows the values at the rows left
+out.
 """
 
 from __future__ import annotations
@@ -31,17 +32,16 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.models.length_scales import candidates, free_lengths
 from mercer.models.svm import kernel_names
+from mercer.models.svm.base import Training, kernel_for
 from mercer.models.svm.classification import SVC
-from mercer.models.svm.cross_validation import Fold, Outcome, takes_weights
-from mercer.models.svm.functions import Rows
-from mercer.models.svm.score_table import score_table
-from mercer.models.svm.solving import warn_of_folds
-from mercer.models.svm.training import Training
+from mercer.models.svm.cross_validation import Fold, Outcome, score_table, takes_weights
+from mercer.models.svm.duals import Rows
+from mercer.models.svm.fit_warnings import warn_of_folds
 from mercer.parallel import one_thread, thread_count
-from mercer.solvers.box_qp.problem import SymmetricMatrix
+from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
 
 Array = NDArray[np.float64]
-#: Surrounds what callbacks are told of as one step, by its name; with the machine that it fits.
+#: A context that callbacks see as one step, given its name and the machine that it fits.
 Step = Callable[..., AbstractContextManager[None]]
 
 
@@ -202,7 +202,7 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
 
     @contextmanager
     def _steps(self, X: Any, y: Any, count: int) -> Iterator[Step]:
-        """Tell scikit-learn's callbacks of the search, and of each of its steps."""
+        """Report the search, and each of its steps, to scikit-learn's callbacks."""
         context = self._init_callback_context(max_subtasks=count)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
 
@@ -253,8 +253,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     def _splits(self, X: Any, y: NDArray[Any], groups: ArrayLike | None) -> list[tuple[Rows, Rows]]:
         """Rows to learn from and rows left out, which may be given as lists or flags, too."""
         every = np.arange(len(y))
-        found = check_cv(self.cv, y, classifier=True).split(X, y, groups)
-        return [(every[np.asarray(train)], every[np.asarray(held)]) for train, held in found]
+        splits = check_cv(self.cv, y, classifier=True).split(X, y, groups)
+        return [(every[np.asarray(train)], every[np.asarray(held)]) for train, held in splits]
 
     def _machine(self) -> SVC:
         """The machine as it was given, if C can be searched for it."""
@@ -334,13 +334,13 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         """For each part of the rows the kernels to compare, as these rows resolve them."""
         lengths = self._lengths(model.kernel)
         kernels = list(candidates(model.kernel, lengths, model.kernel_, "SVCSearch"))
-        found = []
+        in_parts = []
         for rows in parts:
             part, weight = points[rows], None if weights is None else weights[rows]
             # The gamma of a kernel that is named may be that of the rows, too.
-            here = [machine._kernel_for(part)] if lengths is None else kernels
-            found.append([kernel.resolve(part, weight) for kernel in here])
-        return found
+            here = [kernel_for(machine, part)] if lengths is None else kernels
+            in_parts.append([kernel.resolve(part, weight) for kernel in here])
+        return in_parts
 
     def _compared(
         self,
@@ -351,8 +351,8 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
         costs: list[float],
         step: Step,
     ) -> list[tuple[Outcome, ...]]:
-        """For each C, what becomes of one candidate in each fold, whose kernel is given."""
-        found: dict[Fold, list[Outcome]] = {}
+        """For each C the outcomes of one candidate in all folds, given its kernel in each."""
+        outcomes: dict[Fold, list[Outcome]] = {}
         for kernel in dict.fromkeys(kernels):
             sharing = [fold for fold, own in zip(folds, kernels, strict=True) if own == kernel]
             model.kernel_ = kernel
@@ -360,13 +360,13 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
             paths = self._paths(matrix, sharing, costs)
             for fold in sharing:
                 with step("kernel in a fold"):
-                    found[fold] = next(paths)
-        return list(zip(*(found[fold] for fold in folds), strict=True))
+                    outcomes[fold] = next(paths)
+        return list(zip(*(outcomes[fold] for fold in folds), strict=True))
 
     def _paths(
         self, matrix: SymmetricMatrix, folds: Sequence[Fold], costs: list[float]
     ) -> Iterator[list[Outcome]]:
-        """What becomes of each C in some folds, side by side."""
+        """The outcomes of each C in some folds, which are computed side by side."""
 
         def alone(fold: Fold) -> list[Outcome]:
             with one_thread():
@@ -475,7 +475,7 @@ def _with_kernel(machine: SVC, X: Any) -> SVC:
     """The machine with a kernel whose length-scale can be set, if it has one."""
     model = copy(machine)
     kernel, _ = model._read_points(X)
-    return model.set_params(kernel=kernel, psd=model._similarity, **kernel_names.DEFAULTS)
+    return model.set_params(kernel=kernel, psd=model._psd_method, **kernel_names.DEFAULTS)
 
 
 def _fold(

@@ -1,68 +1,60 @@
-"""Many small programmes with boxes and sums of one matrix, solved in one call of the engine."""
+"""Many small quadratic programs over one kernel matrix, solved in one call of the engine."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.parallel import thread_count
-from mercer.solvers.box_qp.certificates import Certificates
-from mercer.solvers.box_qp.problem import Array, Positions, StoredMatrix
-from mercer.solvers.box_qp.programmes import BoxProgrammes, BoxSolutions
+from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
+from mercer.solvers.box_qp.problem import Array, BoxQP, BoxSolution, Flags, Positions, evaluated
 from mercer.solvers.box_qp.smo import exchanges_allowed
 
 
-class Batch:
-    """Programmes side by side."""
+class BoxQPBatch:
+    """Problems side by side, with finite boxes, as far as they are solved."""
 
     def __init__(
         self,
-        programmes: BoxProgrammes,
+        qp: BoxQP,
         matrix: StoredMatrix,
         places: Positions | None = None,
-        near: Array | None = None,
+        warm_start: Array | None = None,
     ) -> None:
-        self._matrix = matrix
-        self._programmes, self._whole = programmes, programmes.variables
-        self._rows = self._whole.rows if places is None else places[self._whole.rows]
-        start = self._whole.start if near is None else programmes.feasible(near)
-        self._up, self._down = self._whole.upper - start, start - self._whole.lower
+        self._qp, self._matrix = qp, matrix
+        self._rows = qp.rows if places is None else places[qp.rows]
+        start = qp.start if warm_start is None else qp.feasible(warm_start)
+        self._up, self._down = qp.upper - start, start - qp.lower
         self._coefficients, self._products = np.empty(len(start)), np.empty(len(start))
-        self._steps = np.zeros(len(programmes.sizes), np.int64)
-        self._tolerances = np.zeros(len(programmes.sizes))
+        self._steps = np.zeros(len(qp.groups), np.int64)
+        self._tolerances = np.zeros(len(qp.groups))
         self._limit = 0
 
     @property
-    def is_ordinary(self) -> bool:
-        """Whether boxes are finite and variables need no other unit."""
-        return self._whole.is_bounded and self._whole.unit == 1
-
-    @property
-    def is_exhausted(self) -> NDArray[np.bool_]:
-        """Whether problems have had all the exchanges that are allowed."""
+    def is_exhausted(self) -> Flags:
+        """Whether problems have had all exchanges that are allowed."""
         return np.asarray(self._steps >= self._limit)
 
     def solve(self, *, tol: float | Array, max_iter: int | None = None) -> None:
-        """Exchange until no violation is above the tolerance, as far as that is reached."""
+        """Exchange until no violation is above the tolerance, or the exchanges are used up."""
         self._tolerances[:] = tol
-        self._limit = exchanges_allowed(max_iter, int(self._programmes.sizes.max()))
+        self._limit = exchanges_allowed(max_iter, int(self._qp.sizes.max()))
         try:
             self._exchange(self._limit)
         except KeyboardInterrupt:
-            self._exchange(0)  # how far all came by then
+            self._exchange(0)  # computes coefficients and products as they are
             raise
 
     def _exchange(self, limit: int) -> None:
-        programmes = self._programmes
+        sizes, groups = self._qp.sizes, self._qp.groups
         _core.smo_batch(
             self._matrix.values,
-            programmes.edges,
-            programmes.sizes if programmes.firsts is None else programmes.firsts,
+            np.append(groups[:, 0], len(self._rows)),
+            sizes if groups.shape[1] == 1 else groups[:, 1] - groups[:, 0],
             self._rows,
-            self._whole.linear,
-            self._whole.lower,
-            self._whole.upper,
+            self._qp.linear,
+            self._qp.lower,
+            self._qp.upper,
             self._up,
             self._down,
             self._coefficients,
@@ -74,25 +66,14 @@ class Batch:
             thread_count(),
         )
 
-    def solutions(self) -> BoxSolutions:
+    def solution(self) -> BoxSolution:
         """The solutions as they are."""
-        found = Certificates(
-            self._whole.linear,
+        return evaluated(
+            self._qp,
             self._coefficients,
             self._products,
-            self._up,
-            self._down,
-            self._programmes.groups,
-        )
-        return BoxSolutions(
-            self._programmes.sizes,
-            self._coefficients,
             self._products,
-            found.levels,
-            found.squared_norms,
-            found.objectives,
-            found.gaps,
-            found.violations,
+            (self._up, self._down),
             self._steps.copy(),
-            found.violations <= self._tolerances,
+            self._tolerances,
         )

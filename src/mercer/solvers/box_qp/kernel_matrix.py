@@ -1,11 +1,11 @@
-"""Kernel matrices for solvers that ask for blocks and products, as the kernel serves them best."""
+"""Kernel matrices that give blocks and products, in the form that is fastest for the kernel."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,40 +18,125 @@ from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.kernels.tracing import require_symmetry
 from mercer.linalg.cholesky import is_positive_definite
+from mercer.parallel import thread_count
 from mercer.program.parts import Parts
 from mercer.program.specialise import reads
 from mercer.sampling import spread
-from mercer.solvers.box_qp.problem import (
-    LARGEST,
-    SMALLEST,
-    StoredMatrix,
-    SymmetricMatrix,
-    is_faithful,
-)
 
 Array = NDArray[np.floating[Any]]
 Positions = NDArray[np.int64]
 
-# Up to so many rows the matrix is stored, in float64.
+# Number of rows up to which the matrix of a compiled kernel is stored, in float64.
 _SMALL = 2048
-# From so many numbers of each row on, reading a value takes less time than computing it again. One
-# of a sparse row costs as much as several, since its column has to be looked up.
-_WIDE, _SPARSE = 200, 8
-_LINE = 64  # bytes of a cache line
-# How far float32 may be from float64: at least so much of the largest value, and so many times the
-# largest error among the pairs of some rows. Errors grow with the columns of the data and with the
-# degree of a polynomial.
+# Numbers per row from which on reading a stored value is faster than computing it again.
+_WIDE = 200
+# Cost of a number of a sparse row, whose column has to be looked up, in dense numbers.
+_SPARSE = 8
+# Bytes of a cache line.
+_LINE = 64
+# Range of the largest diagonal entry for which products of values fit float32.
+_SMALLEST, _LARGEST = 1e-15, 1e15
+# Error of a curvature K_ii + K_jj - 2 K_ij that float32 may have, relative to their mean.
+_FAITHFUL = 0.01
+# Number of rows that are compared in float32 and float64: of a stored matrix.
+_SAMPLE_STORED = 64
+# Number of rows that are compared in float32 and float64: of a matrix that is computed when used.
+_SAMPLE = 256
+# Least bound of the rounding error of float32 values, relative to the largest value.
 _LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
-_WARY, _SAMPLE = 16.0, 256
-# How far a matrix that was computed in float32 may be from its transpose, relative to its largest
-# value.
-_ROUNDED = 1e-5
-# Of so many rows the pairs are looked at, where a whole matrix would cost more than the fit.
+# Factor of safety for the largest rounding error in the sample, as errors grow with the number of
+# columns and with the degree of a polynomial.
+_WARY = 16.0
+# How far a matrix may be from its transpose, relative to its largest value.
+_ASYMMETRY = 1e-5
+# Number of rows whose pairs are checked, where checking the whole matrix would be expensive.
 _WITNESSES = 128
-# Negative directions up to this, for each row and relative to the largest value, may be rounding.
+# Negative eigenvalues that may be rounding, per row and relative to the largest value.
 _NEGATIVE = float(np.finfo(np.float32).eps)
-# A matrix of fewer rows than this share is worth making.
+# Share of the rows below which a matrix of these rows alone is worth making.
 _MOST_OF = 0.75
+
+
+class SymmetricMatrix(Protocol):
+    """A symmetric matrix that gives blocks and products."""
+
+    size: int  # the number of rows
+    largest: float  # the largest diagonal entry in absolute value; 1 if all are zero
+    has_single: bool  # whether float32 is faster than float64, and exact enough to begin with
+    rounding: float  # the largest error of a value in a product that is not `precise`
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """A square matrix that holds the pairs of these rows, and where each row is in it."""
+
+    def times(
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor, at some columns or all of them."""
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """A matrix for problems of these rows alone, and where each row is in it."""
+
+
+def _is_faithful(exact: Array, rounded: Array) -> bool:
+    """Whether rounded values serve for exchanges, whose curvatures are K_ii + K_jj - 2 K_ij.
+
+    They do not where all values are nearly equal and large, as inner products of data far from
+    zero are.
+    """
+    curvatures = []
+    for values in (exact, rounded):
+        wide = values.astype(np.float64)
+        diagonal = wide.diagonal()
+        curvatures.append(diagonal[:, None] + diagonal - 2 * wide)
+    with np.errstate(invalid="ignore"):
+        error = float(np.abs(curvatures[1] - curvatures[0]).max(initial=0.0))
+    return error <= _FAITHFUL * float(curvatures[0].mean())
+
+
+class StoredMatrix:
+    """A symmetric matrix in memory."""
+
+    rounding = 0.0  # products use the values as they are
+
+    def __init__(self, values: Array) -> None:
+        if values.dtype not in (np.float32, np.float64):
+            values = values.astype(np.float64)
+        contiguous = values.strides[1] == values.itemsize
+        self.values = values if contiguous else np.ascontiguousarray(values)
+        self.size = len(values)
+        largest = float(np.abs(values.diagonal()).max(initial=0.0))
+        self.largest = largest or 1.0
+        self.has_single = False
+        if values.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
+            step = -(-self.size // _SAMPLE_STORED)
+            part = values[::step, ::step]
+            self.has_single = _is_faithful(part, part.astype(np.float32))
+
+    def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
+        """The matrix itself: the engine rounds what it reads."""
+        return self.values, rows
+
+    def times(
+        self,
+        rows: Positions,
+        factors: NDArray[np.float64],
+        *,
+        precise: bool,
+        at: Positions | None = None,
+    ) -> NDArray[np.float64]:
+        """The sum of some rows, each times its factor."""
+        total = np.zeros(self.size)
+        _core.row_sum(self.values, rows, factors, total, thread_count())
+        return total if at is None else total[at]
+
+    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
+        """The matrix itself."""
+        return self, rows
 
 
 class LazyMatrix:
@@ -60,11 +145,13 @@ class LazyMatrix:
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
         self._scratch = threading.local()
+        self.size = int(gram.shape[0])
         diagonal = gram.diagonal()
         _require_finite(gram.kernel, diagonal)
         largest = float(np.abs(diagonal).max())
+        self.largest = largest or 1.0
         self.has_single, self.rounding = False, 0.0
-        if gram.dtype == np.float64 and SMALLEST < largest < LARGEST:
+        if gram.dtype == np.float64 and _SMALLEST < largest < _LARGEST:
             self.has_single, error = self._rounding()
             self.rounding = error * largest if self.has_single else 0.0
 
@@ -77,23 +164,18 @@ class LazyMatrix:
         return Parts(self._gram.kernel.expression, self._gram.pairs)
 
     def _rounding(self) -> tuple[bool, float]:
-        """Whether float32 serves, and how far its values may be off, relative to the largest."""
-        some = spread(self.size, _SAMPLE)
+        """Whether float32 serves, and its largest error, relative to the largest value."""
+        sample = spread(self.size, _SAMPLE)
         try:
             _ = self._rounded.everything
         except DataError:  # float32 has no room for the data
             return False, 0.0
-        rounded = self.block(some, precise=False)[0].copy()
-        exact = self.block(some, precise=True)[0]
+        rounded = self.block(sample, precise=False)[0].copy()
+        exact = self.block(sample, precise=True)[0]
         error = float(np.abs(rounded - exact).max())
         largest = float(np.abs(exact.diagonal()).max())
         bound = max(_LEAST_ROUNDING, _WARY * error / largest if largest else 0.0)
-        return is_faithful(exact, rounded), bound
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return int(self._gram.shape[0])
+        return _is_faithful(exact, rounded), bound
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
         """The values of the pairs of some rows."""
@@ -103,7 +185,7 @@ class LazyMatrix:
         return values, np.arange(len(rows))
 
     def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """Memory for a block, the same for one after another."""
+        """Memory for a block, which is reused for the next one."""
         # Rows begin at vectors, but not all at cache lines: then the engine would write past the
         # caches, from which the block is read next.
         stride = -(-count * dtype.itemsize // _LINE) * _LINE + _LINE // 2
@@ -151,14 +233,12 @@ class CachedMatrix:
 
     def __init__(self, kernel: Kernel, points: Points, room: float) -> None:
         self._kernel, self._points = kernel, points
+        self.size = len(points)
         self._most = max(2, int(room / (8 * len(points))))
         self._kept: OrderedDict[int, Array] = OrderedDict()  # the last is the one used last
         self._lock = threading.Lock()  # problems that are solved side by side share the rows
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self._points)
+        values, at = self.block(spread(self.size, _SAMPLE_STORED), precise=True)
+        self.largest = float(np.abs(values[at, at]).max()) or 1.0
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
         """The values of the pairs of some rows."""
@@ -189,7 +269,7 @@ class CachedMatrix:
         return self, rows
 
     def _rows(self, rows: Positions) -> Array:
-        """Some rows, no more than are kept."""
+        """Some rows, at most as many as are kept."""
         with self._lock:
             return self._stacked(rows)
 
@@ -207,7 +287,7 @@ class CachedMatrix:
 
 
 def _require_finite(kernel: Kernel, values: Array) -> None:
-    """Refuse values that are no numbers: nothing can be learned from them."""
+    """Refuse kernel values that are not finite: nothing can be learned from them."""
     if not _core.all_finite(values):
         raise DataError(
             f"{kernel!r}: some values of the kernel are infinite or not numbers; scale the data, "
@@ -215,13 +295,8 @@ def _require_finite(kernel: Kernel, values: Array) -> None:
         )
 
 
-def is_costly(kernel: Kernel) -> bool:
-    """Whether Python has to evaluate a part of a kernel, so that values are worth keeping."""
-    return bool(reads(kernel.expression).sources)
-
-
-def is_wide(kernel: Kernel, points: Points) -> bool:
-    """Whether the engine reads so many numbers of each row that values are worth keeping."""
+def _is_wide(kernel: Kernel, points: Points) -> bool:
+    """Whether rows have so many columns that reading values is faster than computing them."""
     matrices = [points.matrix(slot.view) for slot in reads(kernel.expression).slots]
     numbers = sum(m.size if isinstance(m, np.ndarray) else _SPARSE * m.nnz for m in matrices)
     return bool(numbers >= _WIDE * len(points))
@@ -230,41 +305,41 @@ def is_wide(kernel: Kernel, points: Points) -> bool:
 def kernel_matrix(
     kernel: Kernel, points: Points, cache_bytes: float | None = None, *, reused: bool = False
 ) -> SymmetricMatrix:
-    """The matrix of a kernel, in the form that is quickest.
+    """The matrix of a kernel, in the form that is fastest.
 
     The values of a compiled kernel are computed when they are used, unless there are few, or there
-    is room for all and they are costly, because rows are wide, or used for many problems. Those
+    is room for all and they are expensive, because rows are wide, or used for many problems. Those
     that Python computes are stored, or as many rows of them as there is room for.
     """
     given = _given_matrix(kernel, points)
     if given is not None:
-        some = spread(len(given), _WITNESSES)
-        part = given[np.ix_(some, some)]
-        require_symmetry(part, str(kernel), Precomputed._symmetrise, rounding=_ROUNDED, rows=some)
         return StoredMatrix(given)
-    gram = kernel.gram(points)
-    n, costly = len(points), is_costly(kernel)
-    if n > _SMALL and not (costly or reused or is_wide(kernel, points)):
-        return LazyMatrix(gram)
-    room = memory.available() / 2 if cache_bytes is None else cache_bytes
-    fits = n * n * gram.dtype.itemsize <= room
-    if n > _SMALL and not costly and not fits:
-        return LazyMatrix(gram)
-    if costly and not fits:
-        return CachedMatrix(kernel, points, room)
+    gram, n = kernel.gram(points), len(points)
+    in_python = bool(reads(kernel.expression).sources)
+    if in_python or n > _SMALL:
+        if not (in_python or reused or _is_wide(kernel, points)):
+            return LazyMatrix(gram)
+        room = memory.available() / 2 if cache_bytes is None else cache_bytes
+        if n * n * gram.dtype.itemsize > room:
+            return CachedMatrix(kernel, points, room) if in_python else LazyMatrix(gram)
     values = gram.toarray()
     _require_finite(kernel, values)
     return StoredMatrix(values)
 
 
 def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
-    """The data themselves, if they are the matrix: no copy is made."""
+    """The data themselves, checked for symmetry, if they are the matrix: no copy is made."""
     if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
         return None
     data = points.data if points.origin is points else None
     if not (isinstance(data, np.ndarray) and data.dtype in (np.float32, np.float64)):
         return None
-    return data if data.shape[0] == data.shape[1] else None
+    if data.shape[0] != data.shape[1]:
+        return None
+    sample = spread(len(data), _WITNESSES)
+    part = data[np.ix_(sample, sample)]
+    require_symmetry(part, str(kernel), Precomputed._symmetrise, rounding=_ASYMMETRY, rows=sample)
+    return data
 
 
 def is_seen_invalid(matrix: SymmetricMatrix) -> bool:

@@ -1,222 +1,178 @@
-"""Quadratic programmes with boxes and sums: the problem, its matrix and its solution."""
+"""Quadratic programs with box constraints and fixed sums: problems, solutions, duality gaps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import _core
-from mercer.parallel import thread_count
-
 Array = NDArray[np.float64]
-Matrix = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
 Positions = NDArray[np.int64]
 
-
-# Diagonals for which float32 has room, products of values included.
-SMALLEST, LARGEST = 1e-15, 1e15
-# Sizes of variables that need no other unit.
-_ORDINARY = 1e6
-# Errors of curvatures that float32 may have, relative to their mean; and how many rows tell it.
-_FAITHFUL, _SAMPLE = 0.01, 64
+# Rounding error of a sum, relative to the sum of its absolute terms.
+_EPS = 16 * float(np.finfo(np.float64).eps)
+# The gap is also computed for the function scaled up by these shares of the worst violation: a half
+# where rows violate the margin on both sides, slightly more than all where they do on one side.
+_SHARES_OF_WORST = (0.5, 1.01)
 
 
-def is_faithful(exact: Matrix, rounded: Matrix) -> bool:
-    """Whether rounded values serve for exchanges, whose curvatures are K_ii + K_jj - 2 K_ij.
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    """Minimise b'Kb / 2 + c'b within a box, with fixed sums: one problem, or several side by side.
 
-    They do not where all values are alike and large, as inner products of data far from zero.
+    The variables of several problems follow each other, and do not interact.
     """
-    curvature, error = _curvatures(exact), 0.0
-    with np.errstate(invalid="ignore"):
-        error = float(np.abs(_curvatures(rounded) - curvature).max(initial=0.0))
-    return error <= _FAITHFUL * float(curvature.mean())
 
-
-def _curvatures(values: Matrix) -> Array:
-    diagonal = values.diagonal().astype(np.float64)
-    return np.asarray(diagonal[:, None] + diagonal - 2 * values.astype(np.float64))
-
-
-def inner(a: Array, b: Array) -> float:
-    """The inner product of long vectors, without BLAS.
-
-    Threads that BLAS wakes for one keep a processor busy for some time afterwards, which the
-    engine's next product needs.
-    """
-    return float((a * b).sum())
-
-
-class SymmetricMatrix(Protocol):
-    """A symmetric matrix of which blocks and products can be had."""
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-
-    @property
-    def has_single(self) -> bool:
-        """Whether float32 is quicker than float64, and serves to begin with."""
-
-    @property
-    def rounding(self) -> float:
-        """The largest error of a value in a product that is not `precise`; 0 if all are."""
-
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """A square matrix that holds the pairs of these rows, and where each row is in it."""
-
-    def times(
-        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
-    ) -> Array:
-        """The sum of some rows, each times its factor, at some columns or all of them."""
-
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """A matrix that serves for problems of these rows alone, and where each row is in it."""
-
-
-class StoredMatrix:
-    """A symmetric matrix in memory."""
-
-    def __init__(self, values: Matrix) -> None:
-        kept = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
-        self.values = kept if kept.strides[1] == kept.itemsize else np.ascontiguousarray(kept)
-
-    @cached_property
-    def has_single(self) -> bool:
-        """Whether float32 is quicker, and has the range."""
-        if self.values.dtype == np.float32:
-            return False
-        largest = float(np.abs(self.values.diagonal()).max(initial=0.0))
-        if not SMALLEST < largest < LARGEST:
-            return False
-        some = np.unique(np.linspace(0, self.size - 1, min(self.size, _SAMPLE)).astype(np.int64))
-        part = self.values[np.ix_(some, some)]
-        return is_faithful(part, part.astype(np.float32))
-
-    @property
-    def rounding(self) -> float:
-        """Nothing: products are those of the values as they are."""
-        return 0.0
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self.values)
-
-    def block(self, rows: Positions, *, precise: bool) -> tuple[Matrix, Positions]:
-        """The matrix itself: the engine rounds what it reads."""
-        return self.values, rows
-
-    def times(
-        self, rows: Positions, factors: Array, *, precise: bool, at: Positions | None = None
-    ) -> Array:
-        """The sum of some rows, each times its factor."""
-        total = np.zeros(self.size)
-        _core.row_sum(self.values, rows, factors, total, thread_count())
-        return total if at is None else total[at]
-
-    def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself."""
-        return self, rows
-
-
-@dataclass(frozen=True)
-class BoxProgramme:
-    """What is minimised, in coefficients b of kernel rows."""
-
-    rows: Positions  # (m,): the row of the matrix that each variable belongs to
+    rows: Positions  # (m,): the row of the kernel matrix that each variable belongs to
     linear: Array  # (m,): the linear term c
-    lower: Array  # (m,): the box, which has to be finite to be solved
-    upper: Array  # (m,): the box, which has to be finite to be solved
-    start: Array  # (m,): A point in the box; its sums are those that are kept
-    # the first so many variables keep one sum and the others another; one sum of all by default
-    n_first: int | None = None
+    lower: Array  # (m,): the lower bounds
+    upper: Array  # (m,): the upper bounds
+    start: Array  # (m,): a feasible point, whose sums are kept
+    # (n_problems, n_sums): the first variable of every sum, which ends where the next one begins
+    groups: Positions
 
     @property
-    def groups(self) -> tuple[slice, ...]:
-        """The variables of every sum."""
-        if self.n_first is None:
-            return (slice(0, len(self.rows)),)
-        return slice(0, self.n_first), slice(self.n_first, len(self.rows))
+    def sizes(self) -> Positions:
+        """The number of variables of each problem."""
+        return np.diff(np.append(self.groups[:, 0], len(self.rows)))
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether the box is finite."""
-        return bool(np.isfinite(self.lower).all() and np.isfinite(self.upper).all())
+    def problem_of_variable(self) -> Positions:
+        """The number of the problem that each variable belongs to."""
+        return np.repeat(np.arange(len(self.groups)), self.sizes)
 
-    def within(self, bound: float) -> BoxProgramme:
-        """The same in a smaller box."""
+    def within(self, bound: float) -> BoxQP:
+        """The problem with all bounds cut to at most `bound` in absolute value."""
         lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
         return replace(self, lower=lower, upper=upper)
 
-    @property
-    def unit(self) -> float:
-        """The size of the linear term and of the start, a power of two; 1 if that is ordinary."""
-        largest = max(float(np.abs(self.linear).max()), float(np.abs(self.start).max()))
-        if largest == 0 or 1 / _ORDINARY < largest < _ORDINARY:
-            return 1.0
-        return float(2.0 ** np.clip(np.round(np.log2(largest)), -1000, 1000))
-
-    def scaled(self, factor: float) -> BoxProgramme:
-        """The same in another unit of the variables, which is that of the linear term too."""
-        scaled = {
-            name: getattr(self, name) * factor for name in ("linear", "lower", "upper", "start")
-        }
-        return replace(self, **scaled)
-
-    def feasible(self, near: Array) -> Array:
-        """A point in the box with the sums of the start."""
-        return feasible(self, near, np.array([group.start for group in self.groups]))
+    def feasible(self, point: Array) -> Array:
+        """A feasible point near the given one."""
+        starts = self.groups.ravel()
+        sizes = np.diff(np.append(starts, len(point)))
+        clipped = np.clip(point, self.lower, self.upper)
+        missing = reduced(np.add, self.start, starts) - reduced(np.add, clipped, starts)
+        room = np.where(np.repeat(missing > 0, sizes), self.upper, self.lower) - clipped
+        total = reduced(np.add, room, starts)
+        share = np.divide(missing, total, out=np.zeros(len(missing)), where=total != 0)
+        return np.asarray(clipped + room * np.repeat(np.minimum(share, 1.0), sizes))
 
 
-def feasible(programme: BoxProgramme, near: Array, starts: Positions) -> Array:
-    """A point in a box whose stretches have the sums of the start."""
-    found = np.clip(near, programme.lower, programme.upper)
-    sizes = np.diff(np.append(starts, len(found)))
-    lack = reduced(np.add, programme.start, starts) - reduced(np.add, found, starts)
-    room = np.where(np.repeat(lack > 0, sizes), programme.upper, programme.lower) - found
-    total = reduced(np.add, room, starts)
-    share = np.divide(lack, total, out=np.zeros(len(lack)), where=total != 0)
-    return np.asarray(found + room * np.repeat(np.minimum(share, 1.0), sizes))
+@dataclass(frozen=True, eq=False)
+class BoxSolution:
+    """A feasible point of each problem, and how good it is."""
+
+    coefficients: Array  # (m,): the variables b
+    # The kernel matrix times the coefficients: at all rows for a problem that was solved alone (in
+    # float32 where no more is needed), and at the variables for problems side by side.
+    product: Array
+    levels: Array  # (n_problems, n_sums): the Lagrange multipliers of the sums
+    squared_norm: Array  # (n_problems,): b'Kb
+    objective: Array  # (n_problems,): the value of the problem
+    dual_gap: Array  # (n_problems,): an upper bound of the distance to the minimum, if K >= 0
+    violation: Array  # (n_problems,): the largest slope of an exchange between two variables
+    n_iter: Positions  # (n_problems,): the numbers of exchanges
+    converged: Flags  # (n_problems,): whether the violation is at most the tolerance
+
+
+def evaluated(
+    qp: BoxQP,
+    coefficients: Array,
+    product: Array,
+    at_variables: Array,
+    room: tuple[Array, Array],
+    n_iter: Positions,
+    tol: float | Array,
+) -> BoxSolution:
+    """Objective, violation, multipliers and gap of a feasible point.
+
+    `at_variables` is the product at the row of each variable, and `room` says how far variables may
+    rise and fall.
+    """
+    up, down = room
+    problems = qp.groups[:, 0]
+    ascents = -(at_variables + qp.linear)
+    high, low = _extremes(qp, ascents, up > 0, down > 0)
+    violation = np.maximum((high - low).reshape(qp.groups.shape).max(axis=1), 0.0)
+    squared_norm = reduced(np.add, coefficients * at_variables, problems)
+    # The box of one sum may fix the other up to rounding: a variable that is that near to its
+    # bound counts as if it were at it, so that it does not fix the multiplier.
+    least = _EPS * reduced(np.add, np.abs(coefficients), problems)
+    least = least if len(least) == 1 else np.repeat(least, qp.sizes)
+    rises, falls = up > least, down > least
+    levels = _levels(qp, ascents, rises, falls)
+    slopes = ascents - np.repeat(
+        levels.ravel(), np.diff(np.append(qp.groups.ravel(), len(ascents)))
+    )
+    worst = np.maximum(np.where(rises, slopes, 0.0), np.where(falls, -slopes, 0.0))
+    return BoxSolution(
+        coefficients,
+        product,
+        levels,
+        squared_norm,
+        reduced(np.add, coefficients * (at_variables / 2 + qp.linear), problems),
+        _gaps(qp, slopes, room, reduced(np.maximum, worst, problems), squared_norm),
+        violation,
+        n_iter,
+        violation <= tol,
+    )
 
 
 def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
-    """Sums or extremes of stretches of variables."""
+    """Sums or extremes of the stretches of values that begin at `starts`."""
     if len(starts) <= 2:
         return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
     return np.asarray(operation.reduceat(values, starts))
 
 
-@dataclass(frozen=True)
-class BoxSolution:
-    """A point in the box, and how good it is."""
+def _extremes(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> tuple[Array, Array]:
+    """For every sum the largest ascent of variables that may rise, the least of those to fall."""
+    starts = qp.groups.ravel()
+    high = reduced(np.maximum, np.where(rises, ascents, -np.inf), starts)
+    return high, reduced(np.minimum, np.where(falls, ascents, np.inf), starts)
 
-    coefficients: Array  # (m,): the variables b
-    # (n,): the matrix times the coefficients of its rows: in float64 where a coefficient is not
-    # zero, or where rounding could matter for what follows; elsewhere it may be rounded to float32
-    product: Array
-    levels: tuple[float, ...]  # for every group the multiplier of its sum: an intercept
-    squared_norm: float  # the coefficients times their product with the matrix
-    objective: float  # what is minimised
-    # the objective is at most this much above its minimum, if the matrix is positive semi-definite
-    dual_gap: float
-    # the most that an exchange between two variables gains for a unit that is exchanged
-    violation: float
-    n_iter: int  # the number of exchanges
-    converged: bool  # whether the violation is as small as was asked
 
-    def scaled(self, factor: float) -> BoxSolution:
-        """The same in another unit of the variables."""
-        return replace(
-            self,
-            coefficients=self.coefficients * factor,
-            product=self.product * factor,
-            levels=tuple(level * factor for level in self.levels),
-            squared_norm=self.squared_norm * factor * factor,
-            objective=self.objective * factor * factor,
-            dual_gap=self.dual_gap * factor * factor,
-            violation=self.violation * factor,
-        )
+def _levels(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> Array:
+    """Multipliers: the mean ascent of free variables, else the middle of the feasible interval."""
+    starts, free = qp.groups.ravel(), rises & falls
+    count = reduced(np.add, free.astype(np.float64), starts)
+    total = reduced(np.add, np.where(free, ascents, 0.0), starts)
+    ends = np.stack(_extremes(qp, ascents, rises, falls))
+    known = np.isfinite(ends)
+    # An interval with one end has no middle, and that end serves; without ends, any level does.
+    middle = np.where(known, ends, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    levels = np.where(count > 0, total / np.maximum(count, 1.0), middle)
+    return levels.reshape(qp.groups.shape)
+
+
+def _gaps(
+    qp: BoxQP, slopes: Array, room: tuple[Array, Array], worst: Array, squared_norm: Array
+) -> Array:
+    """Duality gaps: the smallest of those certified by f and by slightly larger multiples of f.
+
+    The minimum is at least the value of the objective's tangent at t b, so that the function t f
+    has the gap (1 - t)^2 b'Kb / 2, plus what each variable could gain at the slopes of t f. Where
+    the linear term is a margin of the same size for all variables, a slightly larger function is
+    beyond the margin at all free variables, and large bounds multiply no violations.
+    """
+    up, down = room
+    problems = qp.groups[:, 0]
+    # One of the two products is not negative: what there is to gain in the direction of the slope.
+    gaps = reduced(np.add, np.maximum(slopes * up, -slopes * down), problems)
+    margins = np.abs(qp.linear)
+    margin = reduced(np.maximum, margins, problems)
+    equal = (margin > 0) & (margin == reduced(np.minimum, margins, problems))
+    applies = equal & ~(worst > margin / 4)
+    if not applies.any():
+        return gaps
+    relative = np.where(applies, worst, 0.0) / np.where(applies, margin, 1.0)
+    for share in _SHARES_OF_WORST:
+        growth = 1 / (1 - share * relative) - 1
+        of_variables = growth if len(growth) == 1 else np.repeat(growth, qp.sizes)
+        larger = slopes + of_variables * (slopes + qp.linear)
+        gained = reduced(np.add, np.maximum(larger * up, -larger * down), problems)
+        gap = growth**2 * squared_norm / 2 + gained
+        gaps = np.where(applies, np.minimum(gaps, gap), gaps)
+    return gaps

@@ -1,22 +1,22 @@
-r"""Quadratic programmes with boxes and sums: the duals of support vector machines.
+r"""Sequential minimal optimisation of quadratic programs with box constraints and fixed sums.
 
-In the coefficients b of an expansion over kernel rows r, all of them read
+The duals of support vector machines, in the coefficients b of an expansion over kernel rows r, read
 
 .. math:: \min_b\; \tfrac12 \sum_{ij} b_i b_j K_{r_i r_j} + c^\top b \qquad \text{subject to}
    \qquad l \le b \le u, \quad \textstyle\sum_{i \in g} b_i = \text{constant for every group } g.
 
-A regression has two variables for each row, and yet no matrix of twice the size. Every round takes
-the variables that violate the conditions of the optimum most, and those between their bounds, into
-a working set; the engine solves for these by exchanges between pairs [1]_; one product with the
-matrix then corrects the gradient of all variables, so that nothing is ever left out of the check.
-Working sets grow with the number of variables between bounds: larger ones cost more for each
-exchange, smaller ones need many more rounds.
+A regression has two variables for each row, but no matrix of twice the size. Every round takes the
+variables that violate the optimality conditions most, and the free variables, into a working set;
+the engine solves for these by exchanges between pairs [1]_; one product with the matrix then
+updates the gradient of all variables, so that every check covers all of them. Working sets grow
+with the number of free variables: larger ones cost more for each exchange, smaller ones need many
+more rounds.
 
-Kernel values are of float32 at first, where they serve. At the end the gradient is computed once
-more in float64, for all variables but those at zero that are further from an exchange than rounding
-can have moved them (all errors of one sign, each the largest, with a margin): whatever their exact
-gradient is, they add nothing to the gap and the violation. Where the gradient then shows violations
-the rounds go on in float64.
+Kernel values are of float32 at first, where that is exact enough. At the end the gradient is
+computed once more in float64, for all variables but those at zero whose exchange rounding cannot
+have hidden (all errors of one sign, each the largest, with a margin): whatever the exact gradient
+of these is, they add nothing to the gap and the violation. If the gradient in float64 shows
+violations, the rounds go on in float64.
 
 .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
    information for training support vector machines. Journal of Machine Learning Research 6.
@@ -25,268 +25,225 @@ the rounds go on in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.solvers.box_qp.certificates import Certificates
-from mercer.solvers.box_qp.problem import (
-    Array,
-    BoxProgramme,
-    BoxSolution,
-    Positions,
-    SymmetricMatrix,
-    inner,
-)
+from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
+from mercer.solvers.box_qp.problem import Array, BoxQP, BoxSolution, Flags, Positions, evaluated
 
-# Variables of a working set: those of the first round and new ones of later rounds (at least, and
-# relative to the rows of the matrix: a product with a changed row costs more, the more there are;
-# new ones also relative to those between bounds), the least and the most of all.
+#: Called after a round with a function that returns the solution so far; True stops.
+Report = Callable[[Callable[[], BoxSolution]], bool]
+
+# Working-set size: `_FIRST` in the first round. Later rounds add max(`_NEW`, `_PART` * n, `_GROWTH`
+# * n_free) violators. It is always within [`_LEAST`, `_MOST`].
 _FIRST = 1536
 _NEW = 512
 _PART = 0.15
 _GROWTH = 1.0
 _LEAST = 512
 _MOST = 8192
-# Up to so many variables, all of them are the working set.
+# Number of variables up to which all of them are the working set.
 _AT_ONCE = 2048
-# An inner problem is solved to this share of the violation before, and no further than this share
-# of the tolerance.
+# The working set is solved to this share of the violation before it.
 _SHARE = 0.1
+# The working set is solved to no less than this share of the tolerance.
 _CLOSE = 0.5
-# Rounds at most: where float64 has too few digits, each may exchange once and find more to do.
+# Largest number of rounds.
 _ROUNDS = 10_000
-# Exchanges in float32: so many for each variable, and at least.
-_STEPS, _LEAST_STEPS = 50, 20_000
-# Rounding of increments, and the share of the tolerance from which the product is computed anew.
+# Exchanges in float32: this number per variable.
+_STEPS = 50
+# Exchanges in float32: at least this number.
+_LEAST_STEPS = 20_000
+# Relative rounding error of an increment of the product.
 _EPS = 16 * float(np.finfo(np.float64).eps)
+# Share of the tolerance by which increments may drift before the product is computed again.
 _TOO_FAR = 0.1
+# Largest number of times that the product is computed again.
 _REFRESHES = 3
-# A little less than what is asked, so that another way to round does not miss it.
+# Share of the tolerance that rounds aim at, so that rounding the product again does not miss it.
 _NEARLY = 0.9
-# Violations that rounding to float32 may cause, relative to the gradient.
+# Violation that rounding to float32 may cause, relative to the largest gradient entry.
 _NOISE = 1e-6
-# The largest error that was seen counts as this many of itself.
+# Factor of safety for the largest rounding error that was observed.
 _WARY = 16.0
-# What a precision, float64 or not, can show of a smaller objective, relative to it; and rounds
-# without one after which it has given what it can.
+# Relative decrease of the objective that counts as progress; by precision (is it float64?).
 _VISIBLE = {False: 1e-8, True: 1e-14}
+# Rounds without progress before giving up; by precision (is it float64?).
 _PATIENCE = {False: 10, True: 100}
 
 
 def solve(
-    programme: BoxProgramme,
+    qp: BoxQP,
     matrix: SymmetricMatrix,
     *,
     tol: float = 1e-3,
     max_iter: int | None = None,
-    near: Array | None = None,
-    report: Callable[[Callable[[], BoxSolution]], bool] | None = None,
+    warm_start: Array | None = None,
+    report: Report | None = None,
     poll: Callable[[], None] | None = None,
 ) -> BoxSolution:
-    """Minimise, up to violations of the tolerance."""
-    unit = programme.unit
-    if unit != 1:
-        found = solve(
-            programme.scaled(1 / unit),
-            matrix,
-            tol=tol / unit,
-            max_iter=max_iter,
-            near=None if near is None else near / unit,
-            report=None if report is None else lambda now: report(lambda: now().scaled(unit)),
-            poll=poll,
-        )
-        return found.scaled(unit)
-    limit = exchanges_allowed(max_iter, len(programme.rows))
-    ascent = _Ascent(programme, matrix, tol, limit, near, poll)
+    """Minimise one problem with a finite box until no violation is above the tolerance."""
+    descent = _Descent(qp, matrix, tol, max_iter, warm_start, poll)
     precise = not matrix.has_single
-    ascent.climb(precise=precise, report=report)
-    if not precise and not ascent.certified():
-        ascent.climb(precise=True, report=report)
+    descent.run(precise=precise, report=report)
+    if not precise and not descent.is_certified():
+        descent.run(precise=True, report=report)
     for _ in range(_REFRESHES):
-        if not ascent.refreshed():
+        if not descent.refresh():
             break
-        ascent.climb(precise=True, report=report)
+        descent.run(precise=True, report=report)
     else:
-        ascent.refreshed()  # so that what is told of the solution is true of it
-    return ascent.solution()
+        descent.refresh()  # so that the certificates belong to the solution
+    return descent.solution()
 
 
 def exchanges_allowed(max_iter: int | None, count: int) -> int:
-    """The largest number of exchanges for so many variables."""
+    """The largest number of exchanges for a number of variables."""
     return max(10_000_000, 100 * count) if max_iter is None else max_iter
 
 
-class _Ascent:
-    """The variables on their way: how far each may rise and fall, and the product with K."""
+class _Descent:
+    """The iterate: how far each variable may rise and fall, and the product with the matrix."""
 
     def __init__(
         self,
-        programme: BoxProgramme,
+        qp: BoxQP,
         matrix: SymmetricMatrix,
         tol: float,
-        limit: int,
-        near: Array | None,
+        max_iter: int | None,
+        warm_start: Array | None,
         poll: Callable[[], None] | None,
     ) -> None:
-        self._programme = programme
-        self._poll = poll
-        self._matrix = matrix
-        self._tol = tol
-        self._left = self._limit = limit
+        self._qp, self._matrix, self._tol, self._poll = qp, matrix, tol, poll
+        edges = [*qp.groups[0].tolist(), len(qp.rows)]
+        self._sums = [slice(*ends) for ends in pairwise(edges)]
+        self._left = self._limit = exchanges_allowed(max_iter, len(qp.rows))
         self._rounds = 0
-        start = programme.start if near is None else programme.feasible(near)
-        self._up, self._down = programme.upper - start, start - programme.lower
-        self._coefficients = _between(programme.lower, programme.upper, self._up, self._down)
-        # What keeps a variable from rising or falling: added to ascents, it leaves them out.
+        start = qp.start if warm_start is None else qp.feasible(warm_start)
+        self._up, self._down = qp.upper - start, start - qp.lower
+        self._coefficients = _between(qp.lower, qp.upper, self._up, self._down)
+        # Added to ascents, these barriers leave out variables that cannot rise or fall.
         self._ceiling, self._floor = _barriers(self._up, self._down)
-        self._product: Array = np.zeros(matrix.size)
         self._working: Positions = np.empty(0, np.int64)
-        # Rows at which the product is still that of float32, although it has been looked at.
+        # Rows at which the product is still of float32 after the certificate was computed.
         self._rounded: Positions = np.empty(0, np.int64)
-        self._violation = np.inf
-        self._drift = 0.0  # what rounding of the increments may have added up to
-        self._stopped = False
-        weights, rows = self._weights()
-        if len(rows):
-            self._product = matrix.times(rows, weights, precise=not matrix.has_single)
+        self._violation, self._drift, self._stopped = np.inf, 0.0, False
+        self._product: Array = np.zeros(matrix.size)
+        if self._coefficients.any():
+            self._product = self._times(precise=not matrix.has_single)
 
-    # The state
-    # -----------------------------------------------------------------------------------------
+    def _times(self, *, precise: bool, at: Positions | None = None) -> Array:
+        """The matrix times the coefficients, computed from scratch."""
+        by_row = _sums_by_row(self._qp.rows, self._coefficients, self._matrix.size)
+        rows = np.flatnonzero(by_row)
+        return self._matrix.times(rows, by_row[rows], precise=precise, at=at)
 
-    def certified(self) -> bool:
-        """Whether the violation is known to be small; else the product is computed from nothing.
+    # Precision ------------------------------------------------------------------------------------
 
-        It is computed in float64 where the gap and the violation depend on it.
+    def is_certified(self) -> bool:
+        """Whether the violation is known to be small; else the product is computed in float64.
+
+        It is computed where the gap and the violation depend on it, and rounds have to go on.
         """
         if not self._matrix.rounding:
             return self._violation <= self._tol
-        weights, rows = self._weights()
         exact = np.zeros(self._matrix.size, bool)
-        exact[self._programme.rows[self._coefficients != 0]] = True
-        carriers = np.flatnonzero(exact)
-        before = self._product[carriers]
-        self._product[carriers] = self._matrix.times(rows, weights, precise=True, at=carriers)
-        seen = float(np.abs(self._product[carriers] - before).max(initial=0.0))
-        margin = self._matrix.rounding * float(np.abs(weights).sum()) + _WARY * seen
+        exact[self._qp.rows[self._coefficients != 0]] = True
+        support = np.flatnonzero(exact)
+        before = self._product[support]
+        self._product[support] = self._times(precise=True, at=support)
+        error = float(np.abs(self._product[support] - before).max(initial=0.0))
+        total = float(np.abs(self._coefficients).sum())
+        margin = self._matrix.rounding * total + _WARY * error
         doubtful = np.zeros(len(exact), bool)
-        doubtful[self._programme.rows[self._within(margin, exact[self._programme.rows])]] = True
+        doubtful[self._qp.rows[self._movable(margin, exact[self._qp.rows])]] = True
         near = np.flatnonzero(doubtful & ~exact)
-        self._product[near] = self._matrix.times(rows, weights, precise=True, at=near)
+        self._product[near] = self._times(precise=True, at=near)
         exact[near] = True
         self._rounded = np.flatnonzero(~exact)
         return False
 
-    def refreshed(self) -> bool:
-        """Compute the product in float64 from nothing if sums of increments are no longer it."""
+    def refresh(self) -> bool:
+        """Compute the product from scratch if increments have drifted; whether they had."""
         if self._drift <= _TOO_FAR * self._tol:
             return False
-        weights, rows = self._weights()
-        self._product, self._drift = self._matrix.times(rows, weights, precise=True), 0.0
+        self._product, self._drift = self._times(precise=True), 0.0
         self._rounded = self._rounded[:0]
         return True
 
-    def _within(self, margin: float, exact: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def _movable(self, margin: float, exact: Flags) -> Flags:
         """Variables that an exchange may move, if gradients that are not exact err by a margin."""
-        ascents = self._ascents()
-        rising, falling = self._split(ascents)
+        ascents = -(self._product[self._qp.rows] + self._qp.linear)
+        rising, falling = ascents + self._ceiling, ascents + self._floor
         rising[~exact], falling[~exact] = -np.inf, np.inf
-        extremes = self._extremes(rising, falling)
-        near = np.zeros(len(ascents), bool)
-        for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
+        movable = np.zeros(len(ascents), bool)
+        for group, (high, low) in zip(self._sums, self._extremes(rising, falling), strict=True):
             rises = (self._up[group] > 0) & (ascents[group] >= low - margin)
-            near[group] = rises | (self._down[group] > 0) & (ascents[group] <= high + margin)
-        return near
+            movable[group] = rises | (self._down[group] > 0) & (ascents[group] <= high + margin)
+        return movable
 
-    def _complete(self) -> None:
-        """Compute the product in float64 where it is not."""
-        weights, rows = self._weights()
-        at, self._rounded = self._rounded, self._rounded[:0]
-        self._product[at] = self._matrix.times(rows, weights, precise=True, at=at)
+    # Rounds ---------------------------------------------------------------------------------------
 
-    def _weights(self) -> tuple[Array, Positions]:
-        """The coefficients of rows that are not zero, and the rows."""
-        weights = self._by_rows(self._programme.rows, self._coefficients)
-        rows = np.flatnonzero(weights)
-        return weights[rows], rows
-
-    def _by_rows(self, rows: Positions, values: Array) -> Array:
-        return np.bincount(rows, weights=values, minlength=self._matrix.size).astype(np.float64)
-
-    def _ascents(self) -> Array:
-        """What the objective falls by for each variable, for a unit."""
-        return -(self._product[self._programme.rows] + self._programme.linear)
-
-    def _split(self, ascents: Array) -> tuple[Array, Array]:
-        """The ascents of those that may rise, and of those that may fall; infinite for others."""
-        return ascents + self._ceiling, ascents + self._floor
-
-    def _extremes(self, rising: Array, falling: Array) -> list[tuple[float, float]]:
-        """The largest ascent of those that may rise and the least of those that may fall."""
-        return [
-            (float(rising[g].max(initial=-np.inf)), float(falling[g].min(initial=np.inf)))
-            for g in self._programme.groups
-        ]
-
-    def _objective(self, ascents: Array) -> float:
-        """The value b'Kb / 2 + c'b, where Kb = -(ascents + c)."""
-        return inner(self._coefficients, self._programme.linear - ascents) / 2
-
-    # Rounds
-    # ----------------------------------------------------------------------------------------
-
-    def climb(
-        self, *, precise: bool, report: Callable[[Callable[[], BoxSolution]], bool] | None
-    ) -> None:
+    def run(self, *, precise: bool, report: Report | None) -> None:
         """Rounds until the violation is small, or the objective no longer becomes smaller."""
         best, patience = np.inf, _PATIENCE[precise]
-        # Rounded to float32 a matrix may have no minimum to be found: steps are left for float64.
+        # Rounded to float32 a matrix may have no minimum: exchanges are left for float64.
         budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
         last = max(self._left - budget, 0)
         while self._left > last and self._rounds < _ROUNDS and not self._stopped:
-            ascents = self._ascents()
+            ascents = -(self._product[self._qp.rows] + self._qp.linear)
             largest = float(np.abs(ascents).max())
-            rising, falling = self._split(ascents)
+            rising, falling = ascents + self._ceiling, ascents + self._floor
             extremes = self._extremes(rising, falling)
-            self._violation = max(high - low for high, low in extremes)
-            if self._violation <= self._target(largest, precise=precise):
+            self._violation = float(np.max(extremes @ np.array([1.0, -1.0])))
+            target = self._tol if precise else max(_NEARLY * self._tol, _NOISE * largest)
+            if self._violation <= target:
                 return
             if len(self._rounded):
-                self._complete()
+                at, self._rounded = self._rounded, self._rounded[:0]
+                self._product[at] = self._times(precise=True, at=at)
                 continue
-            objective = self._objective(ascents)
-            shown = objective < best - _VISIBLE[precise] * abs(objective)
-            patience, best = _PATIENCE[precise] if shown else patience - 1, min(best, objective)
+            # Summed without BLAS, whose threads would keep processors busy for some time.
+            objective = float((self._coefficients * (self._qp.linear - ascents)).sum()) / 2
+            progress = objective < best - _VISIBLE[precise] * abs(objective)
+            patience = _PATIENCE[precise] if progress else patience - 1
+            best = min(best, objective)
             if patience == 0:
                 return
             self._choose(rising, falling, extremes)
             try:
-                self._round(ascents, largest, precise=precise, limit=self._left - last)
+                self._exchange(ascents, largest, precise=precise, limit=self._left - last)
             except KeyboardInterrupt:
                 if report is not None:
                     report(self.solution)
                 raise
             self._stopped = report is not None and report(self.solution)
 
-    def _target(self, largest: float, *, precise: bool) -> float:
-        """The violation at which to stop, if the largest ascent is this."""
-        return self._tol if precise else max(_NEARLY * self._tol, _NOISE * largest)
+    def _extremes(self, rising: Array, falling: Array) -> Array:
+        """For each sum the largest ascent of variables to rise, and the least of those to fall."""
+        extremes = np.empty((len(self._sums), 2))
+        for number, group in enumerate(self._sums):
+            extremes[number, 0] = rising[group].max(initial=-np.inf)
+            extremes[number, 1] = falling[group].min(initial=np.inf)
+        return extremes
 
-    def _round(self, ascents: Array, largest: float, *, precise: bool, limit: int) -> None:
-        working = self._working
-        rows = self._programme.rows[working]
+    def _exchange(self, ascents: Array, largest: float, *, precise: bool, limit: int) -> None:
+        """Solve for the working set by exchanges, and update the product."""
+        working, qp = self._working, self._qp
+        rows = qp.rows[working]
         values, positions = self._matrix.block(rows, precise=precise)
-        n_first = self._programme.n_first
-        split = len(working) if n_first is None else int(np.searchsorted(working, n_first))
+        split = int(np.searchsorted(working, self._sums[0].stop))
         up, down = self._up[working], self._down[working]
-        box = self._programme.lower[working], self._programme.upper[working]
+        box = qp.lower[working], qp.upper[working]
         before = self._coefficients[working]
         if len(self._up) <= _AT_ONCE:
             tolerance = _NEARLY * self._tol
         else:
             tolerance = max(_CLOSE * self._tol, _SHARE * self._violation)
-        tolerance = max(tolerance, _EPS * largest)  # float64 has no more
+        tolerance = max(tolerance, _EPS * largest)  # float64 resolves no less
         steps = 0
         try:
             steps, _ = _core.smo(
@@ -301,38 +258,38 @@ class _Ascent:
                 limit,
                 poll=self._poll,
             )
-        finally:  # after Ctrl-C too: what has been exchanged by then counts
+        finally:  # after Ctrl-C the exchanges that were made count, too
             self._left -= max(steps, 1)
             self._rounds += 1
             self._coefficients[working] = _between(*box, up, down)
-            changes = self._by_rows(rows, self._coefficients[working] - before)
+            changes = _sums_by_row(rows, self._coefficients[working] - before, self._matrix.size)
             changed = np.flatnonzero(changes)
             increment = self._matrix.times(changed, changes[changed], precise=precise)
             self._product += increment
-            # Of sums that cancel, rounding does not: what is large is their terms.
+            # Where terms cancel, their rounding errors do not: the largest term counts.
             diagonal = np.abs(values[positions, positions]).max(initial=0.0)
             terms = max(diagonal * np.abs(changes).sum(), np.abs(increment).max(initial=0.0))
             self._drift += _EPS * float(terms)
             self._up[working], self._down[working] = up, down
             self._ceiling[working], self._floor[working] = _barriers(up, down)
 
-    def _choose(self, rising: Array, falling: Array, extremes: list[tuple[float, float]]) -> None:
-        """The next working set: the worst violators, those between bounds, and some of the last."""
+    def _choose(self, rising: Array, falling: Array, extremes: Array) -> None:
+        """The next working set: the worst violators, the free variables, and some of the last."""
         m = len(rising)
         if m <= _AT_ONCE:
             self._working = np.flatnonzero((self._up > 0) | (self._down > 0))
             return
         rank = np.zeros(m, np.int8)
         rank[self._working] = 1
-        between = self._ceiling == self._floor
-        rank[between] += 2
+        free = self._ceiling == self._floor
+        rank[free] += 2
         part = int(_PART * self._matrix.size)
-        wanted = max(_NEW, part, int(_GROWTH * np.count_nonzero(between)))
+        wanted = max(_NEW, part, int(_GROWTH * np.count_nonzero(free)))
         if not len(self._working):
             wanted = max(_FIRST, part)
-        # At most half of the set, so that the worst are in it whatever else is.
+        # At most half of the set, so that the worst violators are always in it.
         count = min(wanted, _MOST // 2) // (2 * len(extremes))
-        for group, (high, low) in zip(self._programme.groups, extremes, strict=True):
+        for group, (high, low) in zip(self._sums, extremes, strict=True):
             rank[group.start + _largest(rising[group], count, low)] = 4
             rank[group.start + _largest(-falling[group], count, -high)] = 4
         chosen = rank >= 2
@@ -343,59 +300,49 @@ class _Ascent:
             others = np.flatnonzero(rank == 1)[: _LEAST - len(self._working)]
             self._working = np.sort(np.concatenate([self._working, others]))
 
-    # The result
-    # ------------------------------------------------------------------------------------
-
     def solution(self) -> BoxSolution:
         """The solution as it is now."""
-        programme = self._programme
-        found = Certificates(
-            programme.linear,
-            self._coefficients,
-            self._product[programme.rows],
-            self._up,
-            self._down,
-            np.array([[group.start for group in programme.groups]]),
+        return evaluated(
+            self._qp,
+            self._coefficients.copy(),
+            self._product,
+            self._product[self._qp.rows],
+            (self._up, self._down),
+            np.array([self._limit - max(self._left, 0)]),
+            self._tol,
         )
-        violation = float(found.violations[0])
-        return BoxSolution(
-            coefficients=self._coefficients.copy(),
-            product=self._product,
-            levels=tuple(found.levels[0].tolist()),
-            squared_norm=float(found.squared_norms[0]),
-            objective=float(found.objectives[0]),
-            dual_gap=float(found.gaps[0]),
-            violation=violation,
-            n_iter=self._limit - max(self._left, 0),
-            converged=violation <= self._tol,
-        )
+
+
+def _sums_by_row(rows: Positions, values: Array, size: int) -> Array:
+    """The sum of the values of each row of the matrix."""
+    return np.bincount(rows, values, size).astype(np.float64, copy=False)
 
 
 def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
     """Variables from how far they may rise and fall.
 
-    They are measured from the bound that is zero, where one is: beside a large bound, no digits of
-    a small variable are lost.
+    They are measured from the bound that is zero, if one is: beside a large bound, a small variable
+    loses no digits.
     """
-    found = np.where(upper == 0, -up, lower + down)
-    return np.where(up == 0, upper, np.where(down == 0, lower, found))
+    inside = np.where(upper == 0, -up, lower + down)
+    return np.where(up == 0, upper, np.where(down == 0, lower, inside))
 
 
 def _barriers(up: Array, down: Array) -> tuple[Array, Array]:
-    """Minus infinity for variables that cannot rise and infinity for those that cannot fall."""
+    """Minus infinity for variables that cannot rise, and infinity for those that cannot fall."""
     return np.where(up > 0, 0.0, -np.inf), np.where(down > 0, 0.0, np.inf)
 
 
 def _largest(values: Array, count: int, bound: float) -> Positions:
-    """The largest values above a bound, no more than so many of them."""
-    found = np.flatnonzero(values > bound)
-    if len(found) <= count:
-        return found
-    return found[np.argpartition(values[found], len(found) - count)[-count:]]
+    """The positions of the largest values above a bound, at most `count` of them."""
+    above = np.flatnonzero(values > bound)
+    if len(above) <= count:
+        return above
+    return above[np.argpartition(values[above], len(above) - count)[-count:]]
 
 
 def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions:
-    """No more than the limit, those of the highest rank first."""
+    """At most `limit` of the chosen variables, those of the highest rank first."""
     if len(chosen) <= limit:
         return chosen
     order = np.argsort(-rank[chosen], kind="stable")

@@ -1,26 +1,35 @@
-"""What support vector machines promise, checked by definition."""
+"""Support vector machines, checked by definition and against LIBSVM."""
 
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn import svm
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, make_moons
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    make_moons,
+)
+from sklearn.metrics.pairwise import (
+    laplacian_kernel,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 
 import mercer as mc
-from mercer.models.machine import fitting
+from mercer.exceptions import (
+    DataError,
+)
+from mercer.solvers.box_qp import smo
 from references import matrix, rbf
 
 Array = NDArray[np.floating[Any]]
@@ -33,15 +42,7 @@ RBF = mc.RBF(length_scale=0.5)
 K = matrix(rbf, X, length_scale=0.5)
 
 
-def told(expected: bool, match: str) -> Any:
-    """A warning, or none, which would be an error."""
-    return pytest.warns(ConvergenceWarning, match=match) if expected else nullcontext()
-
-
-# Conditions of the optimum ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("C", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("C", [0.05, 30.0])
 def test_the_conditions_of_a_classification(C: float) -> None:
     model = mc.SVC(RBF, C=C, tol=1e-6).fit(X, Y)
     signs = np.where(Y == 1, 1.0, -1.0)
@@ -66,25 +67,7 @@ def test_the_conditions_of_a_classification(C: float) -> None:
     assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0] + 1e-12 * primal
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.2])
-def test_the_conditions_of_a_regression(epsilon: float) -> None:
-    model = mc.SVR(RBF, C=2.0, epsilon=epsilon, tol=1e-6).fit(X, NUMBERS)
-    b = np.zeros(len(X))
-    b[model.support_] = model.dual_coef_[0]
-    residuals = NUMBERS - (K @ b + model.intercept_[0])
-    for i in range(len(X)):
-        if b[i] == 0:
-            assert abs(residuals[i]) <= epsilon + 2e-6
-        elif abs(b[i]) == 2.0:
-            assert np.sign(b[i]) * residuals[i] >= epsilon - 2e-6
-        else:
-            assert abs(np.sign(b[i]) * residuals[i] - epsilon) <= 2e-6
-    loss = np.maximum(0, np.abs(residuals) - epsilon).sum()
-    primal = b @ K @ b / 2 + 2.0 * loss
-    assert abs(primal + model.objective_ - model.dual_gap_) < 1e-8 * primal
-
-
-@pytest.mark.parametrize("nu", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("nu", [0.1, 0.6])
 def test_the_share_is_between_errors_and_support_vectors(nu: float) -> None:
     n = len(X)
     classes = mc.NuSVC(RBF, nu=nu, tol=1e-7).fit(X, Y)
@@ -100,54 +83,12 @@ def test_the_share_is_between_errors_and_support_vectors(nu: float) -> None:
         assert outside.mean() <= nu <= len(one.support_) / n + 1e-9
 
 
-def test_a_tube_that_was_found_is_one_that_could_be_given() -> None:
-    found = mc.NuSVR(RBF, nu=0.3, C=5.0, tol=1e-8).fit(X, NUMBERS)
-    given = mc.SVR(RBF, C=5.0, epsilon=found.epsilon_, tol=1e-8).fit(X, NUMBERS)
-    np.testing.assert_allclose(found.predict(Z), given.predict(Z), atol=1e-3)
-
-
 def test_a_share_is_a_cost_in_other_words() -> None:
     # A machine of nu with margin rho is one with C = 1 / rho, up to the unit of its function.
     found = mc.NuSVC(RBF, nu=0.4, tol=1e-9).fit(X, Y)
     C = float(np.abs(found.dual_coef_).max())
     given = mc.SVC(RBF, C=C, tol=1e-9).fit(X, Y)
     np.testing.assert_allclose(found.decision_function(Z), given.decision_function(Z), atol=1e-3)
-
-
-# One class ----------------------------------------------------------------------------------------
-
-
-def test_ball_and_plane_agree_where_all_rows_have_the_same_length() -> None:
-    ball = mc.SVDD(RBF, nu=0.2, tol=1e-9).fit(X)
-    plane = mc.OneClassSVM(RBF, nu=0.2, tol=1e-9).fit(X)
-    np.testing.assert_allclose(
-        0.2 * len(X) * ball.decision_function(Z), plane.decision_function(Z), atol=1e-4
-    )
-
-
-def test_the_ball_by_definition() -> None:
-    model = mc.SVDD(mc.Linear(), nu=0.05, tol=1e-10).fit(X)
-    cost = 1 / (0.05 * len(X))
-
-    def objective(v: Array) -> float:
-        squared = ((X - v[:2]) ** 2).sum(axis=1)
-        return float(v[2] + cost * np.maximum(0, squared - v[2]).sum())
-
-    centre = model.dual_coef_[0] @ X[model.support_]
-    ours = objective(np.array([*centre, model.radius_**2]))
-    starts = [np.array([*X.mean(axis=0), r]) for r in (0.5, 1.0, 2.0)]
-    options = {"xatol": 1e-10, "fatol": 1e-12, "maxiter": 20_000, "maxfev": 20_000}
-    best = min(
-        minimize(objective, start, method="Nelder-Mead", options=options).fun for start in starts
-    )
-    assert ours <= best + 1e-6
-    squared = ((Z - centre) ** 2).sum(axis=1)
-    np.testing.assert_allclose(
-        model.decision_function(Z), (model.radius_**2 - squared) / 2, atol=1e-6
-    )
-
-
-# Weights and classes ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,60 +152,6 @@ def test_two_threads_find_what_one_finds() -> None:
     np.testing.assert_array_equal(one.dual_coef_, two.dual_coef_)
 
 
-# Landmarks ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_landmarks_lead_to_the_squared_hinge(classes: int) -> None:
-    data, y = load_iris(return_X_y=True)
-    data = data + 0.05 * np.random.default_rng(3).normal(size=data.shape)
-    y = y if classes == 3 else (y == 1).astype(int)
-    kernel = mc.RBF(length_scale=1.5)
-    exact = mc.KernelMachineClassifier(kernel, "squared_hinge", alpha=1 / (2 * 0.7)).fit(data, y)
-    want = exact.decision_function(data)
-    errors = []
-    for m in (5, 20, len(data)):
-        solver = mc.solvers.NystromSolver(m, random_state=0)
-        model = mc.SVC(kernel, C=0.7, solver=solver, tol=1e-8).fit(data, y)
-        errors.append(np.abs(model.decision_function(data) - want).max())
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[2] < 1e-4 * np.abs(want).max()
-    assert model.trace_error_ < 1e-6
-
-
-def test_landmarks_are_the_support_vectors() -> None:
-    solver = mc.solvers.NystromSolver(12, random_state=0)
-    model = mc.SVC(RBF, solver=solver).fit(X, Y)
-    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
-    assert (model.fit_status_, model.shape_fit_) == (0, X.shape)
-    kernel = matrix(rbf, Z, model.support_vectors_, length_scale=0.5)
-    np.testing.assert_allclose(
-        model.decision_function(Z), kernel @ model.dual_coef_[0] + model.intercept_[0]
-    )
-
-
-def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = fitting.Search._say
-
-    def interrupted(search: Any, state: Any, alpha: float) -> None:
-        said(search, state, alpha)
-        if search.steps == 2:
-            raise KeyboardInterrupt
-
-    short = mc.SVC(RBF, solver=mc.solvers.NystromSolver(12, random_state=0), max_iter=2, tol=1e-12)
-    with pytest.warns(ConvergenceWarning, match="SVC stopped after 2 steps"):
-        short.fit(X, Y)
-    monkeypatch.setattr(fitting.Search, "_say", interrupted)
-    model = clone(short).set_params(max_iter=-1)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert not model.converged_
-    np.testing.assert_allclose(model.decision_function(Z), short.decision_function(Z))
-
-
-# Any kernel ---------------------------------------------------------------------------------------
-
-
 def test_strings() -> None:
     words = ["abab", "baba", "abba", "aabb", "cdcd", "dcdc", "cddc", "ccdd"]
     model = mc.SVC(mc.Spectrum(k=2), C=10.0).fit(words, [0] * 4 + [1] * 4)
@@ -322,8 +209,9 @@ def test_many_rows_in_rounds() -> None:
     np.testing.assert_allclose(ours.predict(data), peer.fit(data, numbers).predict(data), atol=2e-3)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("n", "C", "gamma"), [(300, 100.0, 0.5), (2300, 1.0, 0.1)])
+@pytest.mark.parametrize(
+    ("n", "C", "gamma", "weighted"), [(300, 100.0, 0.5, True), (2300, 1.0, 0.1, False)]
+)
 def test_machines_have_the_objectives_of_libsvm(
     n: int, C: float, gamma: float, weighted: bool
 ) -> None:
@@ -364,26 +252,6 @@ def test_a_grid_of_kernels() -> None:
     search = GridSearchCV(mc.SVC(mc.RBF(length_scale=1.0)), grid, cv=3).fit(X, Y)
     assert len(set(search.cv_results_["mean_test_score"])) > 1
 
-
-@pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
-@pytest.mark.parametrize("scale", [0.0, 1e-4])
-def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
-    with told(machine is mc.NuSVR and scale > 0, match="more than the objective itself"):
-        model = machine().fit(X, 3.0 + scale * NUMBERS)
-    np.testing.assert_allclose(model.predict(Z), 3.0, atol=0.01)
-    assert len(model.contributions(Z[:2])) == 2
-    assert len(model.support_) == model.dual_coef_.shape[1] == len(model.support_vectors_)
-
-
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_balls_of_any_size(scale: float) -> None:
-    want = mc.SVDD(mc.Linear(), nu=0.1, tol=1e-6).fit(X)
-    found = mc.SVDD(mc.Linear(), nu=0.1, tol=1e-4).fit(scale * X)
-    assert found.radius_ / scale == pytest.approx(want.radius_, rel=1e-2)
-    assert (found.predict(scale * X) < 0).mean() <= 0.15
-
-
-# Published figures --------------------------------------------------------------------------------
 
 stored = pytest.mark.skipif(
     "MERCER_DATA" not in os.environ, reason="MERCER_DATA is not set: svmguide1"
@@ -431,3 +299,180 @@ def test_later_writes_do_not_reach_a_machine(given: bool) -> None:
     before = model.decision_function(K if given else X)
     data[:] = 0.0
     assert np.array_equal(model.decision_function(K if given else X), before)
+
+
+# Hard cases ---------------------------------------------------------------------------------------
+
+
+HARD = {
+    "duplicates": (np.repeat(X[:10], 8, axis=0), np.tile(Y[:10], 8)),
+    "contradictions": (np.repeat(X[:20], 2, axis=0), np.tile([0, 1], 20)),
+    "one row of each class": (X[:2], np.array([0, 1])),
+    "all equal": (np.ones((30, 3)), np.arange(30) % 2),
+    "one column": (X[:, :1], Y),
+}
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e8])
+@pytest.mark.parametrize("case", sorted(HARD))
+@pytest.mark.parametrize("machine", [mc.SVC, mc.SVR])
+@pytest.mark.filterwarnings("ignore:SV. stopped:mercer.exceptions.NumericalWarning")
+@pytest.mark.filterwarnings(
+    "ignore:SVR. every row is within tol:mercer.exceptions.NumericalWarning"
+)
+def test_hard_cases_end_with_a_gap(case: str, C: float, machine: Any) -> None:
+    data, y = HARD[case]
+    model = machine(C=C, max_iter=200_000).fit(data, y)
+    assert np.isfinite(model.dual_gap_).all()
+    assert np.isfinite(model.predict(data)).all()
+    weights = np.ones(len(y))
+    weights[5:] = 0 if len(y) > 12 and len(set(y[:5])) == 2 else 1
+    assert np.isfinite(machine(C=C, max_iter=200_000).fit(data, y, weights).intercept_).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_intercept_is_the_middle_where_all_rows_are_at_bounds(seed: int) -> None:
+    # Costs of two classes with the same sum, so small that every row has the largest coefficient.
+    rng = np.random.default_rng(100 + seed)
+    sizes = rng.integers(3, 40, size=2)
+    y = np.repeat([0, 1], sizes)
+    data = rng.normal(size=(len(y), 2)) + 4.0 * y[:, None] - 2.0
+    C = 10.0 ** rng.uniform(-4, -3)
+    model = mc.SVC(RBF, C=C, class_weight="balanced").fit(data, y)
+    signs, costs = 2.0 * y - 1.0, C * len(y) / (2.0 * sizes[y])
+    np.testing.assert_allclose(np.ravel(model.dual_coef_), signs * costs, rtol=1e-12)
+    # Every row of the first class asks for at most, every one of the second for at least so much.
+    least = signs - matrix(rbf, data, length_scale=0.5) @ (signs * costs)
+    middle = (least[y == 0].max() + least[y == 1].min()) / 2
+    np.testing.assert_allclose(model.intercept_, middle, rtol=0, atol=1e-10)
+    assert 0 <= model.dual_gap_ < 1e-12
+
+
+@pytest.mark.parametrize("weight", [1e6, 1e12])
+def test_one_weight_far_above_the_others(weight: float) -> None:
+    signs, weights = np.where(Y == 1, 1.0, -1.0), np.r_[weight, np.ones(len(X) - 1)]
+    model = mc.SVC(RBF, C=0.5, tol=1e-6).fit(X, Y, weights)
+    a = np.zeros(len(X))
+    a[model.support_] = model.dual_coef_[0]
+    slopes = signs * (signs - K @ a - model.intercept_[0])  # what a rise of |a_i| gains
+    assert slopes[np.abs(a) == 0].max() <= 2e-6
+    assert slopes[np.abs(a) == 0.5 * weights].min() >= -2e-6
+    between = (np.abs(a) > 0) & (np.abs(a) < 0.5 * weights)
+    assert np.abs(slopes[between]).max() <= 2e-6
+    assert model.objective_[0] == pytest.approx(a @ K @ a / 2 - np.abs(a).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e7])
+@pytest.mark.parametrize("C", [1.0, 1e8])
+def test_planes_of_any_scale(scale: float, C: float) -> None:
+    data = scale * np.random.default_rng(0).normal(size=(200, 3))
+    labels = data @ np.ones(3) > 0
+    model = mc.SVC(kernel="linear", C=C).fit(data, labels)
+    if scale**2 * C > 1e3:  # there the margin is hard
+        assert model.score(data, labels) == 1.0
+    signs = np.where(labels, 1.0, -1.0)
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    ascents = signs - data @ (data.T @ b)
+    rising, falling = np.where(signs > 0, b < C, b < 0), np.where(signs > 0, b > 0, b > -C)
+    if model.converged_:
+        assert ascents[rising].max() - ascents[falling].min() <= 1.01e-3
+
+
+def test_the_gap_of_float32_rows_is_that_of_float64() -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(2300, 5)).astype(np.float32)
+    labels = data[:, 0] * data[:, 1] + 0.3 * rng.normal(size=2300) > 0
+    model = mc.SVC(gamma=0.2, C=100.0).fit(data, labels)
+    framed = mc.SVC(gamma=0.2, C=100.0).fit(pd.DataFrame(data), labels)
+    np.testing.assert_array_equal(framed.objective_, model.objective_)
+    wide = data.astype(np.float64)
+    part, a = wide[model.support_], model.dual_coef_[0]
+    squares = (part**2).sum(axis=1)
+    gram = np.exp(-0.2 * (squares[:, None] + squares - 2 * part @ part.T))
+    assert model.objective_[0] == pytest.approx(a @ gram @ a / 2 - np.abs(a).sum(), rel=1e-9)
+    exact = mc.SVC(gamma=0.2, C=100.0, tol=1e-6).fit(wide, labels)
+    assert model.objective_[0] - exact.objective_[0] <= model.dual_gap_[0]
+
+
+def test_an_interrupt_keeps_what_was_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = smo._core.smo
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        exchange(*arguments[:-1], 7)
+        raise KeyboardInterrupt
+
+    whole = mc.SVC(RBF, C=10.0).fit(X, Y)
+    monkeypatch.setattr(smo._core, "smo", interrupted)
+    model = mc.SVC(RBF, C=10.0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not model.converged_
+    assert 2 <= len(model.support_) <= 14
+    assert model.objective_[0] > whole.objective_[0]
+    a = model.dual_coef_[0]
+    part = K[np.ix_(model.support_, model.support_)]
+    assert float(model.objective_[0]) == pytest.approx(a @ part @ a / 2 - np.abs(a).sum())
+
+
+@pytest.mark.parametrize("place", [1e3, 1e5])
+def test_planes_of_data_far_from_zero(place: float) -> None:
+    """The intercept takes up what is added to all rows: the problem is that of centred rows."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 3))
+    targets = data[:, 0] + 0.3 * rng.normal(size=200)
+    for ours, theirs, y in (
+        (mc.SVR("linear", tol=1e-6), svm.SVR(kernel="linear", tol=1e-6), targets),
+        (mc.SVC("linear", tol=1e-6), svm.SVC(kernel="linear", tol=1e-6), targets > 0),
+    ):
+        ours.fit(place + data, y)
+        theirs.fit(data, y)
+        assert ours.converged_
+        # Data far from zero lose digits: a plane's values follow to those of the data.
+        error = 1e-4 + 1e-9 * place
+        np.testing.assert_allclose(ours.predict(place + data), theirs.predict(data), atol=error)
+
+
+def test_planes_of_columns_of_all_sizes() -> None:
+    data, labels = load_breast_cancer(return_X_y=True)
+    model = mc.SVC("linear").fit(data, labels)
+    assert model.converged_
+    b = np.zeros(len(data))
+    b[model.support_] = model.dual_coef_[0]
+    objective = b @ (data @ (data.T @ b)) / 2 - np.abs(b).sum()
+    assert abs(objective - model.objective_[0]) < 1e-6 * abs(objective)
+    peer = svm.SVC(kernel="linear").fit(data, labels)
+    c = np.zeros(len(data))
+    c[peer.support_] = peer.dual_coef_[0]
+    assert objective < c @ (data @ (data.T @ c)) / 2 - np.abs(c).sum() + 1e-3
+
+
+def test_a_row_that_float32_cannot_hold() -> None:
+    data = RNG.normal(size=(2500, 2))
+    labels = (data[:, 0] > 0).astype(int)
+    data[0] = 1e45
+    model = mc.SVC(gamma=0.5).fit(data, labels)
+    assert model.converged_
+    assert model.score(data, labels) > 0.95
+
+
+@pytest.mark.parametrize("rows", [100, 2500])
+@pytest.mark.parametrize(
+    "machine",
+    [mc.SVC, mc.NuSVC, mc.SVR, mc.NuSVR, mc.OneClassSVM, mc.SVDD],
+)
+def test_values_that_are_no_numbers_are_refused(machine: Any, rows: int) -> None:
+    data = RNG.normal(size=(rows, 2)) * 1e160
+    with pytest.raises(DataError, match=r"Linear\(\): some values of the kernel are infinite"):
+        machine("linear").fit(data, data[:, 0] > 0)
+
+
+@pytest.mark.parametrize("machine", [mc.SVC, mc.SVR, mc.OneClassSVM])
+def test_room_for_most_of_the_rows(machine: Any) -> None:
+    data = RNG.normal(size=(2300, 3))
+    y = (data[:, 0] * data[:, 1] > 0).astype(float)
+    few = machine(laplacian_kernel, cache_size=38.0, tol=1e-5).fit(data, y)
+    whole = machine(mc.Laplacian(length_scale=3.0), tol=1e-5).fit(data, y)
+    new = data[:50] + 0.1
+    values = "predict" if machine is mc.SVR else "decision_function"
+    np.testing.assert_allclose(getattr(few, values)(new), getattr(whole, values)(new), atol=1e-3)

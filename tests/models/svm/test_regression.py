@@ -1,0 +1,75 @@
+"""Support vector regression, checked by definition."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import (
+    make_moons,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer as mc
+from references import matrix, rbf
+
+Array = NDArray[np.floating[Any]]
+
+RNG = np.random.default_rng(1)
+X, Y = make_moons(160, noise=0.25, random_state=0)
+NUMBERS = np.sin(3 * X[:, 0]) + 0.2 * RNG.normal(size=len(X))
+Z = RNG.uniform(-2, 2, size=(40, 2))
+RBF = mc.RBF(length_scale=0.5)
+K = matrix(rbf, X, length_scale=0.5)
+
+
+def told(expected: bool, match: str) -> Any:
+    """A warning, or none, which would be an error."""
+    return pytest.warns(ConvergenceWarning, match=match) if expected else nullcontext()
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_the_conditions_of_a_regression(epsilon: float) -> None:
+    model = mc.SVR(RBF, C=2.0, epsilon=epsilon, tol=1e-6).fit(X, NUMBERS)
+    b = np.zeros(len(X))
+    b[model.support_] = model.dual_coef_[0]
+    residuals = NUMBERS - (K @ b + model.intercept_[0])
+    for i in range(len(X)):
+        if b[i] == 0:
+            assert abs(residuals[i]) <= epsilon + 2e-6
+        elif abs(b[i]) == 2.0:
+            assert np.sign(b[i]) * residuals[i] >= epsilon - 2e-6
+        else:
+            assert abs(np.sign(b[i]) * residuals[i] - epsilon) <= 2e-6
+    loss = np.maximum(0, np.abs(residuals) - epsilon).sum()
+    primal = b @ K @ b / 2 + 2.0 * loss
+    assert abs(primal + model.objective_ - model.dual_gap_) < 1e-8 * primal
+
+
+def test_a_tube_that_was_found_is_one_that_could_be_given() -> None:
+    found = mc.NuSVR(RBF, nu=0.3, C=5.0, tol=1e-8).fit(X, NUMBERS)
+    given = mc.SVR(RBF, C=5.0, epsilon=found.epsilon_, tol=1e-8).fit(X, NUMBERS)
+    np.testing.assert_allclose(found.predict(Z), given.predict(Z), atol=1e-3)
+
+
+@pytest.mark.parametrize("machine", [mc.SVR, mc.NuSVR])
+@pytest.mark.parametrize("scale", [0.0, 1e-4])
+def test_functions_without_support_vectors_are_constants(machine: Any, scale: float) -> None:
+    with told(machine is mc.NuSVR and scale > 0, match="more than the objective itself"):
+        model = machine().fit(X, 3.0 + scale * NUMBERS)
+    np.testing.assert_allclose(model.predict(Z), 3.0, atol=0.01)
+    assert len(model.contributions(Z[:2])) == 2
+    assert len(model.support_) == model.dual_coef_.shape[1] == len(model.support_vectors_)
+
+
+def test_costs_beyond_all_bounds_change_nothing() -> None:
+    targets = np.sin(X[:, 0])  # which some function meets, so that no coefficient is at a bound
+    found = []
+    for C in (1e8, 1e12):
+        # Rows that are off by tol cost more than the function, and a gap says so.
+        with pytest.warns(ConvergenceWarning, match="more than the objective itself"):
+            found.append(mc.SVR(RBF, C=C).fit(X, targets).predict(Z))
+    np.testing.assert_allclose(found[1], found[0], atol=0.01)
