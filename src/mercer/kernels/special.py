@@ -351,7 +351,7 @@ class Precomputed(PairKernel):
                 )
             require_symmetry(matrix, "Precomputed: matrix", self._symmetrise)
             matrix.flags.writeable = False
-        self._initialise(matrix=matrix)
+        super().__init__(matrix=matrix)
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "sparse": False, "pairwise": self.matrix is None}

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.kernels.algebra import Scaled
-from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
 from mercer.kernels.parameters import Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
@@ -99,10 +99,10 @@ class Place:
     def mean_diagonal(self) -> float:
         """The mean of k(x, x) without the kernel's own factor; 1 where it is zero."""
         pairs = Pairs(
-            self.points, self.points, self.root._parameter_values, same=True, aligned=True
+            self.points, self.points, self.root._tree.values, same=True, aligned=True
         )
         inner = scoped_children(self.kernel, self.scope)[0]
-        values = reference.evaluate(inner[0]._trace(inner[1]), pairs)
+        values = reference.evaluate(expression_in(*inner), pairs)
         mean = float(np.mean(np.asarray(values, dtype=np.float64)))
         return mean if np.isfinite(mean) and mean > 0 else 1.0
 
