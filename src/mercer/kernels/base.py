@@ -7,7 +7,7 @@ expression.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,7 +90,20 @@ class Reader:
                 self.direct = None
 
 
-class Kernel(Parameterised, ABC):
+#: The special methods that ``help`` lists: values and the algebra.
+_LISTED = frozenset(
+    f"__{name}__" for name in ("call", "add", "radd", "mul", "rmul", "pow", "truediv")
+)
+
+
+class _KernelType(ABCMeta):
+    """The type of kernel classes: ``dir`` and ``help`` list what users call, and no machinery."""
+
+    def __dir__(cls) -> list[str]:
+        return [n for n in super().__dir__() if not n.startswith("_") or n in _LISTED]
+
+
+class Kernel(Parameterised, metaclass=_KernelType):
     """A symmetric function of two points, as an immutable value.
 
     Subclass one of `Stationary`, `DotProduct`, `Coordinate`, `FeatureKernel` or `PairKernel` to
@@ -354,19 +367,24 @@ class Kernel(Parameterised, ABC):
     # ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Kernel:
+        """Return the sum k + other; a number stands for a constant kernel."""
         return _algebra("add", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
+        """Return the sum other + k."""
         # sum(kernels) starts from the whole number 0, which is no term of the sum.
         return self if type(other) is int and other == 0 else _algebra("add", other, self)
 
     def __mul__(self, other: Any) -> Kernel:
+        """Return the product with another kernel, or with a number >= 0."""
         return _algebra("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
+        """Return the product of a number >= 0 and the kernel."""
         return _algebra("multiply", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
+        """Return the power k ** exponent for a whole number >= 1."""
         return _algebra("power", self, exponent)
 
     def __sub__(self, other: Any) -> Kernel:
@@ -379,6 +397,7 @@ class Kernel(Parameterised, ABC):
         return _algebra("multiply", -1.0, self)
 
     def __truediv__(self, other: Any) -> Kernel:
+        """Return the kernel divided by a positive number."""
         return _algebra("divide", self, other)
 
     def exp(self) -> Kernel:
