@@ -19,10 +19,9 @@ from mercer.exceptions import (
 from mercer.kernels.views import Numbers, View
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.program import engine, reference
-from mercer.program.expression import Expr
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
-from mercer.program.pairs import Array, Pairs
-from mercer.program.specialise import SINGLE, floating_type, reads
+from mercer.program.pairs import SINGLE, Array, Pairs
+from mercer.program.specialise import floating_type, reads
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
@@ -63,15 +62,15 @@ class _Operator(LinearOperator):
         rows, *rest = key if isinstance(key, tuple) else (key,)
         try:
             (cols,) = rest or (slice(None),)
-            found = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
+            indices = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[cols]
         except (IndexError, ValueError):
-            found = None
-        if found is None or found[0].ndim > 1 or found[1].ndim > 1:
+            indices = None
+        if indices is None or indices[0].ndim > 1 or indices[1].ndim > 1:
             raise IndexingError(
                 f"{type(self).__name__}[{key!r}]: the matrix has shape {self.shape}; select rows "
                 "and columns within it, by numbers, slices or one-dimensional lists."
             )
-        return found
+        return indices
 
 
 class Gram(_Operator):
@@ -106,7 +105,8 @@ class Gram(_Operator):
         self.kernel = kernel
         self.pairs = pairs
         self._narrow = narrow
-        given = SINGLE if narrow else floating_type(kernel.expression, pairs)
+        self._expression = kernel.expression
+        given = SINGLE if narrow else floating_type(self._expression, pairs)
         super().__init__(given, pairs.shape)
 
     def narrowed(self) -> Gram:
@@ -134,10 +134,6 @@ class Gram(_Operator):
         """
         part = self.pairs.block(slice(None), self._indices((slice(None), which))[1])
         return Gram(self.kernel, part, narrow=self._narrow)
-
-    @property
-    def _expression(self) -> Expr:
-        return self.kernel.expression
 
     # Products
     # -----------------------------------------------------------------------------------------
@@ -181,8 +177,8 @@ class Gram(_Operator):
         """
         V = self._right(V, ".normal_matmat")
         columns = V.reshape(V.shape[0], -1)
-        found = engine.normal_product(self._expression, self.pairs, columns, narrow=self._narrow)
-        return found.reshape(V.shape)
+        product = engine.normal_product(self._expression, self.pairs, columns, narrow=self._narrow)
+        return product.reshape(V.shape)
 
     # Entries
     # ------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def _positive_semidefinite(case: _Case) -> None:
 
 def _may_be_psd(kernel: Kernel) -> bool:
     """Whether nothing in the kernel says of itself that it is indefinite."""
-    return all(leaf.is_psd is not False for leaf, _ in kernel._readings)
+    return all(leaf.is_psd is not False for leaf, _ in kernel._reader.leaves)
 
 
 def _diagonal(case: _Case) -> None:

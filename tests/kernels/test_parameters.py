@@ -82,7 +82,7 @@ class Sum(Parameterised):
     kernels = Children()
 
     def __init__(self, *kernels):
-        self._initialise(kernels=kernels)
+        super().__init__(kernels=kernels)
 
     def __repr__(self):
         return f"Sum({', '.join(map(repr, self.kernels))})"

@@ -57,7 +57,7 @@ class _Composite(Kernel):
                 f"{type(self).__name__}: there are no kernels; pass at least one kernel."
             )
         parts = [as_kernel(k, self._symbol) for k in kernels]
-        self._initialise(kernels=tuple(_flatten(type(self), parts)))
+        super().__init__(kernels=tuple(_flatten(type(self), parts)))
 
     def _traces(self, scope: Scope) -> list[Expr]:
         return [child._trace(inner) for child, inner in scoped_children(self, scope)]

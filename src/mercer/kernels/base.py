@@ -7,7 +7,7 @@ expression.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +23,7 @@ from mercer.kernels.tree import Parameterised, with_children
 from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
-from mercer.program.pairs import Array, Pairs, Values
+from mercer.program.pairs import Array, Pairs
 from mercer.program.specialise import reads
 
 if TYPE_CHECKING:
@@ -75,7 +75,35 @@ def _leaves(kernel: Kernel, scope: Scope) -> Iterator[tuple[Kernel, View]]:
         yield from _leaves(child, inner)
 
 
-class Kernel(Parameterised, ABC):
+class Reader:
+    """What a kernel reads of data: its leaves with their views, and programs for small arrays."""
+
+    __slots__ = ("direct", "leaves")
+
+    def __init__(self, leaves: tuple[tuple[Kernel, View], ...]) -> None:
+        self.leaves = leaves
+        #: None if a leaf does not take all columns of any floats.
+        self.direct: engine.Direct | None = engine.Direct()
+        for leaf, view in leaves:
+            numbers = isinstance(view.reader, Numbers) and not view.steps
+            if not numbers or leaf.input_tags()["positive_only"]:
+                self.direct = None
+
+
+#: The special methods that ``help`` lists: values and the algebra.
+_LISTED = frozenset(
+    f"__{name}__" for name in ("call", "add", "radd", "mul", "rmul", "pow", "truediv")
+)
+
+
+class _KernelType(ABCMeta):
+    """The type of kernel classes: ``dir`` and ``help`` list what users call, and no machinery."""
+
+    def __dir__(cls) -> list[str]:
+        return [n for n in super().__dir__() if not n.startswith("_") or n in _LISTED]
+
+
+class Kernel(Parameterised, metaclass=_KernelType):
     """A symmetric function of two points, as an immutable value.
 
     Subclass one of `Stationary`, `DotProduct`, `Coordinate`, `FeatureKernel` or `PairKernel` to
@@ -120,15 +148,7 @@ class Kernel(Parameterised, ABC):
     @cached_property
     def expression(self) -> Expr:
         """The traced expression, shared by all executors and by kernels of the same structure."""
-        structure = _structure(self)
-        expression = _expressions.get(structure)
-        if expression is None:
-            expression = self._trace(Scope())
-            if structure is not None:
-                if len(_expressions) >= _MOST_EXPRESSIONS:
-                    _expressions.clear()
-                _expressions[structure] = expression
-        return expression
+        return expression_in(self, Scope())
 
     @property
     def is_psd(self) -> bool | None:
@@ -152,7 +172,7 @@ class Kernel(Parameterised, ABC):
 
         The columns of two data frames are matched by name, in the order of X.
         """
-        direct = self._direct
+        direct = self._reader.direct
         if direct is not None:
             matrix = direct.gram(X, Z)
             if matrix is not None:
@@ -161,16 +181,6 @@ class Kernel(Parameterised, ABC):
         if direct is not None:
             direct.bind(self.expression, pairs)
         return engine.gram(self.expression, pairs)
-
-    @cached_property
-    def _direct(self) -> engine.Direct | None:
-        """Programs for small arrays; None if a leaf does not take all columns of any floats."""
-        for leaf, view in self._readings:
-            if view.steps or not isinstance(view.reader, Numbers):
-                return None
-            if leaf.input_tags()["positive_only"]:
-                return None
-        return engine.Direct()
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row of X, without the matrix.
@@ -185,7 +195,7 @@ class Kernel(Parameterised, ABC):
         ndarray of shape (n,)
         """
         points = points_of(self, X)
-        pairs = Pairs(points, points, self._parameter_values, same=True, aligned=True)
+        pairs = Pairs(points, points, self._tree.values, same=True, aligned=True)
         return reference.diagonal(self.expression, pairs)
 
     def gram(self, X: Any, Z: Any = None) -> Gram:
@@ -206,10 +216,6 @@ class Kernel(Parameterised, ABC):
         from mercer.gram import Gram
 
         return Gram(self, pairs_of(self, X, Z, freeze=True))
-
-    @cached_property
-    def _parameter_values(self) -> Values:
-        return Values(self._tree.values)
 
     # Data
     # ---------------------------------------------------------------------------------------------
@@ -257,9 +263,9 @@ class Kernel(Parameterised, ABC):
             raise type(error)(f"{type(owner).__name__}: {error}") from None
 
     @cached_property
-    def _readings(self) -> tuple[tuple[Kernel, View], ...]:
-        """The leaves of this kernel, each with its view of the data."""
-        return tuple(_leaves(self, Scope()))
+    def _reader(self) -> Reader:
+        """What this kernel reads of data."""
+        return Reader(tuple(_leaves(self, Scope())))
 
     def _view(self, scope: Scope) -> View:
         """What a leaf reads in a scope."""
@@ -326,7 +332,7 @@ class Kernel(Parameterised, ABC):
 
     def unresolved_views(self) -> list[View]:
         """Return what the kernels inside read whose length-scale is not a number yet."""
-        views = [view for leaf, view in self._readings if leaf.unresolved()]
+        views = [view for leaf, view in self._reader.leaves if leaf.unresolved()]
         return list(dict.fromkeys(views))
 
     # Explicit features
@@ -361,19 +367,24 @@ class Kernel(Parameterised, ABC):
     # ------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Kernel:
+        """Return the sum k + other; a number stands for a constant kernel."""
         return _algebra("add", self, other)
 
     def __radd__(self, other: Any) -> Kernel:
+        """Return the sum other + k."""
         # sum(kernels) starts from the whole number 0, which is no term of the sum.
         return self if type(other) is int and other == 0 else _algebra("add", other, self)
 
     def __mul__(self, other: Any) -> Kernel:
+        """Return the product with another kernel, or with a number >= 0."""
         return _algebra("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
+        """Return the product of a number >= 0 and the kernel."""
         return _algebra("multiply", other, self)
 
     def __pow__(self, exponent: int) -> Kernel:
+        """Return the power k ** exponent for a whole number >= 1."""
         return _algebra("power", self, exponent)
 
     def __sub__(self, other: Any) -> Kernel:
@@ -386,6 +397,7 @@ class Kernel(Parameterised, ABC):
         return _algebra("multiply", -1.0, self)
 
     def __truediv__(self, other: Any) -> Kernel:
+        """Return the kernel divided by a positive number."""
         return _algebra("divide", self, other)
 
     def exp(self) -> Kernel:
@@ -451,14 +463,14 @@ def points_of(kernel: Kernel, X: Any, freeze: bool = False) -> Points:
             "Found array with 0 sample(s) while a minimum of 1 is required by "
             f"{type(kernel).__name__}; pass at least one row."
         )
-    for leaf, view in kernel._readings:
+    for leaf, view in kernel._reader.leaves:
         leaf._check_points(points, view)
     return points
 
 
 def pairs_of(kernel: Kernel, X: Any, Z: Any = None, freeze: bool = False) -> Pairs:
     """All pairs of a row of X with a row of Z, or of X when Z is left out."""
-    values = kernel._parameter_values
+    values = kernel._tree.values
     rows = points_of(kernel, X, freeze)
     if Z is None:
         return Pairs(rows, rows, values, same=True)
@@ -500,6 +512,20 @@ def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
 # --------------------------------------------------------------------------------------------
 
 
+def expression_in(kernel: Kernel, scope: Scope) -> Expr:
+    """The expression of a kernel in a scope, shared by kernels of the same structure."""
+    structure = None if scope.view.steps else _structure(kernel)
+    if structure is None:
+        return kernel._trace(scope)
+    expression = _expressions.get((structure, scope))
+    if expression is None:
+        expression = kernel._trace(scope)
+        if len(_expressions) >= _MOST_EXPRESSIONS:
+            _expressions.clear()
+        _expressions[structure, scope] = expression
+    return expression
+
+
 def _structure(kernel: Kernel) -> Hashable | None:
     """What the expression of a built-in kernel depends on; None for others, and for functions.
 
@@ -512,8 +538,7 @@ def _structure(kernel: Kernel) -> Hashable | None:
     for name, declaration in kernel._declarations.items():
         value = kernel._values[name]
         if not declaration.concrete:
-            value = plain(value)
-            parts.append(getattr(value, "shape", ()))
+            parts.append(() if type(value) is float else np.shape(plain(value)))
         elif name in kernel._child_names:
             inside = [
                 _structure(child) for child in (value if isinstance(value, tuple) else [value])
@@ -530,6 +555,7 @@ def _structure(kernel: Kernel) -> Hashable | None:
     return tuple(parts)
 
 
-#: Expressions by structure: kernels of one structure share one, and what is compiled from it.
+#: Expressions by structure and scope, each with what is compiled from it.
 _expressions: dict[Hashable, Expr] = {}
+#: Number of expressions at which the table starts anew.
 _MOST_EXPRESSIONS = 256

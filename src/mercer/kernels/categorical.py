@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.kernels.base import Scope
-from mercer.kernels.parameters import Positive
+from mercer.kernels.parameters import Positive, Vector
 from mercer.kernels.stationary import weighted_columns
 from mercer.kernels.tracing import coordinate_leaf
 from mercer.kernels.vector import VectorKernel, slot_of
@@ -35,6 +35,10 @@ class Categorical(VectorKernel):
     >>> mc.Categorical(weight=2.0)(["red", "blue", "red"])[0].round(3).tolist()
     [1.0, 0.135, 1.0]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, weight: Vector = 1.0) -> None: ...
 
     weight = Positive(1.0, per_column=True)
     psd = True

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mercer.exceptions import NoFeatureMapError
 from mercer.kernels.base import Scope
-from mercer.kernels.parameters import Integer, NonNegative, Positive, Real
+from mercer.kernels.parameters import Integer, NonNegative, Positive, Real, Scalar
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, DotProduct, VectorKernel, slot_of
@@ -34,6 +34,10 @@ class Linear(DotProduct):
     array([[5., 2.],
            [2., 1.]])
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
 
     psd = True
 
@@ -70,6 +74,10 @@ class Polynomial(DotProduct):
     >>> mc.Polynomial(degree=2)([[1.0, 2.0]]).tolist()
     [[36.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, degree: int = 3, offset: Scalar = 1.0, gain: Scalar = 1.0) -> None: ...
 
     degree = Integer(3, low=1)
     offset = NonNegative(1.0)
@@ -108,6 +116,10 @@ class Sigmoid(DotProduct):
     False
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, gain: Scalar = 1.0, offset: Scalar = 0.0) -> None: ...
+
     gain = NonNegative(1.0)
     offset = Real(0.0)
     psd = False
@@ -133,6 +145,10 @@ class Monomials(Coordinate):
     >>> mc.Monomials(degree=1)([[1.0, 2.0]]).tolist()
     [[10.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, degree: int = 2) -> None: ...
 
     degree = Integer(2, low=1)
     reduction = "product"
@@ -173,6 +189,10 @@ class Anova(Coordinate):
     >>> mc.Anova(degree=2)([[1.0, 2.0, 3.0]]).tolist()
     [[49.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, degree: int = 2) -> None: ...
 
     degree = Integer(2, low=1)
     psd = True
@@ -219,6 +239,10 @@ class ArcCosine(VectorKernel):
     >>> mc.ArcCosine(order=1)([[3.0, 4.0]]).tolist()
     [[25.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, order: int = 1) -> None: ...
 
     order = Integer(1, low=0, high=2)
     psd = True

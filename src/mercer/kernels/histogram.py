@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from mercer.kernels.base import Scope
-from mercer.kernels.parameters import Choice, Positive
+from mercer.kernels.parameters import Choice, Positive, Scalar
 from mercer.kernels.tracing import coordinate_leaf, diagonal
 from mercer.kernels.vector import Coordinate, VectorKernel, slot_of
 from mercer.kernels.views import Numbers
@@ -37,6 +37,10 @@ class Chi2(Coordinate):
     0.13533528
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, gain: Scalar = 1.0) -> None: ...
+
     gain = Positive(1.0)
     psd = True
     non_negative = True
@@ -63,6 +67,10 @@ class AdditiveChi2(Coordinate):
     [[3.0]]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
+
     psd = True
     non_negative = True
 
@@ -80,6 +88,10 @@ class HistogramIntersection(Coordinate):
     >>> mc.HistogramIntersection()([[1.0, 2.0]], [[2.0, 1.0]]).tolist()
     [[2.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
 
     psd = True
     non_negative = True
@@ -110,6 +122,10 @@ class Tanimoto(VectorKernel):
     >>> mc.Tanimoto()([[1, 1, 0]], [[0, 1, 1]]).round(4).tolist()
     [[0.3333]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, form: Literal["dot", "minmax"] = "dot") -> None: ...
 
     form = Choice("dot", ("dot", "minmax"))
     psd = True

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from inspect import Parameter
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -223,6 +223,12 @@ class Bounded(_Value):
 
     def _contains(self, value: Any) -> bool:
         return bool(np.all((self.low <= value) & (value <= self.high)))
+
+
+# Types of the constructors of built-in kernels, for editors and type checkers.
+Scalar: TypeAlias = float | Fixed | Bounded
+Vector: TypeAlias = Scalar | Sequence[float] | Sequence[Sequence[float]] | npt.NDArray[Any]
+Length: TypeAlias = Vector | Literal["median", "scale"]
 
 
 # Declarations

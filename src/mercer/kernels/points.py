@@ -23,6 +23,8 @@ from mercer.kernels.containers import (
 )
 from mercer.kernels.views import Columns, Numbers
 
+_NO_ROWS = np.empty((0, 0))
+
 
 class Points:
     """Data prepared for a kernel, accepted wherever data are.
@@ -99,7 +101,7 @@ class Points:
                 f"Points[{rows!r}]: there are {self._length} rows; select them by a slice, a mask "
                 "or positions among them."
             ) from None
-        part = Points(())
+        part = Points(_NO_ROWS)
         part._parent, part._rows = self, rows if isinstance(rows, slice) else positions_
         part._data, part._ids, part._length = None, self.ids[positions_], len(positions_)
         part.original_length = self.original_length
@@ -153,7 +155,7 @@ class Points:
 
     def detached(self) -> Points:
         """These points with rows of their own; the points that they came from can be freed."""
-        part = Points(take(self._frame(), slice(None)))
+        part = Points(self._frame())
         part._ids, part.original_length = self.ids, self.original_length
         if self._parent is None or isinstance(self._rows, slice):  # other rows are a copy already
             part.freeze()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Kernel, Scope
 from mercer.kernels.containers import as_objects, len_of
-from mercer.kernels.parameters import Choice, NonNegative, Part
+from mercer.kernels.parameters import Choice, NonNegative, Part, Scalar
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import SYMMETRISE, learns, real_numbers, require_symmetry
 from mercer.kernels.views import Columns, Features, Numbers, Objects, View
@@ -44,6 +45,10 @@ class Constant(Kernel):
     [[4.0, 5.0], [5.0, 7.0]]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, value: Scalar = 1.0) -> None: ...
+
     value = NonNegative(1.0)
     psd = True
 
@@ -70,6 +75,10 @@ class White(Kernel):
     >>> mc.White()([[1.0]], [[1.0]]).tolist()
     [[0.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self) -> None: ...
 
     psd = True
 
@@ -271,6 +280,10 @@ class FunctionKernel(PairKernel):
     [[1.0, 0.0], [0.0, 1.0]]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, function: Callable[..., Any], pairwise: bool = False) -> None: ...
+
     function = Part()
     pairwise = Choice(False, (False, True))
 
@@ -351,7 +364,7 @@ class Precomputed(PairKernel):
                 )
             require_symmetry(matrix, "Precomputed: matrix", self._symmetrise)
             matrix.flags.writeable = False
-        self._initialise(matrix=matrix)
+        super().__init__(matrix=matrix)
 
     def input_tags(self) -> dict[str, bool]:  # noqa: D102
         return {**_ANYTHING, "sparse": False, "pairwise": self.matrix is None}

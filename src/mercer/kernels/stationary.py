@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mercer.exceptions import DataError, ParameterError
 from mercer.kernels.base import Scope
 from mercer.kernels.interpolation import matern_table
-from mercer.kernels.parameters import Fixed, Integer, NonNegative, Positive, Real, plain
+from mercer.kernels.parameters import (
+    Fixed,
+    Integer,
+    Length,
+    NonNegative,
+    Positive,
+    Real,
+    Scalar,
+    Vector,
+    plain,
+)
 from mercer.kernels.points import Points
 from mercer.kernels.tracing import coordinate_leaf, symbolic
 from mercer.kernels.vector import Stationary, VectorKernel, length_scale_of, slot_of
@@ -45,6 +55,10 @@ class RBF(Stationary):
     array([[1.        , 0.60653066],
            [0.60653066, 1.        ]])
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, length_scale: Length = 1.0) -> None: ...
 
     psd = True
 
@@ -89,6 +103,10 @@ class Laplacian(Stationary):
     0.13533528
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, length_scale: Length = 1.0) -> None: ...
+
     psd = True
     takes_sparse = False
     _metric = "cityblock"
@@ -123,6 +141,10 @@ class Matern(Stationary):
     >>> float(mc.Matern(nu=0.5)([[0.0]], [[1.0]])[0, 0])
     0.36787944
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, length_scale: Length = 1.0, nu: float = 1.5) -> None: ...
 
     nu = Positive(1.5, learned=False, allow_infinity=True)
     psd = True
@@ -159,6 +181,10 @@ class RationalQuadratic(Stationary):
     0.70710678
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, length_scale: Length = 1.0, alpha: Scalar = 1.0) -> None: ...
+
     alpha = Positive(1.0)
     psd = True
 
@@ -194,6 +220,12 @@ class Wendland(Stationary):
     >>> mc.Wendland(length_scale=2.0)([[0.0], [1.0], [2.0]])[0].tolist()
     [1.0, 0.1875, 0.0]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, length_scale: Length = 1.0, dimension: int = 3, smoothness: int = 1
+        ) -> None: ...
 
     dimension = Integer(3, low=1)
     smoothness = Integer(1, low=0, high=3)
@@ -254,6 +286,10 @@ class Periodic(VectorKernel):
     [1.0, 1.0, 0.135]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, period: Scalar = 1.0, length_scale: Vector = 1.0) -> None: ...
+
     period = Positive(1.0)
     length_scale = Positive(1.0, per_column=True)
     psd = True
@@ -295,6 +331,10 @@ class Cosine(VectorKernel):
     [[1.0, -1.0], [-1.0, 1.0]]
     """
 
+    if TYPE_CHECKING:
+
+        def __init__(self, length_scale: Vector = 1.0) -> None: ...
+
     length_scale = Positive(1.0, per_column=True)
     psd = True
 
@@ -334,6 +374,15 @@ class SpectralMixture(VectorKernel):
     >>> float(k.diag([[0.3]])[0])
     1.5
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            weights: Vector = (1.0,),
+            frequencies: Vector = (0.0,),
+            length_scale: Vector = (1.0,),
+        ) -> None: ...
 
     weights = NonNegative([1.0], ndim=1)
     frequencies = Real([0.0], ndim=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +37,10 @@ class Spectrum(FeatureKernel):
     >>> mc.Spectrum(2)(["abab", "ab", "ba"]).tolist()
     [[5.0, 2.0, 1.0], [2.0, 1.0, 0.0], [1.0, 0.0, 1.0]]
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, k: int = 3) -> None: ...
 
     k = Integer(3, low=1)
 

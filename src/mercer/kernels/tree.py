@@ -36,6 +36,7 @@ from mercer.kernels.parameters import (
     same,
     show,
 )
+from mercer.program.pairs import Values
 
 __all__ = ["ParameterEntry", "Parameterised", "Tree", "kind", "named_children"]
 
@@ -68,7 +69,7 @@ class Parameterised:
     A subclass declares parameters as class attributes and gets a constructor, equality, hash,
     repr, pickle, and the parameter vector ``theta``. A subclass that holds others declares them as
     a `Child` or as `Children`. One with an ``__init__`` of its own ends it with
-    ``self._initialise(**values)``.
+    ``super().__init__(**values)``.
 
     Examples
     --------
@@ -118,10 +119,7 @@ class Parameterised:
         cls.__signature__ = _signature(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._initialise(**(_by_name(self, args, kwargs) if args else kwargs))
-
-    def _initialise(self, **values: Any) -> None:
-        """Validate and store the values, and the defaults of those that are not given."""
+        values = _by_name(self, args, kwargs) if args else kwargs
         for name in values:
             if name not in self._declarations:
                 raise _unknown(self, name, self._declarations)
@@ -332,7 +330,7 @@ class Parameterised:
         return np.concatenate([np.empty(0), *parts])
 
 
-# -------------------------------------------------------------------------- the parameters of a tree
+# ------------------------------------------------------------------------ parameters of a tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,10 +468,10 @@ class Tree:
         return [entry for entry in self.entries.values() if entry.free.any()]
 
     @cached_property
-    def values(self) -> dict[str, float | Array]:
+    def values(self) -> Values:
         """The plain values of the continuous parameters; refused while one is unresolved."""
         self._require_resolved()
-        values = {}
+        values = Values()
         for path, entry in self.entries.items():
             if not entry.declaration.concrete:
                 values[path] = entry.value

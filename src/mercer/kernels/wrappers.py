@@ -42,7 +42,7 @@ class _Wrapper(Kernel):
                 f"{type(self).__name__}: {kernel!r} is not a kernel; pass a kernel such as "
                 "mercer.RBF()."
             )
-        self._initialise(kernel=kernel, **values)
+        super().__init__(kernel=kernel, **values)
 
     def _inner(self, scope: Scope) -> Expr:
         ((child, inside),) = scoped_children(self, scope)

@@ -258,7 +258,7 @@ class _Choice:
 
 def contains_noise(kernel: Kernel) -> bool:
     """Whether `White` is in a kernel, somewhere."""
-    return any(isinstance(leaf, White) for leaf, _ in kernel._readings)
+    return any(isinstance(leaf, White) for leaf, _ in kernel._reader.leaves)
 
 
 def require_no_noise(kernel: Kernel, owner: str) -> None:

@@ -10,18 +10,27 @@ import numpy as np
 from mercer import _core, memory
 from mercer.linalg.symmetric import LowerTriangle
 from mercer.parallel import thread_count
-from mercer.program.binding import bind, right_hand_sides
 from mercer.program.expression import (
     SEED,
     Expr,
     Slot,
+    cached_on_root,
     constant,
     substitute,
 )
 from mercer.program.lower import Lowered, lower
-from mercer.program.pairs import Array, Pairs
-from mercer.program.requests import CoordinateRequest, Request
-from mercer.program.specialise import DOUBLE, FACTORS, SINGLE, WEIGHTS, reads, specialise
+from mercer.program.pairs import (
+    DOUBLE,
+    FACTORS,
+    SINGLE,
+    WEIGHTS,
+    Array,
+    Pairs,
+    bind,
+    right_hand_sides,
+)
+from mercer.program.reverse import CoordinateRequest, Request
+from mercer.program.specialise import reads, specialise
 
 #: Pairs up to which `Direct` is used; beyond, threads and forecasts of memory begin to matter.
 DIRECT_LIMIT = 2**15
@@ -239,7 +248,9 @@ def _folded_seed(weights: Any) -> tuple[Expr, Any]:
     return _PRODUCT, (np.hstack([u, v]), np.hstack([v, u]))
 
 
+@cached_on_root
 def _seeded(expression: Expr, seed: Expr) -> Expr:
+    """The expression with the weights in the place of the seed."""
     return substitute(expression, lambda node: seed if node is SEED else None)
 
 

@@ -18,10 +18,24 @@ import numpy as np
 
 from mercer.exceptions import NotDifferentiableError
 from mercer.program import reference
-from mercer.program.expression import DIFFERENCE, Diagonal, Expr, Slot, X, Z, substitute
+from mercer.program.expression import (
+    DIFFERENCE,
+    Diagonal,
+    Expr,
+    Slot,
+    X,
+    Z,
+    cached_on_root,
+    substitute,
+)
 from mercer.program.pairs import Array, Pairs
-from mercer.program.requests import CoordinateRequest, Request
-from mercer.program.reverse import reverse, reverse_coordinate, scalar_gradient
+from mercer.program.reverse import (
+    CoordinateRequest,
+    Request,
+    reverse,
+    reverse_coordinate,
+    scalar_gradient,
+)
 
 Contract = Callable[[list[Request], Pairs, Any], list[Any]]
 Gradients = dict[str, Array]
@@ -30,21 +44,28 @@ Gradients = dict[str, Array]
 def parameter_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Gradients:
     """Contract the derivative in every continuous parameter; returns an array for each path."""
     gradients: Gradients = {}
-    adjoint = reverse(root)
-    scalars = {node: Request("sum", tile) for node, tile in adjoint.scalars.items()}
-    leaves = [
-        (leaf, request)
-        for leaf, tile in adjoint.leaves.items()
-        for request in _parameter_requests(leaf, tile)
-    ]
-    requests = [*scalars.values(), *(request for _, request in leaves)]
+    nodes, leaves, requests = _parameter_plan(root)
     _refuse_sparse_columns(requests, pairs)
     results = contract(requests, pairs, weights) if requests else []
-    sums = dict(zip(scalars, results, strict=False))
-    _add_scalars(gradients, sums, pairs)
-    for (leaf, request), result in zip(leaves, results[len(scalars) :], strict=True):
+    _add_scalars(gradients, dict(zip(nodes, results, strict=False)), pairs)
+    for leaf, request, result in zip(
+        leaves, requests[len(nodes) :], results[len(nodes) :], strict=True
+    ):
         _add_leaf(gradients, leaf, request, result, pairs)
     return gradients
+
+
+@cached_on_root
+def _parameter_plan(root: Expr) -> tuple[list[Expr], list[Expr], list[Request]]:
+    """The scalars and the leaves that depend on parameters, and a request for each of them."""
+    adjoint = reverse(root)
+    requests = [Request("sum", tile) for tile in adjoint.scalars.values()]
+    leaves = []
+    for leaf, tile in adjoint.leaves.items():
+        more = _parameter_requests(leaf, tile)
+        leaves += [leaf] * len(more)
+        requests += more
+    return list(adjoint.scalars), leaves, requests
 
 
 def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -> Array:

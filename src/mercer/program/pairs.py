@@ -2,47 +2,64 @@
 
 `Pairs` joins two collections of points and the values of the parameters, and answers the questions
 that leaves of an expression ask: the columns of a slot, the numbers of a vector leaf, whether two
-rows are the same row.
+rows are the same row. `bind` puts together what the engine reads of them for a lowered expression.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mercer.exceptions import ParameterError
+from mercer import _core
+from mercer.exceptions import DataError, ParameterError
 from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot
 from mercer.program.reverse import evaluate_scalars
 
+if TYPE_CHECKING:
+    from mercer.program.lower import Lowered
+
 Array = np.ndarray[Any, Any]
+
+SINGLE: np.dtype[Any] = np.dtype(np.float32)
+DOUBLE: np.dtype[Any] = np.dtype(np.float64)
+
+#: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
+WEIGHTS = "weights"
+FACTORS = Slot("factors")
+
+
+_NO_SCALARS = np.empty(0)
 
 
 class Values(dict[str, Any]):
     """The values of a kernel's parameters by path, and what has been computed from them alone."""
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
         super().__init__(values)
         self._scalars: dict[Any, Array] = {}
         self._scales: dict[tuple[Scale, int], Array] = {}
 
     def scalars(self, expressions: tuple[Expr, ...]) -> Array:
         """The values of scalar expressions."""
-        found = self._scalars.get(expressions)
-        if found is None:
-            found = self._scalars[expressions] = np.array(
+        if not expressions:
+            return _NO_SCALARS
+        scalars = self._scalars.get(expressions)
+        if scalars is None:
+            scalars = self._scalars[expressions] = np.array(
                 evaluate_scalars(expressions, self), dtype=float
             )
-        return found
+        return scalars
 
     def scale(self, scale: Scale, width: int) -> Array:
         """The factors of the columns of a slot."""
-        found = self._scales.get((scale, width))
-        if found is None:
-            found = self._scales[scale, width] = scale_values(scale, self, width)
-        return found
+        factors = self._scales.get((scale, width))
+        if factors is None:
+            factors = self._scales[scale, width] = scale_values(scale, self, width)
+        return factors
 
 
 class Source(Protocol):
@@ -58,7 +75,7 @@ class Source(Protocol):
         """The numeric columns of a view: an array or a CSR array."""
 
     def matrix_like(self, view: Hashable, reference: Any) -> Any:
-        """The same, with columns matched to those of another collection."""
+        """The numeric columns of a view, matched to those of another collection."""
 
     def centre(self, view: Hashable) -> Array:
         """A middle value of each column of a view."""
@@ -167,3 +184,123 @@ def scale_values(scale: Scale, values: Values, width: int) -> Array:
         )
     with np.errstate(over="ignore"):  # data that leave the range with it are refused when packed
         return np.asarray(np.broadcast_to(scale.factor * value**scale.power, (width,)))
+
+
+# What the engine reads
+# --------------------------------------------------------------------------------------------
+
+
+def bind(
+    lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any], weights: Any = None
+) -> tuple[Array, Any, Any, list[Array]]:
+    """Return scalars, the two sides and the blocks, in the order the engine takes them."""
+    scalars = pairs.values.scalars(lowered.scalars)
+    slots = [_panels(slot, pairs, dtype, weights) for slot in lowered.slots]
+    cols = _side(pairs.cols, [b for _, b in slots], lowered, pairs, dtype)
+    # Low-rank weights have different factors on the two sides even of one collection.
+    if pairs.rows is pairs.cols and FACTORS not in lowered.tables.slots:
+        rows = cols
+    else:
+        rows = _side(pairs.rows, [a for a, _ in slots], lowered, pairs, dtype)
+    blocks = [
+        np.ascontiguousarray(weights if b == WEIGHTS else b.block(pairs), dtype)
+        for b in lowered.blocks
+    ]
+    return scalars, rows, cols, blocks
+
+
+def _side(
+    points: Any, slots: list[Any], lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
+) -> Any:
+    return _core.Side(len(points), slots, *marks(points, lowered, pairs, dtype))
+
+
+def marks(
+    points: Any, lowered: Lowered, pairs: Pairs, dtype: np.dtype[Any]
+) -> tuple[list[Array], Array | None]:
+    """What the engine reads of each point beside its columns: numbers, and which row it is."""
+    vectors = [np.ascontiguousarray(pairs.vector(v, points), dtype) for v in lowered.vectors]
+    return vectors, points.ids if pairs.same and lowered.compares_rows else None
+
+
+def _panels(slot: Slot, pairs: Pairs, dtype: np.dtype[Any], weights: Any) -> tuple[Any, Any]:
+    """Both sides of a slot as the engine stores them, from the points' cache where they are."""
+    if slot is FACTORS:
+        return tuple(Packing(np.asarray(w), None, None, dtype, slot)() for w in weights)
+    if pairs.rows is pairs.cols:
+        both = _packed(pairs.cols, slot, packing(slot, pairs, pairs.cols.matrix(slot.view), dtype))
+        return both, both
+    a, b = (packing(slot, pairs, matrix, dtype) for matrix in pairs.matrices(slot.view))
+    if pairs.within:
+        return _packed(pairs.rows, slot, a), b()
+    return a(), _packed(pairs.cols, slot, b)
+
+
+def packing(slot: Slot, pairs: Pairs, matrix: Any, dtype: np.dtype[Any]) -> Packing:
+    """How the columns of a slot are packed, for either side of the pairs."""
+    if slot.on_circle is not None:
+        return Packing(pairs.on_circle(slot, matrix), None, None, dtype, slot)
+    if matrix.dtype not in (SINGLE, DOUBLE):
+        matrix = matrix.astype(DOUBLE)
+    scale = pairs.scale(slot, matrix.shape[1])
+    return Packing(matrix, pairs.centre(slot), scale, dtype, slot)
+
+
+def _packed(points: Any, slot: Slot, pack: Packing) -> Any:
+    """Pack points around their own centre once: they are compared with others again and again."""
+    if slot.on_circle is not None:  # depends on a parameter
+        return pack()
+    key = (None if pack.scale is None else pack.scale.tobytes(), pack.dtype)
+    known = points.packs.get(slot)
+    if known is None or known[0] != key:
+        known = points.packs[slot] = (key, pack())
+    return known[1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """Numbers of points on their way to the engine: (x - centre) * scale, in some type."""
+
+    matrix: Any
+    centre: Array | None
+    scale: Array | None
+    dtype: np.dtype[Any]
+    slot: Slot
+
+    def __call__(self, rows: Array | None = None) -> Any:
+        """Pack all rows, or those at some positions."""
+        if not isinstance(self.matrix, np.ndarray):
+            return self._sparse(rows)
+        try:
+            return _core.pack(self.matrix, self.centre, self.scale, self.dtype == SINGLE, rows)
+        except OverflowError:
+            hint = "" if self.scale is None else " (a larger length_scale does so)"
+            raise _overflow(self._subject(), self.dtype, f"rescale them{hint}") from None
+
+    def _subject(self) -> str:
+        if self.slot is FACTORS:
+            return "Gram: the weights"
+        what = "the data" if self.slot.scale is None else "the data divided by their length-scale"
+        return f"{getattr(self.slot.view, 'owner', 'the kernel')}: {what}"
+
+    def _sparse(self, rows: Array | None) -> Any:
+        matrix = self.matrix if rows is None else self.matrix[rows]
+        values = matrix.data if self.scale is None else matrix.data * self.scale[matrix.indices]
+        indptr, indices = (
+            np.ascontiguousarray(i, np.int64) for i in (matrix.indptr, matrix.indices)
+        )
+        return indptr, indices, np.ascontiguousarray(values, self.dtype), matrix.shape[1]
+
+
+def _overflow(subject: str, dtype: np.dtype[Any], remedy: str) -> DataError:
+    wider = ", or pass float64 data" if dtype == SINGLE else ""
+    return DataError(f"{subject} exceed the range of {dtype}; {remedy}{wider}.")
+
+
+def right_hand_sides(vectors: Array, dtype: np.dtype[Any]) -> Array:
+    """The vectors that a matrix is multiplied with, in the type that the engine computes in."""
+    with np.errstate(over="ignore"):  # refused below
+        converted = np.ascontiguousarray(vectors, dtype)
+    if converted.dtype.itemsize < vectors.dtype.itemsize and np.isinf(converted).any():
+        raise _overflow("Gram @ V: entries of V", dtype, "rescale V")
+    return converted

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.parallel import thread_count
-from mercer.program.binding import bind, marks, packing, right_hand_sides
 from mercer.program.expression import Expr
 from mercer.program.lower import lower
-from mercer.program.pairs import Array, Pairs
+from mercer.program.pairs import Array, Pairs, bind, marks, packing, right_hand_sides
 from mercer.program.specialise import specialise
 
 Positions = NDArray[np.int64]

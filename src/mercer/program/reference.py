@@ -14,8 +14,7 @@ import numpy as np
 from mercer.program.expression import Coordinate, Expr, Slot, walk
 from mercer.program.operations import TABLE
 from mercer.program.pairs import Array, Pairs
-from mercer.program.requests import CoordinateRequest, Request
-from mercer.program.reverse import evaluate_scalars
+from mercer.program.reverse import CoordinateRequest, Request, evaluate_scalars
 from mercer.program.specialise import floating_type
 
 

@@ -12,7 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from mercer.program.expression import DIFFERENCE, SEED, Expr, X, Z, constant, walk
+from mercer.program.expression import (
+    DIFFERENCE,
+    SEED,
+    Coordinate,
+    Expr,
+    Slot,
+    X,
+    Z,
+    cached_on_root,
+    constant,
+    walk,
+)
 from mercer.program.operations import TABLE, differentiate
 
 
@@ -76,6 +87,37 @@ def reverse_coordinate(body: Expr) -> CoordinateAdjoint:
     )
 
 
+@dataclass(frozen=True)
+class Request:
+    """One contraction: a pair expression R and how it is summed.
+
+    ====================  =======================================================
+    ``sum``               sum_ij R_ij
+    ``row_sums``          sum_j R_ij
+    ``column_sums``       sum_i R_ij
+    ``dot_inputs``        sum_j R_ij z_j, for a slot
+    ``distance_inputs``   sum_j R_ij 2 (x_i - z_j), for a slot
+    ``distance_scales``   sum_ij R_ij 2 (x_ik - z_jk)^2, for a slot
+    ====================  =======================================================
+    """
+
+    kind: str
+    expression: Expr
+    slot: Slot | None = None
+
+
+@dataclass(frozen=True)
+class CoordinateRequest(Request):
+    """The adjoint of a coordinate function: inputs (n, d), scales (d,) and scalars (p,).
+
+    ``wants_inputs`` spares the work for a gradient in the parameters alone.
+    """
+
+    coordinate: Coordinate = None  # type: ignore[assignment]
+    adjoint: CoordinateAdjoint = None  # type: ignore[assignment]
+    wants_inputs: bool = False
+
+
 def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
     """Evaluate scalar expressions at given parameter values."""
     known: dict[Expr, float] = {}
@@ -99,18 +141,29 @@ def scalar_gradient(
 
     Returns the derivative for each parameter entry ``(path, index)``.
     """
-    bars: dict[Expr, Expr] = {node: constant(value) for node, value in adjoints.items()}
-    found: dict[Expr, Expr] = {}
-    for node in reversed(walk(tuple(adjoints))):
-        bar = bars.get(node)
-        if bar is None or node.op == "const":
+    gradient: dict[tuple[Any, ...], float] = {}
+    for node, adjoint in adjoints.items():
+        slopes = _slopes(node)
+        numbers = evaluate_scalars(tuple(slopes.values()), values)
+        for entry, number in zip(slopes, numbers, strict=True):
+            gradient[entry] = gradient.get(entry, 0.0) + adjoint * number
+    return gradient
+
+
+@cached_on_root
+def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
+    """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
+    adjoints: dict[Expr, Expr] = {root: constant(1.0)}
+    slopes: dict[tuple[Any, ...], Expr] = {}
+    for node in reversed(walk((root,))):
+        adjoint = adjoints.get(node)
+        if adjoint is None or node.op == "const":
             continue
         if node.op == "param":
-            found[node] = bar
+            slopes[node.attr] = adjoint
             continue
         for position, argument in enumerate(node.args):
-            part = differentiate(node, position, bar)
+            part = differentiate(node, position, adjoint)
             if part is not None:
-                bars[argument] = bars[argument] + part if argument in bars else part
-    numbers = evaluate_scalars(tuple(found.values()), values)
-    return {node.attr: number for node, number in zip(found, numbers, strict=True)}
+                adjoints[argument] = adjoints[argument] + part if argument in adjoints else part
+    return slopes

@@ -27,14 +27,7 @@ from mercer.program.expression import (
     walk,
 )
 from mercer.program.operations import apply
-from mercer.program.pairs import Pairs
-
-SINGLE: np.dtype[Any] = np.dtype(np.float32)
-DOUBLE: np.dtype[Any] = np.dtype(np.float64)
-
-#: The leaf of a dense matrix of weights, and the slot of the two factors of a low-rank one.
-WEIGHTS = "weights"
-FACTORS = Slot("factors")
+from mercer.program.pairs import DOUBLE, FACTORS, SINGLE, WEIGHTS, Pairs
 
 
 class Reads(NamedTuple):

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from mercer.exceptions import NumericalWarning, warn
 from mercer.kernels.algebra import Scaled
-from mercer.kernels.base import Kernel, Scope, scoped_children
+from mercer.kernels.base import Kernel, Scope, expression_in, scoped_children
 from mercer.kernels.parameters import Real
 from mercer.kernels.points import Points
 from mercer.kernels.special import Constant
@@ -238,9 +238,11 @@ def _smoothness_within_period(place: _Place, entry: ParameterEntry, variance: Va
 
 def _factor_range(place: _Place, entry: ParameterEntry, variance: Variance) -> _Range:
     """The range of a factor of a kernel, from the mean of k(x, x) without the factor."""
-    pairs = Pairs(place.points, place.points, place.root._parameter_values, same=True, aligned=True)
+    pairs = Pairs(place.points, place.points, place.root._tree.values, same=True, aligned=True)
     child, scope = scoped_children(place.kernel, place.scope)[0]
-    mean = float(np.mean(np.asarray(reference.evaluate(child._trace(scope), pairs), np.float64)))
+    mean = float(
+        np.mean(np.asarray(reference.evaluate(expression_in(child, scope), pairs), np.float64))
+    )
     usual = variance.usual / mean if np.isfinite(mean) and mean > 0 else variance.usual
     return _constant_range(place, entry, variance._replace(usual=usual))
 

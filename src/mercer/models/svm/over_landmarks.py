@@ -14,7 +14,6 @@ from mercer.models.machine.classification import KernelMachineClassifier
 from mercer.models.svm.base import Training, support_vectors
 from mercer.models.svm.fit_warnings import warn_of_short_fit
 from mercer.models.svm.schemes import scheme_of
-from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.streams.blocks import Blocks
 from mercer.streams.sources import is_dask
 
@@ -89,7 +88,7 @@ def require_rows_in_memory(owner: str, X: Any) -> None:
 def check_solver(model: Any) -> None:
     """Validate the solver of an `SVC`, and the parameters that it does not go with."""
     owner, solver = type(model).__name__, shown(model.solver)
-    if not isinstance(model.solver, NystromSolver | Falkon):
+    if isinstance(model.solver, type) or not getattr(model.solver, "has_landmarks", False):
         raise ParameterError(
             f'{owner}: solver = {solver} is unknown here; pass "auto", or '
             "mercer.solvers.NystromSolver(n_landmarks=1000) or Falkon(n_landmarks=10_000)."
