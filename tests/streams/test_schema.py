@@ -36,8 +36,11 @@ SOLVERS_BY_NAME = [
 ]
 
 
-@pytest.mark.parametrize("solver", SOLVERS_BY_NAME, ids=["chosen", "given", "features"])
-@pytest.mark.parametrize("module", [pd, pl, pa], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize(
+    ("module", "solver"),
+    list(zip([pd, pl, pa], SOLVERS_BY_NAME, strict=True)),
+    ids=["pandas-chosen", "polars-given", "pyarrow-features"],
+)
 def test_columns_of_blocks_are_found_by_name_in_every_pass(module: Any, solver: Any) -> None:
     # The length-scales tell the columns apart, and rows of an array have none to mix up.
     model = mc.KernelRidge(mc.Matern([3.0, 20.0, 1.0]), 0.1, solver=solver)

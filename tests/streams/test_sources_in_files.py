@@ -29,8 +29,9 @@ def mapped(folder: Path, values: Any, mode: Any = "r") -> Any:
     return np.load(folder / "rows.npy", mmap_mode=mode)
 
 
-@pytest.mark.parametrize("mode", ["r", "r+", "c"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int16])
+@pytest.mark.parametrize(
+    ("mode", "dtype"), [("r", np.float64), ("r+", np.float32), ("c", np.int16)]
+)
 def test_an_array_in_a_file_is_like_one_in_memory(tmp_path: Path, mode: str, dtype: Any) -> None:
     rows = (10 * X).astype(dtype)
     # In memory, float32 is summed in other blocks: the difference is rounding.

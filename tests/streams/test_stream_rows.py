@@ -47,9 +47,11 @@ def test_blocks_give_what_arrays_give(solver: Any, weights: Array | None) -> Non
     assert found.solver_ == solver
 
 
-@pytest.mark.parametrize("alpha", ["loo", "gcv"])
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("alpha", "weights", "fit_intercept"),
+    [("loo", None, False), ("loo", W, True), ("gcv", W, False)],
+    ids=["plain-loo", "weighted-loo", "weighted-gcv"],
+)
 def test_searches_over_blocks(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
     model = mc.KernelRidge(
         mc.Matern(),
