@@ -34,11 +34,15 @@ def blocks(labels: Any, weights: Any = None) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("loss", "labels"),
-    [("logistic", TWO), ("logistic", THREE), ("squared_hinge", TWO), ("squared_hinge", THREE)],
+    ("loss", "labels", "weights"),
+    [
+        ("logistic", TWO, None),
+        ("logistic", THREE, W),
+        ("squared_hinge", TWO, W),
+        ("squared_hinge", THREE, None),
+    ],
     ids=["two", "three", "hinge-two", "hinge-three"],
 )
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 def test_results_are_those_of_arrays(loss: str, labels: Any, weights: Any) -> None:
     model = mc.KernelMachineClassifier(mc.Matern("scale"), loss, 0.1, solver=SOLVER, tol=1e-11)
     wanted = model.fit(X, labels, weights).decision_function(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import reduce
@@ -19,31 +20,31 @@ from mercer.kernels.points import Points
 from mercer.streams.joining import FEW, joined
 from mercer.streams.spool import Spool
 
-# Bytes of a block of an array that is cut into blocks.
+# Bytes of a block of an array in a file.
 _SLICE_BYTES = 2**24
-# What is held at a time, however long the stream is.
+# Bytes of rows that may be gathered in memory.
 _CHUNK_BYTES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows as they came."""
+    """Some consecutive rows, in the containers of the user."""
 
-    data: Any  # the points, in the user's container
-    targets: Any = None  # what goes with them
-    weights: Any = None  # what goes with them
+    data: Any  # the points
+    targets: Any = None
+    weights: Any = None
     start: int = 0  # the number of the first row
 
 
 class Source(Protocol):
-    """Blocks that can be gone through any number of times, here or elsewhere."""
+    """Blocks that can be read any number of times, in this process or on workers."""
 
-    #: What to say where there are no rows.
+    #: The message for a source without rows.
     emptiness: str
 
     @property
     def chunk_bytes(self) -> int:
-        """The largest chunk: no more than this is held at a time."""
+        """Bytes of rows that may be gathered in memory."""
         ...
 
     def map_sum(
@@ -53,48 +54,48 @@ class Source(Protocol):
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of what a function makes of each block, in order; None if there are none.
+        """The sum of a function over all blocks, in order; None if there are none.
 
-        With `within`, ascending row numbers, blocks that hold none of these rows may be left out.
-        With `then`, what this makes of the sum comes back in its place.
+        Blocks that hold none of the rows `within`, ascending row numbers, may be left out. With
+        `then`, the result is this function of the sum.
         """
         ...
 
     def mapped(
         self, function: Callable[[Any], NDArray[Any]], name: str, row: Points | None = None
     ) -> Any:
-        """What a function makes of the points of each block, one below the other.
+        """The results of a function for the points of each block, concatenated.
 
-        What it makes of `row` tells of what kind that is, where it is not made at once.
+        A lazy source takes the type of the results from that for `row`.
         """
         ...
 
 
 def added(values: Iterable[Any]) -> Any:
-    """The sum of values in their order, those that are None left out; None if all are."""
-    there = [value for value in values if value is not None]
-    return reduce(lambda a, b: a + b, there) if there else None
+    """The sum of the values that are not None, in their order; None if all are."""
+    terms = [value for value in values if value is not None]
+    return reduce(operator.add, terms) if terms else None
 
 
 class Blocks:
-    """Rows in blocks: what estimators take in place of X where rows do not all fit in memory.
+    """Rows in blocks, for estimators in place of X where rows do not all fit in memory.
 
     Parameters
     ----------
     source : iterable, iterator or callable
-        What yields blocks. A block is the points X, or a tuple (X, y), or (X, y, sample_weight); X
-        is an array, a sparse matrix, a data frame or a list, y and sample_weight have one value for
-        each row. A callable is called for a fresh iterator at every pass. What can be iterated
-        once, such as a generator, is kept in a temporary file as it is read.
+        The blocks. A block is the points X, or a tuple (X, y), or (X, y, sample_weight); X is an
+        array, a sparse matrix, a data frame or a list, y and sample_weight have one value for each
+        row. A callable is called for a fresh iterator at every pass. An iterator, such as a
+        generator, is kept in a temporary file as it is read.
     target : str or list of str, optional
-        The columns of blocks that are data frames which hold the targets.
+        The columns that hold the targets, for blocks that are data frames.
     weight : str, optional
         The column that holds the weights.
 
     Notes
     -----
-    Iterating yields tuples (X, y, sample_weight), with None for what is not there. Several passes
-    are made, and all have to yield the same rows.
+    Iterating yields tuples (X, y, sample_weight), with None for missing items. Several passes are
+    made, and all have to yield the same rows.
 
     Examples
     --------
@@ -140,58 +141,58 @@ class Blocks:
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of what a function makes of each block, in order.
+        """The sum of a function over all blocks, in order.
 
         Parameters
         ----------
         function : callable
-            Takes a `Block`; returns something that can be added, or None.
+            Takes a `Block`; returns an object that can be added, or None.
         name : str
-            What is done, for those who watch; nobody does here.
+            The name of the pass for dashboards; not used here.
         within : ndarray of int, optional
             Row numbers, ascending: blocks that hold none of them are left out.
         then : callable, optional
-            What to make of the sum.
+            A function of the sum.
 
         Returns
         -------
         object
-            The sum, or what was made of it; None if there are no blocks.
+            The sum, or the function of it; None if there are no blocks.
         """
-        found, start = None, 0
+        total, start = None, 0
         for data, targets, weights in self:
             stop = start + _rows_of(data)
             if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
                 value = function(Block(data, targets, weights, start))
-                found = added([found, value])
+                total = added([total, value])
             start = stop
-        return found if then is None or found is None else then(found)
+        return total if then is None or total is None else then(total)
 
     def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
-        """What a function makes of the points of each block, one below the other.
+        """The results of a function for the points of each block, concatenated.
 
         Parameters
         ----------
         function : callable
             Takes points; returns an array or a data frame with as many rows.
         name : str
-            What is done, for those who watch; nobody does here.
+            The name of the method, for messages.
         row : Points, optional
-            A row that the function takes; not needed here, where it is applied at once.
+            A row that the function takes; not used here, where it is applied at once.
 
         Returns
         -------
         ndarray or data frame
             The rows of all blocks.
         """
-        found, indexed = list[Any](), True
+        results, indexed = list[Any](), True
         for data, _, _ in self:
             if _rows_of(data):
-                found.append(function(data))
+                results.append(function(data))
                 indexed = indexed and hasattr(data, "index") and not isinstance(data, list)
-        if not found:
+        if not results:
             raise DataError(f"{name}: {self.emptiness}")
-        return _stacked(found, indexed=indexed)
+        return _concatenated(results, indexed=indexed)
 
     def _split(self, item: Any) -> tuple[Any, Any, Any]:
         """A block as points, targets and weights."""
@@ -218,7 +219,7 @@ class Blocks:
         return self._columns_of(item)
 
     def _columns_of(self, item: Any) -> tuple[Any, Any, Any]:
-        """A data frame without the columns that hold targets and weights, and these."""
+        """A data frame as points, targets and weights."""
         frame = as_frame(item)
         if frame is None:
             raise DataTypeError(
@@ -241,7 +242,7 @@ class Blocks:
 
 
 class Beside:
-    """Blocks of points, with targets and weights that are in memory and are cut like them."""
+    """Blocks of points, with targets and weights in memory that are cut into the same blocks."""
 
     def __init__(self, owner: str, source: Any, targets: Any, weights: Any) -> None:
         self.owner, self.source = owner, source
@@ -261,7 +262,7 @@ class Beside:
             y, weights = (None if c is None else c[rows] for c in self.columns.values())
             yield data, y, weights
             start = stop
-        if start:  # that there are none is said elsewhere
+        if start:  # an empty stream has a message of its own
             self._require(start, at_least=False)
 
     def _require(self, rows: int, *, at_least: bool) -> None:
@@ -310,7 +311,7 @@ class Slices:
 
 
 def _items(source: Any) -> Iterable[Any]:
-    """What a source of blocks yields, once more."""
+    """A fresh iteration over a source of blocks."""
     items = source if isinstance(source, Iterable) else source()
     if not isinstance(items, Iterable):
         raise DataTypeError(
@@ -320,22 +321,22 @@ def _items(source: Any) -> Iterable[Any]:
     return items
 
 
-def _stacked(found: list[Any], *, indexed: bool) -> Any:
-    """Arrays or data frames one below the other; the rows of frames are counted anew."""
-    if isinstance(found[0], np.ndarray):
-        return np.concatenate(found)
-    frame = nw.concat([nw.from_native(part, eager_only=True) for part in found])
+def _concatenated(results: list[Any], *, indexed: bool) -> Any:
+    """The rows of arrays or data frames; frames get a new index unless the blocks have one."""
+    if isinstance(results[0], np.ndarray):
+        return np.concatenate(results)
+    frame = nw.concat([nw.from_native(result, eager_only=True) for result in results])
     return (frame if indexed else nw.maybe_reset_index(frame)).to_native()
 
 
 def as_frame(item: Any) -> Any:
-    """A data frame of any kind as narwhals sees it; None if it is none."""
+    """A data frame of any library as one of narwhals; None if it is not a data frame."""
     frame = by_narwhals(item, "Blocks")
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def is_mapped(data: Any) -> bool:
-    """Whether an array is in a file, of which parts are read when they are used."""
+    """Whether an array is memory-mapped."""
     while isinstance(data, np.ndarray):
         if isinstance(data, np.memmap):
             return True
@@ -344,7 +345,7 @@ def is_mapped(data: Any) -> bool:
 
 
 def repeatable(data: Any) -> Any:
-    """The same data, as something that can be gone through again."""
+    """The data, with an iterator replaced by blocks or a list that can be read again."""
     if not isinstance(data, Iterator):
         return data
     blocks, rows = blocks_in(data)
@@ -352,9 +353,9 @@ def repeatable(data: Any) -> Any:
 
 
 def blocks_in(data: Any) -> tuple[Blocks | None, Any]:
-    """Data as blocks, if that is what they are, and otherwise the data.
+    """Blocks, or None if the data are not blocks, and the data.
 
-    An iterator is looked at: it yields blocks if the first item is a table or a tuple.
+    An iterator yields blocks if its first item is a table or a tuple.
     """
     if isinstance(data, Blocks):
         return data, data
@@ -369,24 +370,24 @@ def blocks_in(data: Any) -> tuple[Blocks | None, Any]:
 
 
 def is_table(item: Any) -> bool:
-    """Whether something has rows and columns by itself, or would have them if it were computed."""
+    """Whether an item is a matrix or a data frame, computed or lazy."""
     array = isinstance(item, np.ndarray) and item.ndim == 2
     return array or sp.issparse(item) or _is_lazy(item) or as_frame(item) is not None
 
 
 def _is_lazy(item: Any) -> bool:
-    """Whether something would have rows if it were computed."""
-    promise = hasattr(item, "collect") and not hasattr(item, "__array__")
-    return promise or hasattr(item, "__dask_graph__")
+    """Whether an item is a lazy data frame of polars or a Dask collection."""
+    lazy_frame = hasattr(item, "collect") and not hasattr(item, "__array__")
+    return lazy_frame or hasattr(item, "__dask_graph__")
 
 
 def _is_source(data: Any) -> bool:
-    """Whether something that is no container yields blocks: a function, or an iterable."""
+    """Whether the data yield blocks: a function, or an iterable that is not a container of rows."""
     if isinstance(data, np.ndarray | list | tuple | Mapping | Set | str | bytes):
         return False
     if hasattr(data, "__array__") or hasattr(data, "shape"):
         return False
-    # What has a length and items by number may be a sequence of rows.
+    # A sequence may be one of rows.
     if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return False
     if hasattr(data, "__dataframe__") or hasattr(data, "collect"):

@@ -1,9 +1,9 @@
-"""Dask arrays and data frames: chunks are read where they are, and what comes back are sums.
+"""Dask arrays and data frames: chunks are read where they are, and only sums come back.
 
-A pass over the rows is a graph of tasks: one for each chunk, which loads it and makes a summand of
-it, and a tree that adds these up in a fixed order. What the summand needs, such as landmarks, is a
-part of the graph, so that what a lost machine had is computed again on another. Tasks use one
-thread each.
+A pass over the rows is a graph of tasks: one for each chunk, which loads it and computes a summand,
+and a tree that adds the summands in a fixed order. The arguments of a summand, such as landmarks,
+are part of the graph, so that tasks of a lost machine run again on another. Each task uses one
+thread.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from mercer.kernels.points import Points
 from mercer.parallel import one_thread
 from mercer.streams.blocks import Block, added
 from mercer.streams.schema import filled
+from mercer.streams.sources import is_column_name
 
-# How many sums are added in one task.
+# Number of sums that are added in one task.
 _FAN_IN = 4
-# Seconds between looks at a cluster, and how long one without workers is waited for.
+# Seconds between checks of a cluster.
 _POLL = 0.5
+# Seconds until a cluster without workers is given up.
 _PATIENCE = 300.0
 
 
@@ -46,9 +48,9 @@ class DaskBlocks:
     owner: str  # the estimator, for messages
     # points, targets and weights of each chunk, as delayed objects or None
     chunks: tuple[tuple[Any, Any, Any], ...]
-    lengths: tuple[float, ...]  # the number of rows of each
-    example: Any  # A few rows of the same kind, made up
-    index: Any = None  # the names of the rows of a data frame
+    lengths: tuple[float, ...]  # the number of rows of each chunk; NaN if unknown
+    example: Any  # an invented row of the same columns and types
+    index: Any = None  # the index of a data frame
 
     emptiness = (
         "found 0 sample(s): the Dask collection has no rows in any chunk; pass one that has some."
@@ -56,12 +58,12 @@ class DaskBlocks:
 
     @property
     def chunk_bytes(self) -> int:
-        """The size that Dask gives to a chunk, which its option ``array.chunk-size`` says."""
+        """The size of a chunk by Dask's option ``array.chunk-size``."""
         return int(parse_bytes(dask.config.get("array.chunk-size", "128MiB")))
 
     @classmethod
     def of(cls, owner: str, X: Any, y: Any = None, sample_weight: Any = None) -> DaskBlocks:
-        """The chunks of what the user passed."""
+        """The chunks of collections, with aligned targets and weights."""
         X, y, sample_weight = _named_columns(owner, X, y, sample_weight)
         rows = _Collection.of(X, owner, "X")
         others = [
@@ -81,7 +83,7 @@ class DaskBlocks:
         within: NDArray[np.intp] | None = None,
         then: Callable[[Any], Any] | None = None,
     ) -> Any:
-        """The sum of what a function makes of each chunk, in a tree of fixed shape."""
+        """The sum of a function over all chunks, by a tree of fixed shape."""
         counted = self._counted()
         label = _Label(name)
         sent = delayed(function, name=label("argument"), pure=False, traverse=False)
@@ -89,21 +91,19 @@ class DaskBlocks:
         for (data, targets, weights), length in zip(counted.chunks, counted.lengths, strict=True):
             stop = start + int(length)
             if within is None or np.searchsorted(within, start) < np.searchsorted(within, stop):
-                made = _on_chunk(
-                    sent, data, targets, weights, start, dask_key_name=label("chunk", len(tasks))
-                )
-                tasks.append(made)
+                key = label("chunk", len(tasks))
+                tasks.append(_on_chunk(sent, data, targets, weights, start, dask_key_name=key))
             start = stop
         if not tasks:
             return None
-        found = _tree(tasks, label)
+        total = _tree(tasks, label)
         if then is not None:
             last = delayed(then, name=label("result"), pure=False, traverse=False)
-            found = _made_of(last, found, dask_key_name=label("end"))
-        return _computed(self.owner, found)
+            total = _finished(last, total, dask_key_name=label("end"))
+        return _computed(self.owner, total)
 
     def mapped(self, function: Callable[[Any], Any], name: str, row: Points | None = None) -> Any:
-        """What a function makes of the points of each chunk, as a lazy collection."""
+        """The results of a function for the points of each chunk, as a lazy collection."""
         made = function(filled(self.example, row))
         if isinstance(made, np.ndarray):
             return self._array(function, made, name)
@@ -119,7 +119,7 @@ class DaskBlocks:
         return dd.from_dask_array(values, columns=made.columns, index=self.index)
 
     def _array(self, function: Callable[[Any], Any], made: Any, name: str) -> Any:
-        """What a function makes of each chunk, as a lazy array of rows like those made."""
+        """The results of a function for each chunk, as a lazy array of rows like `made`."""
         label = _Label(name)
         sent = delayed(function, name=label("argument"), pure=False, traverse=False)
         parts = [
@@ -133,12 +133,10 @@ class DaskBlocks:
         return da.concatenate(parts)
 
     def _counted(self) -> DaskBlocks:
-        """The same with the number of rows of every chunk."""
-        if not any(math.isnan(length) for length in self.lengths):
-            return self
-        lengths = _lengths(self.owner, [data for data, _, _ in self.chunks])
-        # Counted once, and kept: the object is as it was, but for what was not known.
-        object.__setattr__(self, "lengths", lengths)
+        """Count the rows of chunks of unknown length, once."""
+        if any(map(math.isnan, self.lengths)):
+            lengths = _lengths(self.owner, [data for data, _, _ in self.chunks])
+            object.__setattr__(self, "lengths", lengths)
         return self
 
 
@@ -172,14 +170,14 @@ class _Collection:
         return cls(pieces, (math.nan,) * len(pieces))
 
     def counted(self, owner: str) -> _Collection:
-        """The same with the number of rows of every chunk."""
-        if not any(math.isnan(length) for length in self.lengths):
+        """The collection with the number of rows of every chunk."""
+        if not any(map(math.isnan, self.lengths)):
             return self
         return _Collection(self.pieces, _lengths(owner, self.pieces), self.array)
 
     def cut_like(self, lengths: tuple[float, ...]) -> _Collection | None:
-        """The same in chunks of given lengths; None if that cannot be."""
-        if self.array is None or any(math.isnan(length) for length in self.array.chunks[0]):
+        """The collection in chunks of given lengths; None unless it is an array of known length."""
+        if self.array is None or any(map(math.isnan, self.array.chunks[0])):
             return None
         array = self.array.rechunk({0: tuple(int(length) for length in lengths)})
         return _Collection(list(array.to_delayed().ravel()), tuple(array.chunks[0]), array)
@@ -190,10 +188,10 @@ def _aligned(
 ) -> tuple[_Collection, list[_Collection | None]]:
     """Chunks of points, targets and weights that hold the same rows."""
     rows = rows.counted(owner)
-    found: list[_Collection | None] = []
+    aligned: list[_Collection | None] = []
     for other, name in zip(others, ("y", "sample_weight"), strict=True):
         if other is None:
-            found.append(None)
+            aligned.append(None)
             continue
         counted = other.counted(owner)
         if counted.lengths != rows.lengths:
@@ -208,14 +206,14 @@ def _aligned(
                     "chunk, for example by repartitioning both, or by naming a column of X."
                 )
             counted = cut
-        found.append(counted)
-    return rows, found
+        aligned.append(counted)
+    return rows, aligned
 
 
-def _require_as_many(owner: str, name: str, found: float, rows: float) -> None:
-    if found != rows:
+def _require_as_many(owner: str, name: str, n: float, rows: float) -> None:
+    if n != rows:
         raise DataError(
-            f"{owner}: {name} has {int(found)} rows, but X has {int(rows)}; pass one value for "
+            f"{owner}: {name} has {int(n)} rows, but X has {int(rows)}; pass one value for "
             "each row of X."
         )
 
@@ -225,8 +223,8 @@ def _pieces(collection: _Collection | None, count: int) -> list[Any]:
 
 
 def _named_columns(owner: str, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Targets and weights that are columns of the data frame itself."""
-    targets = [y] if isinstance(y, str) else y if _are_names(y) else []
+    """Split named columns of targets and weights from the points."""
+    targets = ([y] if isinstance(y, str) else y) if is_column_name(y) else []
     weights = [sample_weight] if isinstance(sample_weight, str) else []
     named = [*targets, *weights]
     if not named:
@@ -243,10 +241,6 @@ def _named_columns(owner: str, X: Any, y: Any, sample_weight: Any) -> tuple[Any,
         X[y] if targets else y,
         X[sample_weight] if weights else sample_weight,
     )
-
-
-def _are_names(y: Any) -> bool:
-    return isinstance(y, list) and bool(y) and all(isinstance(name, str) for name in y)
 
 
 def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> Any:
@@ -267,11 +261,11 @@ def _in_chunks(data: Any, owner: str, name: str, like: _Collection | None) -> An
 
 
 def _example(X: Any) -> Any:
-    """Made-up rows of the kind of a collection: what a method makes of them has its type."""
+    """An invented row of a collection, from which the type of results is inferred."""
     if isinstance(X, da.Array):
         nothing = "" if X.dtype.kind in "OUS" else 0
         return np.full((1, *X.shape[1:]), nothing, dtype=X.dtype)
-    # Of two rows, the second has no values in columns that may lack some.
+    # Dask's second row has missing values.
     return X._meta_nonempty.iloc[:1]
 
 
@@ -284,7 +278,7 @@ def _listed(lengths: tuple[float, ...]) -> str:
 
 
 class _Label:
-    """Names of tasks: what is done, for the dashboard, and something that no other pass has."""
+    """Names of tasks: the pass, for the dashboard, and a unique token."""
 
     def __init__(self, name: str) -> None:
         self.name, self.token = name, uuid4().hex
@@ -295,7 +289,7 @@ class _Label:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The numbers in the data frame that a function makes."""
+    """The values of the data frame that a function returns."""
 
     function: Callable[[Any], Any]
 
@@ -329,12 +323,12 @@ def _finish(function: Any, total: Any) -> Any:
 _on_chunk = delayed(_load_and_apply, pure=False)
 _mapped_chunk = delayed(_load_and_map, pure=False)
 _sum_of = delayed(_sum, pure=False)
-_made_of = delayed(_finish, pure=False)
+_finished = delayed(_finish, pure=False)
 _length_of = delayed(len_of, pure=False)
 
 
 def _tree(tasks: list[Any], label: _Label) -> Any:
-    """Add in the same order always, a few at a time."""
+    """Add in a fixed order, a few at a time."""
     level = 0
     while len(tasks) > 1:
         groups = [tasks[i : i + _FAN_IN] for i in range(0, len(tasks), _FAN_IN)]
@@ -354,7 +348,7 @@ def _lengths(owner: str, pieces: list[Any]) -> tuple[float, ...]:
 def _computed(owner: str, result: Any) -> Any:
     """The value of a delayed object, from the cluster if there is one."""
     client = _client(result)
-    # Landmarks are in the graph on purpose: what is scattered is lost with the machine that has it.
+    # Landmarks are in the graph on purpose: scattered data are lost with their machine.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "100GB"}):
         if client is None:
             return dask.compute(result)[0]
@@ -363,7 +357,7 @@ def _computed(owner: str, result: Any) -> Any:
 
 
 def _client(result: Any) -> Any:
-    """The client of the cluster that would compute; None if this process would."""
+    """The client of the cluster that computes a result; None if this process computes it."""
     get = dask.base.get_scheduler(collections=[result])
     owner = getattr(get, "__self__", None)
     return owner if owner is not None and hasattr(owner, "scheduler_info") else None
@@ -371,15 +365,15 @@ def _client(result: Any) -> Any:
 
 @contextmanager
 def _thread_for_others() -> Iterator[None]:
-    """Leave the threads of a worker, if this is a task on one, while tasks are waited for.
+    """Release the thread of a worker while a task of it waits for other tasks.
 
-    Those would wait for a thread, and for ever where every thread is in a task that waits.
+    If every thread of a cluster were held by a waiting task, none would end.
     """
     from distributed import get_worker, worker_client
 
     try:
         get_worker()
-    except ValueError:  # no task
+    except ValueError:  # not in a task
         yield
         return
     with worker_client():
@@ -387,7 +381,7 @@ def _thread_for_others() -> Iterator[None]:
 
 
 def _awaited(owner: str, client: Any, result: Any) -> Any:
-    """Wait for a result as long as there is somebody to compute it."""
+    """Wait for a result as long as the cluster has workers."""
     from distributed import wait
     from distributed.scheduler import KilledWorker
 
@@ -413,11 +407,11 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
         ) from error
     except CancelledError as error:
         raise _gone(owner, "its tasks were cancelled") from error
-    except (OSError, RuntimeError) as error:  # lost connections, a client that was closed
+    except (OSError, RuntimeError) as error:  # a lost connection, or a closed client
         if isinstance(error, ClusterError):
             raise
         if client.status == "running" and future is not None and future.status == "error":
-            raise  # what a task raised
+            raise  # an error of a task
         raise _gone(owner, str(error) or type(error).__name__) from error
     finally:
         if future is not None and not future.done() and client.status == "running":
@@ -425,12 +419,12 @@ def _awaited(owner: str, client: Any, result: Any) -> Any:
 
 
 def _fetched(owner: str, future: Any, patience: float) -> Any:
-    """A result that is there, unless its worker dies now and no other takes its place."""
+    """A finished result; its worker may still die before it is sent."""
     try:
         return future.result(timeout=patience)
     except TimeoutError:
         if future.status == "error":
-            raise  # what a task raised
+            raise  # an error of a task
         raise _gone(owner, f"its result did not come in {patience:g} seconds") from None
 
 

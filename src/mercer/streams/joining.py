@@ -14,32 +14,32 @@ FEW = 1024
 
 
 def joined(blocks: Iterable[Triple]) -> Iterator[Triple]:
-    """Blocks with the smallest joined: a call for each row would take longer than its work."""
+    """Blocks, with consecutive small arrays joined so that a block is worth a call."""
     waiting: list[Triple] = []
-    held = 0
+    n_waiting = 0
     for block in blocks:
         if waiting and not _joinable(waiting[0], block):
             yield _one(waiting)
-            waiting, held = [], 0
+            waiting, n_waiting = [], 0
         if not _is_small(block):
             yield block
-        elif held + len(block[0]) >= FEW:
+        elif n_waiting + len(block[0]) >= FEW:
             yield _one([*waiting, block])
-            waiting, held = [], 0
+            waiting, n_waiting = [], 0
         else:
             # The source may write its next block into the same arrays.
             waiting.append(_copied(block))
-            held += len(block[0])
+            n_waiting += len(block[0])
     if waiting:
         yield _one(waiting)
 
 
 def _is_small(block: Triple) -> bool:
-    """Whether a block is one of few rows, all of it arrays, that may wait for others."""
+    """Whether a block has few rows and consists of arrays."""
     data = block[0]
     if type(data) is not np.ndarray or data.ndim != 2 or len(data) >= FEW:
         return False
-    # What does not match is refused by whoever reads it, in its place.
+    # Columns of other lengths are refused later, with the number of the row.
     return all(
         column is None or (isinstance(column, np.ndarray) and column.shape[:1] == (len(data),))
         for column in block
@@ -47,7 +47,7 @@ def _is_small(block: Triple) -> bool:
 
 
 def _joinable(one: Triple, other: Triple) -> bool:
-    """Whether a block is arrays of the shape and type of a small one, but for the rows."""
+    """Whether two small blocks have arrays of the same columns and types."""
     return _is_small(other) and all(map(_alike, one, other))
 
 

@@ -1,4 +1,4 @@
-"""What the blocks of one stream have in common."""
+"""The columns and types that all blocks of a stream have in common."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from mercer.kernels.points import Points
 from mercer.streams.blocks import as_frame
 
 
-def filled(made_up: Any, row: Points | None) -> Any:
-    """A row of some kind with values that are known to be taken, where its columns are the same."""
-    seen = None if row is None else row.data
-    if isinstance(made_up, np.ndarray):
-        if isinstance(seen, np.ndarray) and seen.shape == made_up.shape:
-            return seen.astype(made_up.dtype)
-        return made_up
-    frame = nw.from_native(seen, pass_through=True, eager_only=True)
-    if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(made_up.columns):
-        return made_up
-    known = made_up.copy()
-    for name in made_up.select_dtypes("number"):
-        known[name] = frame.get_column(name).to_list()
-    return known.astype(made_up.dtypes)
+def filled(example: Any, row: Points | None) -> Any:
+    """An example row with the values of a known row, if both have the same columns."""
+    known = None if row is None else row.data
+    if isinstance(example, np.ndarray):
+        if isinstance(known, np.ndarray) and known.shape == example.shape:
+            return known.astype(example.dtype)
+        return example
+    frame = nw.from_native(known, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(example.columns):
+        return example
+    values = example.copy()
+    for name in example.select_dtypes("number"):
+        values[name] = frame.get_column(name).to_list()
+    return values.astype(example.dtypes)
 
 
 def in_order(data: Any, names: Sequence[str] | None) -> Any:
-    """The rows of a block, with named columns in the order of those that `fit` has seen."""
+    """The rows of a block, with named columns in the order of `fit`."""
     frame = None if names is None or isinstance(data, np.ndarray | list) else as_frame(data)
     if frame is None or names is None or set(frame.columns) != set(names):
         return data
@@ -45,14 +45,13 @@ class Schema:
 
     owner: str  # the estimator, for messages
     start: int  # the number of the first row
-    kind: str  # what the blocks are
-    width: int | None  # the number of columns, if there are columns
-    # the type of an array, or names and types of the columns of a data frame
-    types: tuple[Any, ...] = ()
+    kind: str  # the container, for messages
+    width: int | None  # the number of columns; None for containers without columns
+    types: tuple[Any, ...] = ()  # the type of an array, or (name, type) of each column of a frame
 
     @classmethod
     def of(cls, data: Any, owner: str, start: int) -> Schema:
-        """The schema of one block, as `ingest` returned it."""
+        """The schema of one block, as returned by `ingest`."""
         if isinstance(data, nw.DataFrame):
             types = tuple(data.schema.items())
             kind = f"data frames of {data.implementation.value}"
@@ -65,7 +64,7 @@ class Schema:
         return cls(owner, start, "lists", None)
 
     def __add__(self, other: Self) -> Schema:
-        """What both can be converted to; refuse blocks that differ in more than that."""
+        """The common schema of both; refuse blocks that differ in more than types of numbers."""
         if self.kind != other.kind:
             raise self._refusal(other, f"{self.kind}", f"{other.kind}", "the same container")
         if self.width != other.width:
@@ -76,7 +75,7 @@ class Schema:
         return Schema(self.owner, self.start, self.kind, self.width, types)
 
     def conform(self, data: Any) -> Any:
-        """A block in the order and the types of all."""
+        """A block converted to the column order and the types of this schema."""
         if isinstance(data, nw.DataFrame):
             names = [name for name, _ in self.types]
             data = data if data.columns == names else data.select(*names)

@@ -26,11 +26,11 @@ from mercer.streams.targets import NoTargets, Targets
 
 
 class Given(NamedTuple):
-    """What `fit` was given, or the same rows gathered."""
+    """The arguments of `fit`, or the rows of blocks gathered in memory."""
 
-    X: Any  # as `fit` takes them
-    y: Any  # as `fit` takes them
-    sample_weight: Any  # as `fit` takes them
+    X: Any
+    y: Any
+    sample_weight: Any
 
 
 def rows_of(
@@ -41,7 +41,10 @@ def rows_of(
     *,
     whole: float = 0,
 ) -> tuple[StreamRows | None, Given]:
-    """Rows that come in blocks, if that is what the user passed."""
+    """Rows in blocks, or None for rows in memory, and the arguments of `fit`.
+
+    Blocks of at most `whole` rows are gathered in memory.
+    """
     pairwise = kernel.input_tags()["pairwise"]
     supervised = not isinstance(targets, NoTargets)
     if supervised:
@@ -70,7 +73,11 @@ def source_of(
     whole: float = 0,
     lists: bool = False,
 ) -> tuple[Source | None, Any]:
-    """Blocks, if that is what the user passed."""
+    """Blocks, or None for rows in memory, and X.
+
+    Memory-mapped arrays of more than `whole` rows are cut into blocks. With `lists`, a sequence may
+    be one of blocks.
+    """
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or len(X) <= whole or not is_mapped(X):
             return None, X
@@ -91,9 +98,9 @@ def source_of(
 
 
 def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blocks:
-    """Blocks with targets and weights by name, or with some that are in memory."""
+    """Blocks with targets and weights that are named columns, or arrays in memory."""
     passed = [values for values in (y, sample_weight) if values is not None]
-    named = [_is_name(values) for values in passed]
+    named = [is_column_name(values) for values in passed]
     taken = blocks.target is not None or blocks.weight is not None
     if taken or (any(named) and not all(named)):
         raise DataTypeError(
@@ -112,7 +119,7 @@ def _with_columns(owner: str, blocks: Blocks, y: Any, sample_weight: Any) -> Blo
 
 
 def require_targets(owner: str, X: Any, y: Any) -> None:
-    """Refuse a Dask collection without targets; blocks may hold theirs."""
+    """Refuse a Dask collection without targets; blocks may hold their own."""
     if y is None and is_dask(X):
         raise DataError(
             f"{owner} requires y to be passed, but the target y is None: a Dask collection holds "
@@ -122,34 +129,35 @@ def require_targets(owner: str, X: Any, y: Any) -> None:
 
 
 def is_dask(data: Any) -> bool:
-    """Whether something is a Dask collection; Dask is not imported to find out."""
+    """Whether the data are a Dask collection, without importing Dask."""
     if "dask" not in sys.modules or not hasattr(data, "__dask_graph__"):
         return False
     return type(data).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def _is_sequence_of_blocks(X: Any, y: Any) -> bool:
-    """Whether a sequence can only be one of blocks: tuples, or tables with a column named y."""
+    """Whether a sequence is one of blocks: tuples, or tables with a column named y."""
     items = all(hasattr(X, name) for name in ("__len__", "__getitem__", "__iter__"))
     if not items or isinstance(X, Mapping) or hasattr(X, "shape") or not len(X):
         return False
     first = next(iter(X))
-    return (y is None and isinstance(first, tuple)) or (_is_name(y) and is_table(first))
+    return (y is None and isinstance(first, tuple)) or (is_column_name(y) and is_table(first))
 
 
-def _is_name(y: Any) -> bool:
+def is_column_name(y: Any) -> bool:
+    """Whether targets are given as the name of a column, or a list of names."""
     names = isinstance(y, list) and bool(y) and all(isinstance(name, str) for name in y)
     return isinstance(y, str) or names
 
 
 def _aligned(owner: str, values: Any, X: Any, name: str = "sample_weight") -> Any:
-    """What goes with the rows of an array, as something that can be cut like it."""
+    """Targets or weights as an array with one entry for each row of X."""
     if name == "sample_weight" and isinstance(values, Real):
         return np.broadcast_to(np.float64(values), len(X))
-    found = values if values is None or isinstance(values, np.ndarray) else np.asarray(values)
-    if found is not None and (found.ndim == 0 or len(found) != len(X)):
+    column = values if values is None or isinstance(values, np.ndarray) else np.asarray(values)
+    if column is not None and (column.ndim == 0 or len(column) != len(X)):
         raise DataError(
-            f"{owner}: {name} has shape {found.shape} but X has {len(X)} rows; pass one value for "
+            f"{owner}: {name} has shape {column.shape} but X has {len(X)} rows; pass one value for "
             "each row of X."
         )
-    return found
+    return column

@@ -1,4 +1,4 @@
-"""What can be gone through once is kept in a temporary file, to be gone through again."""
+"""Iterators, kept in a temporary file so that they can be read again."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mercer.exceptions import DataError
 
 
 class Spool:
-    """An iterator whose items are written to disk as they come, so that it can start again.
+    """An iterator whose items are written to disk as they are read, so that it can start again.
 
-    The file has no name and belongs to this object alone: it is gone with it, however that ends.
-    It is in the directory for temporary files, which the environment variable ``TMPDIR`` names.
+    The file has no name, and is removed with this object. It is in the directory for temporary
+    files, which the environment variable ``TMPDIR`` names.
     """
 
     def __init__(self, items: Iterable[Any]) -> None:
@@ -41,7 +41,7 @@ class Spool:
             yield item
 
     def _require_whole(self) -> None:
-        """Refuse an iterator that raised: next time it would only look as if it had ended."""
+        """Refuse an iterator that raised an error: in the next pass it would seem to have ended."""
         if self._broken is not None:
             raise DataError(
                 f"a stream of blocks broke off after {len(self._offsets)} of them, with "
@@ -52,7 +52,7 @@ class Spool:
     def _keep(self, item: Any) -> None:
         try:
             if self._file is None:
-                # Open until the object is gone: a context would end with this call.
+                # Open as long as this object exists.
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
             offset = self._file.seek(0, 2)

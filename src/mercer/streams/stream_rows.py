@@ -1,8 +1,8 @@
-"""Blocks as the rows of which solvers ask totals.
+"""Blocks as the `RowSource` of solvers.
 
-A first pass, the survey, checks every block, counts the rows and adds up what all models need:
-weights, targets, and the spread of the columns whose length-scales are to be found. Later passes
-read blocks as the survey says, and refuse a source that yields other rows than before.
+A first pass, the survey, checks every block, counts the rows and computes sums that all models
+need: of weights, of targets, and of columns whose length-scales are estimated. Later passes read
+blocks with the schema of the survey, and refuse a source that yields other rows than before.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from mercer.streams.targets import AsGiven, NoTargets, Targets
 
 Array = NDArray[np.floating[Any]]
 
-# Rows that are brought together are there in parts, as one, and as the engine packs them.
+# Copies of gathered rows: as parts, as one array, and as packed by the engine.
 _COPIES = 3
 
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Rows that were picked, in ascending order; those of parts add up."""
+    """Selected rows in ascending order, in parts."""
 
-    parts: tuple[RowBlock, ...]  # the rows
+    parts: tuple[RowBlock, ...]
 
     def __add__(self, other: Self) -> Picked:
         """The rows of both."""
         return Picked(self.parts + other.parts)
 
     def joined(self) -> RowBlock:
-        """All of them as one part."""
+        """All rows as one block."""
         targets = np.concatenate([part.targets for part in self.parts])
         masses = [part.weights for part in self.parts if part.weights is not None]
         points = Points.concatenate([part.points for part in self.parts])
@@ -53,12 +53,12 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """Picks rows by number."""
+    """Selects rows by number."""
 
     rows: NDArray[np.intp]  # ascending, each once
 
     def __call__(self, part: RowBlock) -> Picked:
-        """The rows that are in a part."""
+        """The selected rows of a block."""
         first, last = np.searchsorted(self.rows, [part.start, part.start + len(part)])
         if first == last:
             return Picked(())
@@ -67,7 +67,7 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class SpreadOf:
-    """The spread of the columns whose length-scales a kernel has to find."""
+    """The spread of the columns whose length-scales are estimated."""
 
     kernel: Kernel
 
@@ -79,45 +79,45 @@ class SpreadOf:
 
 @dataclass(frozen=True)
 class LengthSample:
-    """The rows from which a median distance is found, drawn by weight."""
+    """The rows from which a median distance is computed, drawn by weight."""
 
     def __call__(self, part: RowBlock) -> Draw:
-        """The draw among the rows of a part."""
+        """The draw among the rows of a block."""
         return heuristics.weighted_sample(part.mass, part.start)
 
 
 @dataclass(frozen=True, eq=False)
 class MedianDistances:
-    """The median distances that a kernel asks for while its length-scales are found."""
+    """The median distances that a kernel needs for its length-scales."""
 
     kernel: Kernel
     spreads: tuple[Spread, ...]  # one for each of its unresolved views
 
     def __call__(self, part: RowBlock) -> list[float]:
-        """The distances among some rows, in the order in which they are asked for."""
+        """The distances among some rows, in the order in which the kernel uses them."""
         spreads = dict(zip(self.kernel.unresolved_views(), self.spreads, strict=True))
-        found: list[float] = []
+        distances: list[float] = []
 
         def median(view: View, metric: str) -> float:
-            found.append(heuristics.median_distance(part.points.matrix(view), metric))
-            return found[-1]
+            distances.append(heuristics.median_distance(part.points.matrix(view), metric))
+            return distances[-1]
 
         self.kernel.resolved_by(
             lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric))
         )
-        return found
+        return distances
 
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """What becomes of rows that were picked, once they are together."""
+    """Applies a function to selected rows, as one block."""
 
-    count: int  # how many rows there have to be
-    order: NDArray[np.intp] | None  # the order in which they are wanted, if it is not their own
-    function: Callable[[RowBlock], Any]  # takes them as one part
+    count: int  # the number of rows that have to be there
+    order: NDArray[np.intp] | None  # the order of the rows for the function; None for ascending
+    function: Callable[[RowBlock], Any]
 
     def __call__(self, sums: Sums) -> tuple[Any] | None:
-        """What the function makes of them, as the one item of a tuple; None if some are missing."""
+        """The result in a tuple; None if rows are missing."""
         picked: Picked = sums.terms[1]
         if sum(map(len, picked.parts)) != self.count:
             return None
@@ -134,15 +134,15 @@ class StreamRows(RowSource):
 
     def __init__(self, source: Source, kernel: Kernel, owner: str, targets: Targets) -> None:
         self.source, self.kernel, self.owner = source, kernel, owner
-        found = source.map_sum(Surveyor(kernel, owner, targets), "survey")
-        if found is None:
+        survey = source.map_sum(Surveyor(kernel, owner, targets), "survey")
+        if survey is None:
             raise DataError(f"{owner}: {source.emptiness}")
-        self.survey: Survey = found
+        self.survey: Survey = survey
         if not self.survey.totals.rows:
             raise DataError(
                 f"{owner}: all sample weights are 0; pass some rows of positive weight."
             )
-        self._reader = Reader(kernel, owner, found.schema, found.targets)
+        self._reader = Reader(kernel, owner, survey.schema, survey.targets)
 
     def __len__(self) -> int:
         return self.survey.rows
@@ -158,7 +158,7 @@ class StreamRows(RowSource):
         return self.survey.head
 
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
-        """The sum over all blocks of what a summand makes of each, in their order."""
+        """The sum of a summand over all blocks, in their order."""
         reading = Reading(self._reader, summand)
         sums = self.source.map_sum(reading, _name_of(summand))
         rows: int = 0 if sums is None else sums.terms[0]
@@ -174,23 +174,20 @@ class StreamRows(RowSource):
         return self._picked(self._reader, indices, _same)
 
     def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
-        """What a function makes of some rows, on a worker if that is where they are."""
+        """A function of some rows, computed on a worker if the rows are there."""
         return self._picked(self._reader, indices, function)
 
     def rows_within(self, budget: int, beside: int) -> int:
-        """How many rows may be brought together in some bytes, with the copies that are made."""
+        """The number of rows, with their copies, that fit in a memory budget."""
         each = _COPIES * self.survey.size / len(self) + beside
         return min(len(self), int(budget / each))
 
     def fits(self, most: float) -> bool:
-        """Whether rows are few enough to be held here: no more than one chunk of the source.
-
-        Targets and weights count, which are held with them.
-        """
+        """Whether there are at most `most` rows, of at most the bytes of one chunk in all."""
         return len(self) <= most and self.survey.size <= self.source.chunk_bytes
 
     def gathered(self) -> tuple[Points, Any, Array | None]:
-        """All rows, here: points, targets as they were given, and weights."""
+        """All rows in memory: points, targets as given, and weights."""
         as_given = AsGiven(self.owner)
         bare = isinstance(self.survey.targets, NoTargets)
         reader = self._reader if bare else replace(self._reader, targets=as_given)
@@ -198,7 +195,7 @@ class StreamRows(RowSource):
         return part.points, None if bare else part.targets, part.weights
 
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest."""
+        """The kernel with length-scales estimated from the data."""
         views = kernel.unresolved_views()
         if not views:
             return kernel
@@ -211,7 +208,7 @@ class StreamRows(RowSource):
         )
 
     def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:
-        """The median distances that a kernel asks for; the rows are read when the first is."""
+        """The median distances that a kernel needs; rows are read when it uses the first."""
         if self.statistics.weighted:
             rows = np.sort(self.map_sum(LengthSample()).rows)
         else:
@@ -224,11 +221,11 @@ class StreamRows(RowSource):
         rows, places = np.unique(indices, return_inverse=True)
         order = None if np.array_equal(places, np.arange(len(rows))) else places
         reading, end = Reading(reader, Pick(rows)), Ending(len(rows), order, function)
-        found = self.source.map_sum(reading, _name_of(reading.summand), rows, end)
-        if found is None:
-            self.map_sum(len)  # which says how many rows there are, if that is what changed
+        result = self.source.map_sum(reading, _name_of(reading.summand), rows, end)
+        if result is None:
+            self.map_sum(len)  # refuses another number of rows with a message of its own
             raise self._changed("did not find rows that the first found")
-        made: Made = found[0]
+        made: Made = result[0]
         return made
 
     def _changed(self, what: str) -> DataError:
@@ -239,6 +236,6 @@ class StreamRows(RowSource):
 
 
 def _name_of(summand: object) -> str:
-    """What a pass is called by those who watch: feature-moments for FeatureMoments."""
+    """The name of a pass on dashboards: feature-moments for FeatureMoments."""
     name = getattr(summand, "__name__", type(summand).__name__)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).strip("<>_").lower()

@@ -1,4 +1,4 @@
-"""Reading blocks: a first pass over all of them, the survey, and how later passes read them."""
+"""The survey, a first pass that checks every block, and the reader of later passes."""
 
 from __future__ import annotations
 
@@ -26,28 +26,26 @@ from mercer.streams.targets import NoTargets, Targets, checked_weights, given_va
 
 Array = NDArray[np.floating[Any]]
 
-# What an object in a list is taken to be, in bytes.
+# Bytes of an object in a list, estimated.
 _OBJECT_BYTES = 1024
-# And a label, with the reference to it.
+# Bytes of a label with the reference to it, estimated.
 _LABEL_BYTES = 72
-# How many values that are no numbers count in what tells passes apart.
+# Number of texts of a block that enter its fingerprint.
 _TEXTS = 100
-# What rounding may change in a sum, relative to that of absolute values, if data are made again.
+# Tolerance of fingerprints, relative to the sum of absolute values, for data computed again.
 _SAME = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Fingerprint:
-    """What tells one pass from another: sums of a row of each block, of targets and of weights."""
+    """Sums of the first row of each block, targets and weights, which all passes must repeat."""
 
-    # (6,): the sums, and those of absolute values: of numbers and of checksums of texts, for each
-    sums: Array
-    # (6,): the sums, and those of absolute values: of numbers and of checksums of texts, for each
-    sizes: Array
+    sums: Array  # (6,): sums of numbers and of checksums of texts, for each of the three
+    sizes: Array  # (6,): sums of absolute values
 
     @classmethod
     def of(cls, data: Any, block: Block) -> Fingerprint:
-        """The fingerprint of a block, whose points are in a container that was looked into."""
+        """The fingerprint of a block, whose points are given as returned by `ingest`."""
         values = _first_row(data), block.targets, block.weights
         columns = [column for value in values for column in _numbers_and_texts(value)]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -55,28 +53,28 @@ class Fingerprint:
             return cls(np.array(sums), np.array([np.abs(column).sum() for column in columns]))
 
     def __add__(self, other: Self) -> Fingerprint:
-        """That of both."""
+        """The fingerprint of both."""
         with np.errstate(over="ignore", invalid="ignore"):
             return Fingerprint(self.sums + other.sums, self.sizes + other.sizes)
 
     def differs(self, other: Fingerprint) -> bool:
-        """Whether values are others, by more than computing them once more may change."""
+        """Whether sums differ by more than rounding."""
         with np.errstate(over="ignore", invalid="ignore"):
             return bool((np.abs(self.sums - other.sums) > _SAME * self.sizes).any())
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What a first pass over the blocks finds out."""
+    """The results of the first pass over the blocks."""
 
     rows: int  # the number of rows
-    size: int  # the bytes of their points, targets and weights, about
-    schema: Schema  # what the blocks have in common
-    targets: Targets  # how targets are to be read
+    size: int  # bytes of the points, targets and weights, estimated
+    schema: Schema
+    targets: Targets  # how later passes read targets
     totals: RowStatistics  # sums of weights and targets
-    spreads: tuple[Spread, ...]  # of the columns whose length-scales are to be found
+    spreads: tuple[Spread, ...]  # one for each view whose length-scale is estimated from the data
     head: Points  # the first row
-    fingerprint: Fingerprint  # by which other values in later passes are noticed
+    fingerprint: Fingerprint  # for later passes to compare
 
     def __add__(self, other: Self) -> Survey:
         """The survey of both."""
@@ -102,9 +100,9 @@ class Survey:
 class Surveyor:
     """Surveys one block."""
 
-    kernel: Kernel  # the kernel, which says what the data may be
-    owner: str  # the estimator
-    targets: Targets  # how targets are read
+    kernel: Kernel  # validates the data
+    owner: str  # the estimator, for messages
+    targets: Targets
 
     def __call__(self, block: Block) -> Survey | None:
         """The survey of a block; None if it has no rows."""
@@ -125,13 +123,13 @@ class Surveyor:
             targets,
             RowStatistics.of(values, weights),
             tuple(Spread.of(points.matrix(view), weights) for view in views),
-            # Picked, and so a copy: the source may write its next block into the same array.
+            # Indexing copies: the source may write its next block into the same array.
             points[[0]].detached(),
             Fingerprint.of(data, block),
         )
 
     def _bytes_beside(self, block: Block, n: int) -> int:
-        """What targets take as they are given; those that nobody reads are not held."""
+        """Bytes of the targets; 0 if they are not read."""
         if isinstance(self.targets, NoTargets):
             return 0
         values = given_values(block.targets, n, self.owner)
@@ -140,12 +138,12 @@ class Surveyor:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Reads a block as the survey of all says."""
+    """Reads a block with the schema and the targets of the survey."""
 
-    kernel: Kernel  # the kernel, which says what the data may be
-    owner: str  # the estimator
-    schema: Schema  # what the blocks have in common
-    targets: Targets  # how targets are read
+    kernel: Kernel  # validates the data
+    owner: str  # the estimator, for messages
+    schema: Schema
+    targets: Targets
 
     def __call__(self, block: Block) -> RowBlock | None:
         """The rows of a block; None if it has none."""
@@ -163,18 +161,18 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A sum over parts, as a sum over blocks: with the number of rows and their fingerprint."""
+    """A summand of solvers as a function of a block, with its rows and fingerprint."""
 
-    reader: Reader  # makes parts of blocks
-    summand: Callable[[RowBlock], Any]  # makes what is added of parts
+    reader: Reader
+    summand: Callable[[RowBlock], Any]
 
     def __call__(self, block: Block) -> Sums | None:
-        """The number of rows, what the summand makes of them, and their fingerprint."""
+        """The number of rows, the summand and the fingerprint of a block."""
         part = self.reader(block)
         if part is None:
             return None
-        seen = Fingerprint.of(_container(block, self.reader.owner), block)
-        return Sums((len(part), self.summand(part), seen))
+        fingerprint = Fingerprint.of(_container(block, self.reader.owner), block)
+        return Sums((len(part), self.summand(part), fingerprint))
 
 
 def _container(block: Block, owner: str) -> Any:
@@ -187,14 +185,14 @@ def _container(block: Block, owner: str) -> Any:
 
 @contextmanager
 def located(owner: str, block: Block) -> Iterator[None]:
-    """Say in which block something is wrong."""
+    """Name the block in errors about its data."""
     try:
         with rows_from(block.start):
             yield
     except DataError as error:
-        complaint = str(error).removeprefix(f"{owner}: ")
+        reason = str(error).removeprefix(f"{owner}: ")
         raise type(error)(
-            f"{owner}: in the block that begins with row {block.start}: {complaint}"
+            f"{owner}: in the block that begins with row {block.start}: {reason}"
         ) from error
 
 
@@ -206,7 +204,7 @@ def _first_row(data: Any) -> Any:
 
 
 def _numbers_and_texts(values: Any) -> list[Array]:
-    """The numbers among values, and checksums of texts: of the first ones, if there are texts."""
+    """The numbers among the values, and checksums of the first texts."""
     native = nw.from_native(values, pass_through=True, eager_only=True, allow_series=True)
     if hasattr(native, "to_numpy"):
         values = native.to_numpy()
@@ -220,7 +218,7 @@ def _numbers_and_texts(values: Any) -> list[Array]:
 
 
 def _bytes_of(data: Any) -> int:
-    """What a block takes in memory, about."""
+    """Bytes of the points of a block, estimated."""
     if isinstance(data, nw.DataFrame):
         return int(data.estimated_size())
     if isinstance(data, np.ndarray):

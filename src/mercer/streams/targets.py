@@ -17,14 +17,14 @@ Array = NDArray[np.floating[Any]]
 
 
 class Targets(Protocol):
-    """How a model reads targets: as they come first, and once all of them have been seen."""
+    """How a model reads targets: in the survey of each block, and in later passes."""
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
-        """What the targets of one block say of all, and their numbers, of shape (n, t)."""
+        """What one block tells about all targets, and its numbers, of shape (n, t)."""
         ...
 
     def __add__(self, other: Self) -> Self:
-        """What both say."""
+        """The information of both."""
         ...
 
     def read(self, y: Any, n: int) -> Array:
@@ -34,18 +34,18 @@ class Targets(Protocol):
 
 @dataclass(frozen=True)
 class NoTargets:
-    """For estimators that take none."""
+    """For estimators without targets."""
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[NoTargets, Array]:
-        """Nothing."""
+        """An array without columns."""
         return self, self.read(y, n)
 
     def __add__(self, other: Self) -> NoTargets:
-        """Nothing."""
+        """No targets."""
         return self
 
     def read(self, y: Any, n: int) -> Array:
-        """No columns."""
+        """An array without columns."""
         return np.empty((n, 0))
 
 
@@ -53,14 +53,14 @@ class NoTargets:
 class AsGiven:
     """Targets of any kind, left as they are."""
 
-    owner: str  # the estimator
+    owner: str  # the estimator, for messages
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[AsGiven, Array]:
-        """Nothing is known of them."""
+        """An array without columns: the targets are not looked at."""
         return self, np.empty((n, 0))
 
     def __add__(self, other: Self) -> AsGiven:
-        """Nothing is known of both."""
+        """Targets of any kind."""
         return self
 
     def read(self, y: Any, n: int) -> NDArray[Any]:
@@ -72,8 +72,8 @@ class AsGiven:
 class Numbers:
     """Targets of regression."""
 
-    owner: str  # the estimator
-    shape: tuple[int, ...] | None = None  # the shape of the targets of a row, once it has been seen
+    owner: str  # the estimator, for messages
+    shape: tuple[int, ...] | None = None  # the shape of the targets of a row, after the survey
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """The shape, and the numbers."""
@@ -90,7 +90,7 @@ class Numbers:
         return self
 
     def read(self, y: Any, n: int) -> Array:
-        """Numbers, one row for each."""
+        """Targets of shape (n, t)."""
         return self._values(y, n).reshape(n, -1)
 
     def _values(self, y: Any, n: int) -> Array:
@@ -119,14 +119,12 @@ class Numbers:
 class OneNumber(Numbers):
     """Targets of regression, one for each row."""
 
-    # the range of the targets of positive weight, as far as they have been seen
-    least: float = np.inf
-    # the range of the targets of positive weight, as far as they have been seen
-    largest: float = -np.inf
+    least: float = np.inf  # the smallest target of positive weight
+    largest: float = -np.inf  # the largest target of positive weight
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Self, Array]:
         """The range, and the numbers."""
-        found, values = super().seen(y, n, weights)
+        targets, values = super().seen(y, n, weights)
         if values.shape[1] != 1:
             raise DataError(
                 f"{self.owner}: y should be a 1d array, got {values.shape[1]} targets for each "
@@ -134,7 +132,7 @@ class OneNumber(Numbers):
             )
         counted = values if weights is None else values[weights > 0]
         least, largest = counted.min(initial=np.inf), counted.max(initial=-np.inf)
-        return replace(found, least=float(least), largest=float(largest)), values
+        return replace(targets, least=float(least), largest=float(largest)), values
 
     def __add__(self, other: Self) -> Self:
         """The range of both."""
@@ -144,16 +142,14 @@ class OneNumber(Numbers):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Targets of classification, of which no single block need have all classes."""
+    """Targets of classification; a block need not have all classes."""
 
-    owner: str  # the estimator
-    # whether three and more classes are read as codes, or as one column of signs for each
-    joint: bool
-    # the classes of rows of positive weight, in order, as far as they have been seen
-    classes: NDArray[Any] | None = None
+    owner: str  # the estimator, for messages
+    joint: bool  # whether three and more classes are read as codes, not as one column of signs each
+    classes: NDArray[Any] | None = None  # the classes of rows of positive weight, sorted
 
     def seen(self, y: Any, n: int, weights: Array | None) -> tuple[Labels, Array]:
-        """The classes; there are no numbers yet."""
+        """The classes; codes are known only after the survey."""
         labels = self.labels(y, n)
         counted = labels if weights is None else labels[weights > 0]
         return replace(self, classes=self._sorted(counted)), np.empty((n, 0))
@@ -179,7 +175,7 @@ class Labels:
         return np.where(codes[:, None] == wanted, 1.0, -1.0)
 
     def labels(self, y: Any, n: int) -> NDArray[Any]:
-        """Labels as they are, one for each row."""
+        """Labels as given, one for each row."""
         labels = given_values(y, n, self.owner)
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.ndim != 1:
@@ -230,14 +226,14 @@ def checked_weights(weights: Any, n: int, owner: str) -> Array | None:
         return None
     native = nw.from_native(weights, pass_through=True, eager_only=True, allow_series=True)
     try:
-        found = np.asarray(
+        values = np.asarray(
             native.to_numpy() if hasattr(native, "to_numpy") else weights, dtype=np.float64
         )
     except (TypeError, ValueError):
-        found = np.array(np.nan)
-    if found.shape != (n,) or not np.isfinite(found).all() or (found < 0).any():
+        values = np.array(np.nan)
+    if values.shape != (n,) or not np.isfinite(values).all() or (values < 0).any():
         raise DataError(
             f"{owner}: sample_weight = {weights!r:.60} does not hold one finite weight >= 0 for "
             f"each of {n} rows; yield such weights, or none."
         )
-    return found
+    return values

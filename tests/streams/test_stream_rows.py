@@ -1,0 +1,297 @@
+"""Fits to streams of blocks give what fits to arrays give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+
+import mercer as mc
+from mercer.exceptions import DataError, DataTypeError
+from mercer.landmarks import selection
+from stream_data import BOTH, CUTS, N, W, X, Y, Z, close, stream
+
+Array = NDArray[np.floating[Any]]
+S = mc.solvers
+SOLVERS = [
+    S.NystromSolver(60, random_state=0),
+    S.NystromSolver(60, landmarks="rpcholesky", random_state=0),
+    S.NystromSolver(60, landmarks="kmeans++", random_state=0),
+    S.NystromSolver(60, landmarks="leverage", random_state=0),
+    S.NystromSolver(landmarks=X[:50]),
+    S.NystromSolver(landmarks=np.arange(0, N, 40)),
+    S.Falkon(30, landmarks="kmeans++", tol=1e-12, random_state=0),
+    S.RandomFeatures(mc.RandomFourier(n_components=41, random_state=0)),
+    S.RandomFeatures(mc.Nystrom(n_landmarks=30, random_state=0)),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: f"{type(s).__name__}")
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_blocks_give_what_arrays_give(solver: Any, weights: Array | None) -> None:
+    kernel = mc.Matern("scale", nu=1.5)
+    model = mc.KernelRidge(kernel, 0.1, solver=solver)
+    wanted = model.fit(X, BOTH, weights)
+    expected, length = wanted.predict(Z), wanted.kernel_.length_scale
+    found = model.fit(stream(BOTH, weights))
+    close(found.predict(Z), expected)
+    assert found.kernel_.length_scale == pytest.approx(length, rel=1e-12)
+    assert found.n_features_in_ == 3
+    assert found.solver_ == solver
+
+
+@pytest.mark.parametrize(
+    ("alpha", "weights", "fit_intercept"),
+    [("loo", None, False), ("loo", W, True), ("gcv", W, False)],
+    ids=["plain-loo", "weighted-loo", "weighted-gcv"],
+)
+def test_searches_over_blocks(alpha: Any, weights: Array | None, fit_intercept: bool) -> None:
+    model = mc.KernelRidge(
+        mc.Matern(),
+        alpha,
+        fit_intercept,
+        length_scales=[1.0, "scale", "median"],
+        solver=S.NystromSolver(50, landmarks="kmeans++", random_state=1),
+    )
+    wanted = model.fit(X, Y, weights)
+    errors, expected = wanted.search_errors_, wanted.predict(Z)
+    lengths = [kernel.length_scale for kernel in wanted.search_kernels_]
+    found = model.fit(stream(Y, weights))
+    assert_allclose(found.search_errors_, errors, rtol=1e-6)
+    assert_allclose([k.length_scale for k in found.search_kernels_], lengths, rtol=1e-12)
+    close(found.predict(Z), expected)
+
+
+def test_features_of_the_kernel_itself_and_the_points_that_carry_them() -> None:
+    model = mc.KernelRidge(mc.Polynomial(2), 0.5, solver=S.Primal())
+    wanted = model.fit(X, BOTH, W).predict(Z)
+    found = model.fit(stream(BOTH, W))
+    close(found.predict(Z), wanted)
+    # Coefficients over few rows are the same function.
+    by_points = found.kernel_(Z, found.points_) @ found.dual_coef_ + found.intercept_
+    assert_allclose(by_points, wanted, rtol=1e-6)
+    assert len(found.points_) == 10  # as many as there are features
+    values = found.primal_coef().values
+    close(values, model.fit(X, BOTH, W).primal_coef().values)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_features_that_few_rows_have_are_carried_by_these(weights: Array | None) -> None:
+    rare = np.column_stack([X, np.zeros((len(X), 2))])
+    rare[[5, 777], -2] = 1.0
+    rare[-1, -1] = 1e-3  # which no uniform sample of ten rows is likely to hold
+    y = rare @ np.array([1.0, 2.0, -1.0, 3.0, 40.0])
+    model = mc.KernelRidge(mc.Linear(), 1e-6, solver=S.Primal())
+    mass = np.ones(len(X)) if weights is None else weights
+    # Normal equations of the penalised least squares problem, about the means.
+    centre, middle = mass @ rare / mass.sum(), mass @ y / mass.sum()
+    rows = rare - centre
+    square = rows.T @ (mass[:, None] * rows) + 1e-6 * np.eye(5)
+    coef = np.linalg.solve(square, rows.T @ (mass * (y - middle)))
+
+    found = model.fit(stream(y, weights, rare))
+    wanted = np.eye(5) @ coef + middle - centre @ coef
+    assert_allclose(found.primal_coef().values, coef, rtol=1e-8)
+    assert_allclose(found.predict(np.eye(5)), wanted, rtol=1e-8)
+    assert_allclose(found.contributions(np.eye(5)).prediction, wanted, rtol=1e-7)
+    by_points = rare[found.rows_].T @ found.dual_coef_
+    assert_allclose(by_points, coef, rtol=1e-7)
+    path = model.path(stream(y, weights, rare), None, [1e-6, 1e-3])
+    assert_allclose(path.points.data.T @ path.dual_coef[0], coef, rtol=1e-7)
+
+
+class Again:
+    """Can be iterated as often as one likes, and counts how often."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return stream()
+
+
+def test_a_fit_makes_few_passes() -> None:
+    source = Again()
+    mc.KernelRidge(alpha=0.1, solver=S.NystromSolver(40, random_state=0)).fit(source)
+    # A survey, the landmarks, the moments, and at most three that win back digits.
+    assert source.passes <= 6
+
+
+def test_a_search_of_length_scales_makes_a_few_passes_for_each() -> None:
+    source = Again()
+    scales = np.geomspace(0.3, 3.0, 11)
+    solver = S.NystromSolver(40, random_state=0)
+    mc.KernelRidge(mc.RBF(1.0), "loo", length_scales=scales, solver=solver).fit(source)
+    assert 11 * 3 < source.passes <= 11 * 5  # "about 50" in docs/dask.md
+
+
+def frames(module: Any) -> Iterator[Any]:
+    table = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "price": Y, "w": W}
+    for i, (first, last) in enumerate(pairwise(CUTS)):
+        names = list(table) if i % 2 else list(table)[::-1]
+        part = {name: table[name][first:last] for name in names}
+        yield pa.table(part) if module is pa else module.DataFrame(part)
+
+
+def test_single_precision_stays_single() -> None:
+    model = mc.KernelRidge(mc.Matern(2.0), solver=S.NystromSolver(40, random_state=0))
+    single = X.astype(np.float32)
+    found = model.fit(stream(rows=single)).predict(single[:5])
+    assert found.dtype == np.float32
+    assert_allclose(found, model.fit(single, Y).predict(single[:5]), rtol=1e-3)
+
+
+@pytest.fixture
+def nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stream is so small that it is held as a whole."""
+    monkeypatch.setattr(mc.Blocks, "chunk_bytes", 0)
+
+
+@pytest.mark.usefixtures("nothing_is_gathered")
+def test_auto_takes_features_or_landmarks() -> None:
+    assert repr(mc.KernelRidge(mc.Polynomial(2)).fit(stream()).solver_) == "Primal()"
+    assert mc.KernelRidge().fit([(X[:50], Y[:50])]).solver_ == S.NystromSolver(50)
+    words = [(["abab", "abc", "ccab"], [1.0, 2.0, 3.0])] * 2
+    assert isinstance(mc.KernelRidge(mc.Spectrum(2)).fit(words).solver_, S.NystromSolver)
+
+
+@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
+def test_small_streams_are_gathered_where_all_rows_are_wanted(weights: Array | None) -> None:
+    few = slice(0, 300)
+    given = None if weights is None else weights[few]
+    blocks = list(stream(BOTH, weights))[:2]
+    blocks.append(tuple(column[40:300] for column in (X, BOTH, weights) if column is not None))
+    for model in (
+        mc.KernelRidge(mc.Matern("scale"), "gcv"),
+        mc.KernelRidge(solver=S.ConjugateGradient(random_state=0)),
+    ):
+        wanted = model.fit(X[few], BOTH[few], given).predict(Z)
+        found = model.fit(blocks)
+        assert isinstance(found.solver_, S.Cholesky | S.ConjugateGradient)
+        assert np.array_equal(found.predict(Z), wanted)
+        assert found.effective_dof_ > 0  # and with all diagnostics
+
+
+def test_small_streams_of_strings_and_frames_are_gathered() -> None:
+    words, scores = ["abab", "abc", "ccab", "bbbb"], np.arange(4.0)
+    strings = mc.KernelRidge(mc.Spectrum(2))
+    wanted = strings.fit(words, scores).predict(words)
+    halves = [(words[:2], scores[:2]), (words[2:], scores[2:])]
+    assert np.array_equal(strings.fit(halves).predict(words), wanted)
+    some = [frame for frame in frames(pd) if len(frame) < 50]
+    frames_of = mc.KernelRidge(mc.RBF(1.0).on("a")).fit(some, "price", "w")
+    assert frames_of.solver_ == S.Cholesky()
+    assert list(frames_of.feature_names_in_) == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        S.NystromSolver(40, landmarks="kmeans++", random_state=0),
+        S.RandomFeatures(mc.RandomFourier(mc.Matern(), n_components=41, random_state=0)),
+    ],
+    ids=lambda s: type(s).__name__,
+)
+def test_paths_over_blocks(solver: Any) -> None:
+    model, alphas = mc.KernelRidge(mc.Matern(), solver=solver), [0.1, 10.0]
+    wanted = model.path(X, BOTH, alphas, W)
+    found = model.path(stream(BOTH, W), None, alphas)
+    close(found.predict(Z), wanted.predict(Z))
+    assert_allclose(found.loo_errors, wanted.loo_errors, rtol=1e-8)
+    assert_allclose(found.gcv_errors, wanted.gcv_errors, rtol=1e-8)
+
+
+class Watch:
+    """Predicts with the model of every step, and stops after the third."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Array] = []
+
+    def setup(self, estimator: Any, context: Any) -> None: ...
+
+    def teardown(self, estimator: Any, context: Any) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **kwargs: Any) -> None: ...
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None, **kwargs: Any
+    ) -> bool:
+        self.predictions.append(fitted_estimator.predict(Z))
+        return len(self.predictions) == 3
+
+
+def test_predictions_of_paths_in_blocks() -> None:
+    path = mc.KernelRidge(solver=S.NystromSolver(40, random_state=0)).path(
+        stream(BOTH), None, [0.1, 1.0]
+    )
+    wanted = path.predict(X)
+    assert wanted.shape == (2, N, 2)
+    close(path.predict(stream(BOTH)), wanted)
+
+
+def test_callbacks_see_every_iteration_over_blocks() -> None:
+    watch = Watch()
+    model = mc.KernelRidge(mc.Matern(), solver=S.Falkon(30, random_state=0))
+    model.set_callbacks(watch)
+    model.fit(stream())
+    assert model.n_iter_ == 3
+    assert np.array_equal(watch.predictions[2], model.predict(Z))
+
+
+def test_many_candidates_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "_CANDIDATE_BYTES", 8 * 60 * 400)
+    solver = S.NystromSolver(60, landmarks="rpcholesky", random_state=0)
+    model = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
+    again = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(stream())
+    assert len(model.points_) == 60
+    assert np.array_equal(model.points_.data, again.points_.data)
+    assert model.trace_error_ < 0.2
+
+
+def fit(blocks: Any, *args: Any, solver: Any = "auto") -> mc.KernelRidge:
+    found: mc.KernelRidge = mc.KernelRidge(mc.RBF(1.0), solver=solver).fit(blocks, *args)
+    return found
+
+
+def broken(block: int, change: Callable[[Any, Any], Any]) -> Iterator[Any]:
+    for i, first in enumerate(range(0, N, 100)):
+        pair = (X[first : first + 100].copy(), Y[first : first + 100].copy())
+        yield change(*pair) if i == block else pair
+
+
+def with_nan(rows: Array, y: Array) -> Any:
+    rows[5, 2] = np.nan
+    return rows, y
+
+
+def test_a_forecast_does_not_use_an_iterator_up() -> None:
+    model = mc.KernelRidge(mc.RBF(1.0), solver=S.NystromSolver(20, random_state=0))
+    blocks = stream()
+    with pytest.raises(DataTypeError, match=r"forecast: X is a generator.*mercer\.Blocks"):
+        mc.forecast(model, blocks)
+    kept = mc.Blocks(blocks)
+    assert isinstance(mc.forecast(model, kept).chosen, S.NystromSolver)
+    close(model.fit(kept).predict(Z), model.fit(X, Y).predict(Z))
+
+
+@pytest.mark.usefixtures("nothing_is_gathered")
+@pytest.mark.parametrize("solver", [S.Cholesky(), S.Spectral(), S.ConjugateGradient()], ids=str)
+def test_solvers_that_need_all_rows_say_so(solver: Any) -> None:
+    with pytest.raises(DataError, match=r"needs all 2500 rows in memory.*solvers\.NystromSolver"):
+        fit(stream(), solver=solver)
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
+    model = fit(stream(), solver=S.NystromSolver(20, random_state=0))
+    before = model.predict(Z)
+    with pytest.raises(DataError):
+        model.fit(broken(17, with_nan))
+    assert np.array_equal(model.predict(Z), before)
