@@ -144,9 +144,10 @@ def test_a_function_without_noise_is_learned_in_few_evaluations() -> None:
 # Landmarks of data frames -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
 @pytest.mark.parametrize(
-    "kernel", [1.0 * mc.RBF(), 1.0 * mc.RBF().on("a", "b")], ids=["all columns", "by name"]
+    ("library", "kernel"),
+    [(pd, 1.0 * mc.RBF()), (pl, 1.0 * mc.RBF().on("a", "b"))],
+    ids=["pandas", "polars, columns by name"],
 )
 def test_landmarks_of_numeric_columns_are_learned(library: Any, kernel: mc.Kernel) -> None:
     rng = np.random.default_rng(2)

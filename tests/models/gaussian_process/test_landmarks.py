@@ -211,27 +211,34 @@ NOISES = {
 }
 
 
-def evidence_of(kernel: mc.Kernel, noise: Noise, landmarks: Array) -> LandmarkObjective:
+def objective_of(kernel: mc.Kernel, noise: Noise, landmarks: Array) -> LandmarkObjective:
     data = ExactObjective(kernel, kernel.prepare(X), BOTH / 50, noise)
     return LandmarkObjective(data, kernel.prepare(landmarks))
 
 
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
-def test_gradients_are_finite_differences(kernel: mc.Kernel, noise: Noise) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "noise"),
+    [*((name, "shared") for name in KERNELS), ("ard", "known"), ("ard", "weighted")],
+)
+def test_gradients_are_finite_differences(kernel: str, noise: str) -> None:
     rng = np.random.default_rng(7)
     places = rng.normal(size=(M, 3))
-    evidence = evidence_of(kernel, noise, places)
-    theta, h = evidence.data.theta, 1e-5
-    value, gradient, moved = evidence.with_position_gradient(theta)
-    assert value == pytest.approx(evidence.value(theta), rel=1e-12)
+    objective = objective_of(KERNELS[kernel], NOISES[noise], places)
+    theta, h = objective.data.theta, 1e-5
+    value, gradient, moved = objective.with_position_gradient(theta)
+    assert value == pytest.approx(objective.value(theta), rel=1e-12)
     steps = h * np.eye(len(theta))
-    differences = [(evidence.value(theta + s) - evidence.value(theta - s)) / (2 * h) for s in steps]
+    differences = [
+        (objective.value(theta + s) - objective.value(theta - s)) / (2 * h) for s in steps
+    ]
     assert_allclose(gradient, differences, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
     for place in ((0, 0), (5, 2), (11, 1)):
         step = np.zeros_like(places)
         step[place] = h
-        above, below = (evidence_of(kernel, noise, places + s).value(theta) for s in (step, -step))
+        above, below = (
+            objective_of(KERNELS[kernel], NOISES[noise], places + s).value(theta)
+            for s in (step, -step)
+        )
         assert moved[place] == pytest.approx(
             (above - below) / (2 * h), rel=1e-6, abs=1e-6 * np.abs(moved).max()
         )

@@ -16,6 +16,7 @@ from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from mercer.kernels.base import Kernel
 from mercer.kernels.stationary import RBF
+from mercer.kernels.wrappers import Scaled
 from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
 from mercer.solvers.likelihood.maximise import (
@@ -93,7 +94,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         self.random_state = random_state
 
     def _default_kernel(self) -> Kernel:
-        return 1.0 * RBF(length_scale="scale")
+        return Scaled(RBF(length_scale="scale"), 1.0)
 
     # The marginal likelihood --------------------------------------------------------------------
 

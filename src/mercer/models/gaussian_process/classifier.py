@@ -28,13 +28,13 @@ from mercer.validity.required import require_positive
 Array = NDArray[np.floating[Any]]
 Labels = NDArray[Any]
 
-# In Gram matrices: the kernel's, its factor and the weights of the gradient; with the softmax one
-# block for each class, and workspace.
+# Memory for two classes in Gram matrices: the matrix, its factor and the weights of the gradient.
 _BINARY_MATRICES = 3.2
+# Memory for more classes in Gram matrices, beside one matrix per class.
 _SOFTMAX_MATRICES = 5.2
-# Numbers of a block of kernel values between training and new points.
+# Values in one block of kernel values between training and new points.
 _BLOCK = 2**22
-# The share of training rows whose label may be another at the mode than on average.
+# Share of training rows whose label at the mode may differ from that on average.
 _DISAGREEMENT = 0.1
 
 
@@ -333,7 +333,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         return mean, variance.reshape(mean.shape)
 
     def _predicted_places(self, points: Points) -> NDArray[np.intp]:
-        if self.kernel_.input_tags()["pairwise"]:  # averages need k(x, x): what leads at the mode
+        if self.kernel_.input_tags()["pairwise"]:  # averages need k(x, x): take the mode
             return super()._predicted_places(points)
         return np.asarray(np.argmax(self.predict_proba(points), axis=1), dtype=np.intp)
 
@@ -346,13 +346,13 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         return mean, np.concatenate(list(self._covariances(points)))
 
     def _covariances(self, points: Points) -> Iterator[Array]:
-        """Posterior covariances, block by block: no matrix of all pairs is stored."""
+        """Posterior covariances of blocks of points; no matrix of all pairs is stored."""
         step = max(1, _BLOCK // self.dual_coef_.size)
         for start in range(0, len(points), step):
             part = points[start : start + step]
             cross = np.asarray(self.kernel_(part, self.points_), dtype=np.float64)
             prior = np.asarray(self.kernel_.diag(part), dtype=np.float64)
-            # Transposed, it is in the order that LAPACK takes without a copy.
+            # The transpose is in Fortran order, which LAPACK takes without a copy.
             yield self._posterior.covariance(cross.T, prior)
 
     # Checks ---------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ class GaussianProcessClassifier(ClassifierMixin, GaussianProcess):
         )
 
     def _check_gram(self, objective: LaplaceObjective) -> None:
-        """Refuse a matrix that belongs to no Gaussian process."""
+        """Refuse a Gram matrix that is not finite or not positive semi-definite."""
         gram = objective.gram(objective.kernel)
         if not np.isfinite(gram).all():
             raise DataError(

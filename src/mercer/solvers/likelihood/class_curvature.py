@@ -1,7 +1,7 @@
-r"""The curvature of the log-likelihood of classes, and what it makes of a kernel matrix.
+r"""The Hessian W of -log p(y | f) of classes, with determinants and traces for Laplace's method.
 
-W is the negative Hessian of log p(y | f) in the latent functions f. Everything is in terms of
-(K + W^-1)^-1, which needs no inverse of K: it is well-conditioned however close to singular K is.
+All is computed from (K + W^-1)^-1, which needs no inverse of K: it is well-conditioned even if K is
+close to singular.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from scipy.linalg.lapack import dlauum, dpotrf, dpotri, dpotrs, dtpqrt, dtrtri, 
 from scipy.special import expit, softmax
 
 from mercer.exceptions import ValidityError
+from mercer.linalg.symmetric import mirror
+from mercer.solvers.newton.curvature import softmax_product
 
 Array = NDArray[np.floating[Any]]
 
-_MIRROR_BLOCK = 256
+# Columns of a block in LAPACK's QR factorisation of stacked triangles.
 _QR_BLOCK = 32
 
 
 class Curvature(Protocol):
-    """What W, the curvature of -log p(y | f), makes of K. Vectors have one column per function."""
+    """The Hessian W of -log p(y | f) at a mode; vectors have one column per latent function."""
 
-    log_determinant: float
+    log_determinant: float  # of I + K W
 
-    def weigh(self, values: Array) -> Array:
+    def product(self, values: Array) -> Array:
         """W v."""
 
-    def shrink(self, values: Array) -> Array:
+    def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
 
     def trace_part(self) -> tuple[Array, Array]:
         """The sum over functions of the diagonal blocks of (K + W^-1)^-1, and d log Z / d f.
 
-        Of the matrix, which is in the order of Fortran, the strict upper triangle is zero.
+        The matrix is in Fortran order, and its strict upper triangle is zero.
         """
 
     def covariance(self, cross: Array, prior: Array) -> Array:
@@ -53,12 +55,12 @@ class LogisticCurvature:
         self._factor = _factorised(gram, self._root)
         self.log_determinant = _log_determinant(self._factor)
 
-    def weigh(self, values: Array) -> Array:
+    def product(self, values: Array) -> Array:
         """W v."""
-        weighted: Array = (self._root**2)[:, None] * values
-        return weighted
+        product: Array = (self._root**2)[:, None] * values
+        return product
 
-    def shrink(self, values: Array) -> Array:
+    def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v = W^1/2 B^-1 W^1/2 v."""
         root = self._root[:, None]
         solved: Array = root * dpotrs(self._factor, root * values, lower=True)[0]
@@ -109,13 +111,12 @@ class SoftmaxCurvature:
         self._sum = _Sum(self._halves)
         self.log_determinant += self._sum.log_determinant
 
-    def weigh(self, values: Array) -> Array:
+    def product(self, values: Array) -> Array:
         """W v."""
-        centred = values - np.sum(self._mean * values, axis=1, keepdims=True)
-        weighted: Array = self._weights[:, None] * self._mean * centred
-        return weighted
+        product: Array = self._weights[:, None] * softmax_product(self._mean, values)
+        return product
 
-    def shrink(self, values: Array) -> Array:
+    def resolvent(self, values: Array) -> Array:
         """(K + W^-1)^-1 v."""
         columns = zip(self._halves, values.T[:, :, None], strict=True)
         parts = np.hstack([_squared(half, column) for half, column in columns])
@@ -136,7 +137,8 @@ class SoftmaxCurvature:
             block = np.asarray(dlauum(triangle, lower=True)[0])
             total += block
             share[:, c] = block.diagonal()
-            half = self._sum.half_solve(_mirrored(block))
+            mirror(block.T)
+            half = self._sum.half_solve(block)
             dsyrk(-1.0, half, trans=True, beta=1.0, c=total, lower=True, overwrite_c=True)
             share[:, c] -= np.einsum("ij,ij->j", half, half)
         # Where a class is impossible, B_c is the identity in that row and nothing is left of q.
@@ -165,16 +167,16 @@ class _Sum:
     """S = M' M with M a lower triangle: the QR factor of lower triangles V_c, stacked."""
 
     def __init__(self, halves: list[Array]) -> None:
-        # LAPACK stacks upper triangles: with rows and columns in reverse, a lower one is that.
-        upper = _turned(halves[0])
+        # LAPACK stacks upper triangles; a lower one is upper with rows and columns in reverse.
+        upper = _reversed(halves[0])
         n, block = len(upper), min(_QR_BLOCK, len(upper))
         for half in halves[1:]:
-            upper = dtpqrt(n, block, upper, _turned(half), overwrite_a=True, overwrite_b=True)[0]
-        self._lower = _turned(upper)
+            upper = dtpqrt(n, block, upper, _reversed(half), overwrite_a=True, overwrite_b=True)[0]
+        self._lower = _reversed(upper)
         self.log_determinant = _log_determinant(self._lower)
 
     def half_solve(self, right: Array) -> Array:
-        """M'^-1 b, in the memory of b: its squares sum to b' S^-1 b."""
+        """M'^-1 b, in the memory of b; its squared norm is b' S^-1 b."""
         half: Array = dtrsm(1.0, self._lower, right, lower=True, trans_a=True, overwrite_b=True)
         return half
 
@@ -185,8 +187,8 @@ class _Sum:
         return solved
 
 
-def _turned(triangle: Array) -> Array:
-    """With rows and columns in reverse, in the order of Fortran."""
+def _reversed(triangle: Array) -> Array:
+    """The matrix with rows and columns in reverse, in Fortran order."""
     return np.asfortranarray(triangle[::-1, ::-1])
 
 
@@ -198,11 +200,11 @@ def _squared(lower: Array, right: Array) -> Array:
 
 
 def _factorised(gram: Array, root: Array) -> Array:
-    """The Cholesky factor of I + diag(root) K diag(root), zero above."""
+    """The lower Cholesky factor of I + diag(root) K diag(root), zero above the diagonal."""
     matrix = gram * root
     matrix *= root[:, None]
     matrix.flat[:: len(matrix) + 1] += 1
-    # In the order of Fortran the same symmetric matrix is a transpose, not a copy.
+    # The transpose of a symmetric matrix is the matrix in Fortran order, without a copy.
     factor, info = dpotrf(matrix.T, lower=True, clean=True, overwrite_a=True)
     if info != 0:
         raise ValidityError(
@@ -215,16 +217,3 @@ def _factorised(gram: Array, root: Array) -> Array:
 
 def _log_determinant(factor: Array) -> float:
     return 2 * float(np.sum(np.log(np.abs(factor.diagonal()))))
-
-
-def _mirrored(lower: Array) -> Array:
-    """The symmetric matrix with this lower triangle, in place of it; above it is zero."""
-    n = len(lower)
-    for start in range(0, n, _MIRROR_BLOCK):
-        stop = min(start + _MIRROR_BLOCK, n)
-        lower[start:stop, stop:] = lower[stop:, start:stop].T
-        corner = lower[start:stop, start:stop]
-        diagonal = corner.diagonal().copy()
-        corner += corner.T.copy()
-        np.fill_diagonal(corner, diagonal)
-    return lower

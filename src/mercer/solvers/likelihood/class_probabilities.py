@@ -40,41 +40,44 @@ from scipy.stats import qmc
 
 Array = NDArray[np.floating[Any]]
 
-# Up to this deviation the trapezoidal rule is accurate to rounding.
+# Standard deviation up to which the trapezoidal rule is accurate to rounding.
 _NARROW = 2.0
+# Step of the trapezoidal rule, in standard deviations.
 _STEP = 0.25
+# Range of the trapezoidal rule, in standard deviations.
 _REACH = 8.5
-
-# The remainder of the step function, beyond which exp(-z) is below rounding.
+# Upper end of the integral of the remainder: exp(-z) is below rounding beyond it.
 _TAIL = 40.0
+# Gauss nodes of the integral of the remainder.
 _TAIL_NODES = 80
-
-# The softmax of three: normal functions in a mixture, Gauss's nodes between two breaks, and breaks
-# in units of the Gaussian, of the difference d, and of the width over which a sign changes.
+# Normal distribution functions in the mixture that is the logistic function.
 _MIXTURE = 6
+# Gauss nodes between two break points.
 _GAUSS_NODES = 6
+# Break points in standard deviations of the Gaussian.
 _BREAKS_OF_GAUSSIAN = np.array([-5.5, -2.5, 0.0, 2.5, 5.5])
+# Break points in units of the difference d.
 _BREAKS_OF_DIFFERENCE = np.array([-6.0, 0.0, 6.0])
+# Break points in units of the width over which the argument changes its sign.
 _BREAKS_OF_SIGN = np.array([-4.0, 0.0, 4.0])
 _LOGISTIC_VARIANCE = np.pi**2 / 3
+# Weight of a node below which it is left out.
 _NEGLIGIBLE = 1e-9
-
-# The softmax of more: the points of a sequence.
+# Points of the Sobol sequence for more than three classes.
 _SEQUENCE_LENGTH = 2**12
-
-# Numbers in memory at a time.
+# Values in memory at a time.
 _BLOCK = 2**18
 
 
 def logistic_mean(mean: Array, variance: Array) -> Array:
     """Mean of the logistic function under Gaussians, to about 1e-12."""
-    # The smaller of the two probabilities, by symmetry: it keeps its digits where it is tiny.
+    # By symmetry, compute the smaller of the two probabilities, which keeps its relative accuracy.
     below, deviation = -np.abs(mean), np.sqrt(variance)
     smaller = np.empty(len(below))
     narrow = deviation <= _NARROW
     for choice, rule in ((narrow, _trapezoidal), (~narrow, _remainder)):
         smaller[choice] = rule(below[choice], deviation[choice])
-    # What rounding adds must not turn the two around.
+    # Rounding must not make the smaller one the larger.
     smaller = np.where(below < 0, np.clip(smaller, 0.0, np.nextafter(0.5, 0.0)), 0.5)
     probability: Array = np.where(mean > 0, 1 - smaller, smaller)
     return probability
@@ -122,7 +125,7 @@ def _of_two(mean: Array, covariance: Array) -> Array:
 
 
 def _of_three(mean: Array, covariance: Array) -> Array:
-    """The less likely two by integration, so that they keep their digits; the third is the rest."""
+    """The two less likely classes by integration, for relative accuracy; the third is the rest."""
     order = np.argsort(mean, axis=1)
     mean = np.take_along_axis(mean, order, axis=1)
     covariance = covariance[np.arange(len(mean))[:, None, None], order[:, :, None], order[:, None]]
@@ -134,7 +137,7 @@ def _of_three(mean: Array, covariance: Array) -> Array:
     return total
 
 
-# The rows d and m for the first class and for the second.
+# Contrasts d and m of the latent functions, for the first class and for the second.
 _CONTRASTS = (
     np.array([[0.0, 1.0, -1.0], [-1.0, 0.5, 0.5]]),
     np.array([[1.0, 0.0, -1.0], [0.5, -1.0, 0.5]]),
@@ -143,13 +146,14 @@ _CONTRASTS = (
 
 def _share(mean: Array, covariance: Array) -> Array:
     """E sigma(-m - log(2 cosh(d / 2))) for Gaussian (d, m): m = mean + slope t + rest."""
-    (middle, centre), spread = mean.T[:, :, None], np.sqrt(covariance[:, 0, :1])
-    slope = np.divide(covariance[:, 0, 1:], spread, out=np.zeros_like(spread), where=spread > 0)
+    (middle, centre), deviation = mean.T[:, :, None], np.sqrt(covariance[:, 0, :1])
+    slope = np.zeros_like(deviation)
+    np.divide(covariance[:, 0, 1:], deviation, out=slope, where=deviation > 0)
     rest = np.clip(covariance[:, 1, 1:] - slope**2, 0, None)
-    t, weights = _between(_breaks(middle, spread, centre, slope, rest))
-    difference = np.abs(middle + spread * t)
+    t, weights = _between(_breaks(middle, deviation, centre, slope, rest))
+    difference = np.abs(middle + deviation * t)
     argument = centre + slope * t + difference / 2 + np.log1p(np.exp(-difference))
-    # Breaks beyond the Gaussian's reach coincide at its ends: there is nothing between them.
+    # Break points beyond the range of the Gaussian coincide at its ends, with no weight between.
     used = weights > _NEGLIGIBLE
     rows, argument = np.nonzero(used)[0], argument[used]
     total = np.zeros(argument.shape)
@@ -159,22 +163,22 @@ def _share(mean: Array, covariance: Array) -> Array:
     return shares.astype(np.float64, copy=False)
 
 
-def _breaks(middle: Array, spread: Array, centre: Array, slope: Array, rest: Array) -> Array:
-    """Where the integrand changes, in units of the Gaussian, in order."""
+def _breaks(middle: Array, deviation: Array, centre: Array, slope: Array, rest: Array) -> Array:
+    """Break points of the integrand, in standard deviations of the Gaussian, sorted."""
     reach = _BREAKS_OF_GAUSSIAN[-1]
     width = np.sqrt(rest + _LOGISTIC_VARIANCE)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = [(_BREAKS_OF_DIFFERENCE - middle) / spread]
+        breaks = [(_BREAKS_OF_DIFFERENCE - middle) / deviation]
         for side in (-0.5, 0.5):
-            along = slope + side * spread
-            found.append((_BREAKS_OF_SIGN * width - centre - side * middle) / along)
-    inside = np.clip(np.nan_to_num(np.hstack(found)), -reach, reach)
+            along = slope + side * deviation
+            breaks.append((_BREAKS_OF_SIGN * width - centre - side * middle) / along)
+    inside = np.clip(np.nan_to_num(np.hstack(breaks)), -reach, reach)
     fixed = np.broadcast_to(_BREAKS_OF_GAUSSIAN, (len(middle), len(_BREAKS_OF_GAUSSIAN)))
     return np.sort(np.hstack([fixed, inside]), axis=1)
 
 
 def _between(breaks: Array) -> tuple[Array, Array]:
-    """Gauss's nodes between breaks, and their weights under a standard Gaussian."""
+    """Gauss nodes between break points, and their weights under a standard Gaussian."""
     nodes, weights = np.polynomial.legendre.leggauss(_GAUSS_NODES)
     half = np.diff(breaks, axis=1)[:, :, None] / 2
     t = (breaks[:, :-1, None] + half * (1 + nodes)).reshape(len(breaks), -1)
@@ -186,7 +190,7 @@ def _between(breaks: Array) -> tuple[Array, Array]:
 def _logistic_mixture() -> tuple[Array, Array]:
     """Variances v and weights w with sigma(x) = sum w Phi(x / sqrt(v)), to 2e-6.
 
-    Gauss's rule in the logarithm of a Kolmogorov variable, with the Jacobi matrix of its density.
+    They are a Gauss rule in the logarithm of a Kolmogorov variable.
     """
     logs = np.linspace(np.log(0.15), np.log(5.0), 2001)
     squares, j = np.exp(2 * logs), np.arange(1, 61)[:, None]
@@ -200,8 +204,8 @@ def _logistic_mixture() -> tuple[Array, Array]:
 
 def _over_sequence(mean: Array, covariance: Array) -> Array:
     contrasts = helmert(mean.shape[1])
-    spread = _root(contrasts @ covariance @ contrasts.T) @ contrasts
-    arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ spread
+    root = _root(contrasts @ covariance @ contrasts.T) @ contrasts
+    arguments = mean[:, None, :] + _sequence(mean.shape[1] - 1) @ root
     probability: Array = softmax(arguments, axis=-1).mean(axis=1)
     return probability
 
@@ -213,7 +217,7 @@ _RULES = {
 
 
 def _root(matrices: Array) -> Array:
-    """The symmetric square roots: unlike eigenvectors, they are continuous in the matrices."""
+    """Symmetric square roots, which are continuous in the matrices, unlike eigenvectors."""
     values, vectors = np.linalg.eigh(matrices)
     scaled = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
     root: Array = scaled @ vectors.transpose(0, 2, 1)
@@ -222,7 +226,7 @@ def _root(matrices: Array) -> Array:
 
 @cache
 def _sequence(dimension: int) -> Array:
-    """Points like draws of a standard Gaussian, but more even."""
+    """A Sobol sequence mapped to a standard Gaussian."""
     # Shifted by half a step, so that each coordinate by itself is a midpoint rule.
     uniform = qmc.Sobol(dimension, scramble=False).random(_SEQUENCE_LENGTH)
     nodes: Array = ndtri(uniform + 0.5 / _SEQUENCE_LENGTH)

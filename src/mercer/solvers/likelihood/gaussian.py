@@ -7,7 +7,7 @@ With G = K + diag(noise) = L L' and targets y of mean zero, a = G^-1 y and P = G
     \log p(y_i \mid y_{-i}) = \tfrac12 \log P_{ii} - \frac{a_i^2}{2 P_{ii}} - \tfrac12 \log 2\pi .
 
 Several targets share G, and their logarithms add up. Derivatives are symmetric matrices W with
-d value = sum_ij W_ij dG_ij, made in the memory of P, so that a kernel's gradient is one contraction
+d value = sum_ij W_ij dG_ij, in the memory of P, so that the gradient of a kernel is one contraction
 with W. See Rasmussen and Williams (2006), equations 5.9 and 5.10 to 5.13.
 """
 
@@ -52,7 +52,7 @@ class Gaussian:
 
     @property
     def n_targets(self) -> int:
-        """How many targets share the covariance."""
+        """Number of targets, which share the covariance."""
         return int(self.targets.shape[1])
 
     def log_likelihood(self) -> float:
@@ -60,7 +60,7 @@ class Gaussian:
         return _log_likelihood(self.targets, self.dual, self.factor.log_determinant())
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """What each target is, given all others."""
+        """Residuals and variances of each target, given all others."""
         diagonal = self.factor.inverse(overwrite=False).diagonal()
         return self.dual / diagonal[:, None], 1 / diagonal
 
@@ -74,13 +74,13 @@ class Gaussian:
 class Precision:
     """Targets of mean zero whose covariance G is given by its inverse P, for derivatives in G."""
 
-    # (n, n): P in the lower triangle, in C order; what is above the diagonal is not part of it. It
-    # is used up by the first derivative
+    # (n, n): P in the lower triangle, in C order; the rest is arbitrary. The first derivative that
+    # is computed overwrites it
     inverse: Array
-    log_determinant: float  # that of G
+    log_determinant: float  # of G
     targets: Array  # (n, n_targets): the targets y
     dual: Array  # (n, n_targets): P y
-    jitter: Jitter  # what was added to the diagonal of G
+    jitter: Jitter  # the jitter on the diagonal of G
 
     @classmethod
     def of(cls, gram: Array, noise: float | Array, targets: Array) -> Precision:
@@ -96,7 +96,7 @@ class Precision:
 
     @property
     def n_targets(self) -> int:
-        """How many targets share the covariance."""
+        """Number of targets, which share the covariance."""
         return int(self.targets.shape[1])
 
     def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
@@ -112,8 +112,8 @@ class Precision:
         diagonal = inverse.diagonal().copy()[:, None]
         value = _loo_density(self.dual, diagonal)
         shifted = inverse @ (self.dual / diagonal)
-        spread = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
-        inverse *= np.sqrt(spread)
+        weights = np.sum((1 + self.dual**2 / diagonal) / (2 * diagonal), axis=1)
+        inverse *= np.sqrt(weights)
         syrk, syr2k = get_blas_funcs(("syrk", "syr2k"), (inverse,))
         slope = syrk(-1.0, inverse)
         slope = syr2k(0.5, shifted, self.dual, beta=1.0, c=slope, overwrite_c=True)

@@ -7,7 +7,7 @@ families: with A the log-partition function and weights w,
 .. math:: \log p(y \mid f) = \sum_i w_i \bigl( y_i^\top f_i - A(f_i) \bigr) .
 
 The mode of psi(f) = log p(y | f) - f' K^-1 f / 2 is found by Newton's method in the coefficients
-a = K^-1 f; with W the curvature of -log p there, the log evidence is
+a = K^-1 f; with W the Hessian of -log p there, the log evidence is
 
 .. math:: \log Z = \psi(\hat f) - \tfrac12 \log |I + K W| .
 
@@ -31,18 +31,21 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyr2k
 from scipy.special import expit, logsumexp, softmax
 
+from mercer.linalg.line_search import decreases_enough
 from mercer.solvers.likelihood.class_curvature import Curvature, LogisticCurvature, SoftmaxCurvature
 
 Array = NDArray[np.floating[Any]]
 
-# What a last step may still promise, as a share of the objective: with the curvature at its own
-# start the error is then of second order in it; with an older one it is of first order.
+# Predicted gain of the last step, relative to the objective, with the Hessian at its start: the
+# error after it is of second order in the step.
 _GAIN = 1e-10
-_GAIN_OF_OLD_CURVATURE = 1e-19
-# An old curvature serves as long as each step leaves less than this of what the last one promised.
+# The same limit with an older Hessian: the error after the step is of first order.
+_GAIN_OF_OLD_HESSIAN = 1e-19
+# A Hessian is kept while each step promises less than this share of the gain of the step before.
 _PROGRESS = 0.01
-# Below this share of the objective, rounding decides whether a step seems to gain.
+# Relative rounding error of the objective.
 _ROUNDING = 1e-9
+# Times that a step is halved at most.
 _HALVINGS = 40
 
 
@@ -50,18 +53,18 @@ _HALVINGS = 40
 class Posterior:
     """The Gaussian that approximates the posterior of the latent functions."""
 
-    # (n, C): the coefficients a: f = K a is the mode, and a the slope of the log-likelihood there
+    # (n, C): the coefficients a with f = K a; a is the gradient of the log-likelihood at the mode
     dual: Array
     latent: Array  # (n, C): the mode f
     log_evidence: float  # the approximate log marginal likelihood
-    n_iter: int  # newton steps
+    n_iter: int  # Newton steps
     converged: bool  # whether the last step was negligible
-    curvature: Curvature  # what the log-likelihood makes of K at the mode
+    curvature: Curvature  # the Hessian of -log p(y | f) at the mode
 
     def sensitivity(self, gram: Array) -> Array:
         """The matrix G with d log Z = sum_ij G_ij dK_ij."""
         trace, shift = self.curvature.trace_part()
-        moved = shift - self.curvature.shrink(gram @ shift)
+        moved = shift - self.curvature.resolvent(gram @ shift)
         # aa' + ua' + au' = v a' + a v' for v = a / 2 + u
         half = 0.5 * self.dual + moved
         dsyr2k(1.0, half, self.dual, beta=-1.0, c=trace, lower=True, overwrite_c=True)
@@ -90,20 +93,20 @@ def fit(
 
 
 def _mode(problem: _Problem, begin: Array, max_iter: int) -> tuple[_State, Curvature, int, bool]:
-    """Newton's method, with a new curvature only where the old one slows it down."""
+    """Newton's method, with a new Hessian only where the old one slows it down."""
     curvature, current, last = problem.curvature(begin), False, np.inf
     state, origin = problem.linearised(begin, curvature), problem.at(np.zeros(begin.shape))
     if not state.objective >= origin.objective:
         state, curvature, current = origin, problem.curvature(origin.latent), True
     for n_iter in range(1, max_iter + 1):
-        state, gain, size = problem.newton(state, curvature)
+        state, gain, length = problem.newton(state, curvature)
         share = abs(gain) / (1 + abs(state.objective))
-        converged = size == 1 and share <= (_GAIN if current else _GAIN_OF_OLD_CURVATURE)
-        ended = converged or n_iter == max_iter or (size == 0 and current)
-        current = ended or size < 1 or gain > _PROGRESS * last
+        converged = length == 1 and share <= (_GAIN if current else _GAIN_OF_OLD_HESSIAN)
+        ended = converged or n_iter == max_iter or (length == 0 and current)
+        current = ended or length < 1 or gain > _PROGRESS * last
         last = np.inf if current else gain
         if current:
-            del curvature  # its matrices make room for those of the next
+            del curvature  # frees its matrices before the next are made
             curvature = problem.curvature(state.latent)
         if ended:
             break
@@ -137,28 +140,28 @@ class _Problem:
         return self.family(self.gram, latent, self.weights)
 
     def linearised(self, latent: Array, curvature: Curvature) -> _State:
-        """The mode if the slope of the likelihood were linear, as it is at these values.
+        """The mode of the likelihood linearised at these values.
 
-        It depends on K to first order as the mode does, unlike the function with the coefficients
-        of another K.
+        It is correct to first order in a change of K, unlike the function with the coefficients of
+        another K.
         """
-        right = curvature.weigh(latent) + self._slope(latent)
-        return self.at(right - curvature.shrink(self.gram @ right))
+        right = curvature.product(latent) + self._slope(latent)
+        return self.at(right - curvature.resolvent(self.gram @ right))
 
     def newton(self, state: _State, curvature: Curvature) -> tuple[_State, float, float]:
-        """One step, halved until it gains: where it leads, what it promised, and its size."""
-        # (I + W K)^-1 times the residual: what rounding spoils, the next step repairs.
+        """One step, halved until it gains: the new state, the predicted gain, and the length."""
+        # (I + W K)^-1 times the residual: the next step corrects its rounding errors.
         residual = self._slope(state.latent) - state.dual
-        step = residual - curvature.shrink(self.gram @ residual)
+        step = residual - curvature.resolvent(self.gram @ residual)
         change = self.gram @ step
         gain = float(np.vdot(residual, change))
-        near = abs(gain) <= _ROUNDING * (1 + abs(state.objective))
-        size = 1.0
+        rounding = _ROUNDING * (1 + abs(state.objective))
+        length = 1.0
         for _ in range(_HALVINGS):
-            found = self._state(state.dual + size * step, state.latent + size * change)
-            if near or found.objective >= state.objective + 1e-4 * size * gain:
-                return found, gain, size
-            size /= 2
+            new = self._state(state.dual + length * step, state.latent + length * change)
+            if decreases_enough(state.objective - new.objective, -length * gain, rounding):
+                return new, gain, length
+            length /= 2
         return state, gain, 0.0
 
     def _slope(self, latent: Array) -> Array:
