@@ -427,15 +427,19 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The fitted attributes that belong to what a solver found."""
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
-        return {
-            "dual_coef_": found.dual if columns else found.dual[:, 0],
-            "intercept_": found.intercept if columns else float(found.intercept[0]),
-            "alpha_": alpha,
-            "n_iter_": steps,
-            "converged_": converged,
-            error: found.error,
-            "_function": found.function,
-        } | found.further
+        dual = {"dual_coef_": found.dual if columns else found.dual[:, 0]}
+        return (
+            (dual if len(found.dual) else {})
+            | {
+                "intercept_": found.intercept if columns else float(found.intercept[0]),
+                "alpha_": alpha,
+                "n_iter_": steps,
+                "converged_": converged,
+                error: found.error,
+                "_function": found.function,
+            }
+            | found.further
+        )
 
     @property
     @abstractmethod

@@ -231,7 +231,7 @@ class FeatureProblem(SpanProblem):
         machine, held = self.machine, self.machine.representers(state, alpha)
         further, dual = self._quality(state) | machine.given.quality, held.dual
         if self.rows is None:
-            further |= {"points_": held.points, "rows_": held.rows}
+            further |= {"points_": held.points}
         else:
             dual = np.zeros((self.n, held.dual.shape[1]))
             dual[self.rows] = held.dual
@@ -241,7 +241,6 @@ class FeatureProblem(SpanProblem):
             state.error * self.unit,
             further,
             machine.function(state),
-            held.doubt,
         )
 
     def _terms(self, state: SpanState) -> float:

@@ -85,7 +85,8 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n,) or (n, n_targets)
-        The coefficients a; zero for a row of weight zero, unless the matrix was repaired.
+        The coefficients a; zero for a row of weight zero, unless the matrix was repaired. There
+        are none from explicit features of rows that come in blocks: see `primal_coef`.
     intercept_ : float or ndarray of shape (n_targets,)
         The constant b; 0.0 without an intercept.
     kernel_ : Kernel
@@ -372,7 +373,6 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
                 "kernel_": kernel,
                 "points_": answer.points.detached(),
                 "alpha_": answer.alpha,
-                "dual_coef_": self._shaped(answer.dual),
                 "intercept_": float(intercept) if np.ndim(intercept) == 0 else intercept,
                 "jitter_": 0.0,
                 "_function": answer.function,
@@ -384,6 +384,7 @@ class KernelRidge(FeatureRepresenterModel, DenseRidge, IterativeEstimator):
                 "_is_vector": self._is_vector,
                 "solver_": self.solver_,
             }
+            | ({"dual_coef_": self._shaped(answer.dual)} if len(answer.dual) else {})
             | ({} if answer.rows is None else {"rows_": answer.rows})
             | answer.quality
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -23,17 +22,14 @@ from scipy.linalg import qr
 
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
-from mercer.losses import Squared
 from mercer.rows.moments import OUT_OF_RANGE
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.kernel_features import KernelFeatures, may_hold
 from mercer.solvers.newton.directions import ByIterations, Exactly
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
-from mercer.solvers.newton.row_losses import SingleLoss
 from mercer.solvers.newton.span import Direct, SpanState
-from mercer.solvers.newton.span_sums import Place, Squares
+from mercer.solvers.newton.span_sums import Place
 from mercer.solvers.newton.spans import FeatureSpan, squared_lengths
-from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.representers import Representers
 from mercer.solvers.task import FeatureFunction
 
@@ -93,9 +89,9 @@ class FeatureMachine(SpanMachine):
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
     def representers(self, state: SpanState, alpha: float) -> Representers:
-        """Rows that carry the functions: all that count, or some if they come in blocks."""
+        """Rows of positive weight and their coefficients; none if rows come in blocks."""
         if not isinstance(self.rows, InMemory):
-            return representers.of_few(self.rows, self.function(state), self._squares)
+            return Representers.of_stream(self.rows, state.intercept.shape)
         slopes = np.concatenate(list(self._slopes(state)))
         return Representers(self.rows.part.points, -slopes / alpha)
 
@@ -111,15 +107,6 @@ class FeatureMachine(SpanMachine):
                 slopes[:, mine] = loss.derivative(targets, values[:, mine])
                 first = mine.stop
             yield mass[:, None] * slopes
-
-    @cached_property
-    def _squares(self) -> Array:
-        """The weighted sum of phi phi'."""
-        width, span = len(self.span), replace(self.span, origin=None)
-        place = Place(np.zeros((width, 1)), np.zeros(1))
-        summand = Squares(span, SingleLoss(Squared()), place, flat=True)
-        found: Array = self.task.rows.map_sum(summand)[0, :width, :width]
-        return found
 
 
 def in_one_matrix(functions: int, width: int) -> bool:
