@@ -2,7 +2,7 @@
 
 A draw without weights needs the number of rows alone. One with weights gives each row a random key,
 which depends on the seed and on the number of the row, and takes the rows with the largest keys:
-the parts of the data can be gone through in any number, anywhere, and the rows are the same.
+the drawn rows do not depend on how the data are divided, or on where their parts are.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.bit_generator)
     try:
-        found: np.random.RandomState = check_random_state(random_state)
+        rng: np.random.RandomState = check_random_state(random_state)
     except ValueError:
         raise ParameterError(
             f"{owner}: random_state = {random_state!r:.80} gives no random numbers; pass a whole "
             "number >= 0, a numpy.random.Generator or RandomState, or None."
         ) from None
-    return found
+    return rng
 
 
 def seed_from(rng: np.random.RandomState) -> int:
@@ -94,8 +94,8 @@ def _uniforms(seed: int, start: int, count: int) -> Array:
     counter = np.random.Philox(key=seed)
     counter.advance(start // _STEP)
     skipped = start % _STEP
-    found: Array = np.random.Generator(counter).random(skipped + count)[skipped:]
-    return found
+    uniforms: Array = np.random.Generator(counter).random(skipped + count)[skipped:]
+    return uniforms
 
 
 def spread(n: int, most: int) -> NDArray[np.int64]:

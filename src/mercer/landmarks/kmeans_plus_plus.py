@@ -17,8 +17,10 @@ import numpy as np
 
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 
+# Number of seeds that are proposed at a time.
 _BLOCK = 64
-_NOISE = 32
+# Squared distances below this many rounding units of their terms count as zero.
+_ROUNDING = 32
 
 
 def far_seeds(
@@ -83,10 +85,10 @@ def far_seeds(
 
 
 def _distances(block: Array, rows: Array, cols: Array) -> Array:
-    """Squared distances in feature space; what may be rounding is 0."""
+    """Squared distances in feature space; distances that may be rounding are 0."""
     sums = rows[:, None] + cols
     distances = sums - 2 * block
-    distances[distances <= _NOISE * np.finfo(block.dtype).eps * sums] = 0.0
+    distances[distances <= _ROUNDING * np.finfo(block.dtype).eps * sums] = 0.0
     return distances
 
 

@@ -25,8 +25,11 @@ from mercer.linalg.cholesky import factorise
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 from mercer.parallel import blas_threads
 
+# Number of rows of the first level, at least.
 _FEW = 128
-_PANEL = 2**20  # kernel values that are held at a time: 8 MB
+# Kernel values that are held at a time: 8 MB.
+_PANEL = 2**20
+# Probability that an estimate is outside its bounds.
 _FAILURE = 0.01
 
 

@@ -42,11 +42,11 @@ __all__ = [
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
 
-# Rows from which the spectrum is estimated to choose the ridge of leverage scores.
+# Number of rows from which the spectrum is estimated to choose the ridge of leverage scores.
 _SAMPLE = 500
-# What candidates may take where not all rows are in memory, with their kernel values.
+# Bytes of candidates and their kernel values, where not all rows are in memory.
 _CANDIDATE_BYTES = 2**28
-# Vectors with a number for each candidate.
+# Number of work vectors with one value per candidate.
 _VECTORS = 10
 
 
@@ -191,10 +191,10 @@ def select_rows(
     made = rows.apply_to(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
     # Where the numbers were drawn may be elsewhere: the next ones go on from there.
     rng.set_state(made.state)
-    found = made.landmarks
+    chosen_points = made.landmarks
     # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
-    error = found.trace_error if len(numbers) == len(rows) else None
-    return Landmarks(found.points, numbers[found.indices], error)
+    error = chosen_points.trace_error if len(numbers) == len(rows) else None
+    return Landmarks(chosen_points.points, numbers[chosen_points.indices], error)
 
 
 def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
@@ -224,7 +224,7 @@ def _counted(rows: RowSource) -> RowNumbers:
 def _candidates(rows: RowSource, size: int, rng: Any) -> RowNumbers:
     """The rows to choose among: all of them, or a sample whose rows and kernel values are few."""
     n = len(rows)
-    # As many numbers for each row as there are landmarks, a tenth more at a time, and vectors.
+    # Per row: a value for each landmark, a tenth more for a block of columns, and work vectors.
     most = max(2 * size, rows.rows_within(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
     return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
 
@@ -239,7 +239,7 @@ class _Chosen:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Chooses landmarks among some rows, there where they are."""
+    """Chooses landmarks among some rows, where they are."""
 
     how: str
     kernel: Kernel
@@ -252,8 +252,8 @@ class _Choice:
         indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
         if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
             indices = np.flatnonzero(part.mass)[:1]
-        found = Landmarks(points[indices].detached(), indices, error)
-        return _Chosen(found, self.rng.get_state(legacy=False))
+        landmarks = Landmarks(points[indices].detached(), indices, error)
+        return _Chosen(landmarks, self.rng.get_state(legacy=False))
 
 
 def contains_noise(kernel: Kernel) -> bool:
@@ -347,7 +347,7 @@ def _kmeans(
     kernel: Kernel, points: Points, size: int, weights: Array | None, rng: Any, alpha: Any
 ) -> tuple[RowNumbers, None]:
     access = KernelColumns(kernel, points)
-    found = far_seeds(
+    seeds = far_seeds(
         access.columns,
         access.diagonal,
         size,
@@ -355,7 +355,7 @@ def _kmeans(
         rng=rng,
         entries=access.entries,
     )
-    return found, None
+    return seeds, None
 
 
 def _rpcholesky(
@@ -368,8 +368,8 @@ def _rpcholesky(
         f"randomly pivoted Cholesky of {len(points)} rows with {size} landmarks",
         'choose the landmarks by "leverage" or "uniform", or take fewer',
     )
-    found = pivoted_cholesky(access.columns, diagonal, size, rng=rng, entries=access.entries)
-    return found.pivots, found.trace_error
+    factor = pivoted_cholesky(access.columns, diagonal, size, rng=rng, entries=access.entries)
+    return factor.pivots, factor.trace_error
 
 
 def _leverage(

@@ -55,5 +55,5 @@ def lifted(reduced: Array, v: Array) -> Array:
     if not vectors.size:
         return vectors
     ger = get_blas_funcs("ger", (vectors,))
-    found: Array = ger(-2.0, v, v @ vectors, a=vectors, overwrite_a=True)
-    return found
+    lifted: Array = ger(-2.0, v, v @ vectors, a=vectors, overwrite_a=True)
+    return lifted

@@ -21,13 +21,14 @@ Array = NDArray[np.floating[Any]]
 Result = TypeVar("Result")
 
 LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
-"""Jitter tried in turn when none does not do, as a fraction of the mean diagonal."""
+"""Jitter to try in turn, as a fraction of the mean diagonal, if the plain factor fails."""
 
+# Number of rows whose correlations are computed at a time.
 _BLOCK = 256
 
 
 class Advice(NamedTuple):
-    """How a model names its diagonal, and what it can do about a matrix that is not valid."""
+    """How a model names its ridge, and how to repair a matrix that is not valid."""
 
     ridge: str
     repair: str
@@ -48,8 +49,8 @@ class Factor:
     upper: Array
     jitter: float = 0.0  # what was added to the diagonal to make the factor exist
     fraction: float = 0.0  # the jitter as a fraction of the mean diagonal of the Gram matrix
-    cause: str = ""  # why jitter was needed and what would avoid it; empty if it was not
-    remedy: str = ""  # why jitter was needed and what would avoid it; empty if it was not
+    cause: str = ""  # why jitter was needed; empty if it was not
+    remedy: str = ""  # what would avoid it
 
     def solve(self, right: Array) -> Array:
         """Solve A x = b."""
@@ -120,7 +121,7 @@ def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -
 
 
 class Jitter(NamedTuple):
-    """What was added to a diagonal, as such and as a fraction of its mean, why, and a remedy."""
+    """An addition to a diagonal, absolute and relative to its mean, with its cause and remedy."""
 
     size: float = 0.0
     fraction: float = 0.0
@@ -131,19 +132,19 @@ class Jitter(NamedTuple):
 def with_jitter(
     attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
 ) -> tuple[Result, Jitter]:
-    """Do something with ``gram + diag(ridge)``, with the least jitter on the ladder that works."""
+    """Try something with ``gram + diag(ridge)``, with the least jitter that makes it succeed."""
     diagonal = gram.diagonal().copy()
     added = np.asarray(ridge, dtype=gram.dtype)
-    found = attempt(diagonal + added)
-    if found is not None:
-        return found, Jitter()
+    result = attempt(diagonal + added)
+    if result is not None:
+        return result, Jitter()
     cause, remedy = _cause(gram, advice)
     mean = float(diagonal.mean())
     for fraction in _rungs(gram.dtype) if mean > 0 else ():
         jitter = fraction * mean
-        found = attempt(diagonal + (added + gram.dtype.type(jitter)))
-        if found is not None:
-            return found, Jitter(jitter, fraction, cause, remedy)
+        result = attempt(diagonal + (added + gram.dtype.type(jitter)))
+        if result is not None:
+            return result, Jitter(jitter, fraction, cause, remedy)
     least = f"{float(np.min(ridge)):g}"
     raise ValidityError(
         f"the Gram matrix is not positive semi-definite: even with {advice.ridge} = {least} and a "
@@ -173,13 +174,13 @@ def is_positive_definite(gram: Array, shift: float) -> bool:
     if asymmetry(a).size > shift:
         return False
     diagonal = a.diagonal().copy()
-    found = _factorise(a, diagonal + a.dtype.type(shift))
+    exists = _factorise(a, diagonal + a.dtype.type(shift))
     _restore(a, diagonal)
-    return found
+    return exists
 
 
 def in_fortran_order(gram: Array) -> Array:
-    """The same symmetric matrix in the order LAPACK overwrites: a transpose, not a copy."""
+    """A symmetric matrix in the order that LAPACK overwrites: a transpose, not a copy."""
     if gram.flags.f_contiguous:
         return gram
     return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)

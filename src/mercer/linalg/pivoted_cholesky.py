@@ -36,11 +36,11 @@ Indices = NDArray[np.intp]
 Columns = Callable[[Indices], Array]
 Entries = Callable[[Indices, Indices], Array]
 
-# Residuals below this many units in the last place of the diagonal are rounding.
+# Residuals below this many rounding units of the diagonal count as zero.
 _NOISE = 128
 # A block of greedy pivots takes those whose residual is at least this part of the largest.
 _THRESHOLD = 0.5
-# Indices that are worked on at a time.
+# Number of rows of the factor that are computed at a time.
 _PANEL = 2048
 
 
@@ -297,7 +297,7 @@ class _Elimination:
             )
 
     def result(self) -> LowRank:
-        """What was found."""
+        """The factor, its pivots and its errors."""
         if self.traces:
             self.traces[-1] = self.trace
         factor = np.ascontiguousarray(self.factor[:, : self.rank])

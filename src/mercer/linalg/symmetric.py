@@ -9,6 +9,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+# Number of rows that are compared or copied at a time.
 _BLOCK = 256
 
 
@@ -19,7 +20,7 @@ class LowerTriangle:
     matrix: Array  # (n, n): the matrix, in C order; what is above the diagonal is not part of it
 
     def full(self) -> Array:
-        """The whole matrix, in the same memory."""
+        """The whole matrix, in the memory of the triangle."""
         mirror(self.matrix.T)
         return self.matrix
 
@@ -45,11 +46,11 @@ class Asymmetry(NamedTuple):
 
 def asymmetry(matrix: Array) -> Asymmetry:
     """Compare a square matrix with its transpose, in blocks: without a second matrix in memory."""
-    found = Asymmetry(0.0, 0, 0)
+    largest = Asymmetry(0.0, 0, 0)
     for start in range(0, len(matrix), _BLOCK):
         rows = slice(start, start + _BLOCK)
         gap = np.abs(matrix[rows] - matrix[:, rows].T)
         i, j = np.unravel_index(np.argmax(gap), gap.shape)
-        if gap[i, j] > found.size:
-            found = Asymmetry(float(gap[i, j]), start + int(i), int(j))
-    return found
+        if gap[i, j] > largest.size:
+            largest = Asymmetry(float(gap[i, j]), start + int(i), int(j))
+    return largest

@@ -63,13 +63,6 @@ class Whitening:
         inverse: Array = np.triu(trtri(self.upper)[0])
         return inverse
 
-    def columns(self, m: int) -> Array:
-        """T with T' K T = I for the matrix K of all m landmarks."""
-        columns = np.zeros((m, self.rank), self.upper.dtype)
-        if self.rank:
-            columns[self.kept] = self.inverse()
-        return columns
-
     def _solve(self, columns: Array, trans: str) -> Array:
         if not columns.size:
             return columns.copy()

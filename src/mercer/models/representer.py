@@ -116,8 +116,18 @@ class FeatureRepresenterModel(RepresenterModel):
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
 
     def _as_dual(self, columns: Array) -> Array:
-        """Columns as ``dual_coef_`` has them: one alone is a vector there, or is not."""
-        return columns.reshape(len(columns), *self.dual_coef_.shape[1:])
+        """Columns in the shape of outputs: one column is a vector if ``intercept_`` is a number."""
+        return columns.reshape(len(columns), *np.shape(self.intercept_))
+
+    def __getattr__(self, name: str) -> Any:
+        # Properties made of coefficients arrive here as well, if there are none.
+        of_rows = name in ("dual_coef_", "_coefficients", "_n_functions")
+        if of_rows and self.__dict__.get("_function") is not None:
+            raise AttributeError(
+                f"{type(self).__name__}: rows that come in blocks are not kept, so that they have "
+                "no coefficients dual_coef_; take primal_coef(), or pass arrays to fit."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _function_values(self, X: Any) -> Array:
         """By explicit features where the solver has them: that is the shorter sum."""

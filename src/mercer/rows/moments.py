@@ -29,7 +29,7 @@ from mercer.linalg.symmetric import mirror
 Array = NDArray[np.floating[Any]]
 Block = tuple[Array, Array, Array | None]
 
-# Rows in whose middle features are measured from: enough that a few far off do not move it.
+# Number of rows whose median is used as the origin of the features; robust to outliers.
 _MIDDLE_ROWS = 127
 
 #: The refusal of features that are not finite, or whose squares, summed over rows, are not.
@@ -56,8 +56,8 @@ class Moments:
     squares: Array  # (m, m): sum of w (phi - shift)(phi - shift)'
     products: Array  # (m, t): sum of w (phi - shift)(y - origin)'
     energy: Array  # (t,): sum of w (y - origin)^2
-    origin: Array  # (t,): what targets are measured from
-    shift: Array  # (m,): what features are measured from
+    origin: Array  # (t,): subtracted from targets
+    shift: Array  # (m,): subtracted from features
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # refused by `used`
@@ -106,7 +106,7 @@ class Moments:
         )
 
     def about(self, shift: Array) -> Moments:
-        """The same with features measured from elsewhere."""
+        """These sums with another origin of the features."""
         step = self.shift - shift
         border = np.outer(step, self.features)
         return replace(
@@ -118,7 +118,7 @@ class Moments:
         )
 
     def centred(self) -> Moments:
-        """The same about the means of features and targets, which an intercept takes out."""
+        """These sums about the means of features and targets, which an intercept removes."""
         mean, middle = self.features / self.weight, self.targets / self.weight
         return replace(
             self,
@@ -130,8 +130,8 @@ class Moments:
     @property
     def plain_features(self) -> Array:
         """Sum of w phi."""
-        found: Array = self.features + self.weight * self.shift
-        return found
+        sums: Array = self.features + self.weight * self.shift
+        return sums
 
     def used(self, *, fit_intercept: bool) -> Moments:
         """Sums about the means with an intercept, and about zero without one; finite."""
@@ -146,18 +146,18 @@ class Moments:
         return (squares + squares.T) / 2
 
     def intercept(self, coefficients: Array, *, fit_intercept: bool) -> Array:
-        """The constant that goes with coefficients: the weighted mean of what they leave."""
+        """The intercept that goes with coefficients: the weighted mean of the residuals."""
         if not fit_intercept:
             return np.zeros_like(self.origin)
         left = self.targets - self.plain_features @ coefficients
-        found: Array = self.origin + left / self.weight
-        return found
+        constant: Array = self.origin + left / self.weight
+        return constant
 
     def relative(self, left: Array) -> Array:
-        """What is left of the products, relative to them, or to their rounding if that is all.
+        """Norms of residuals relative to the products, or to the rounding of products if larger.
 
-        Targets are rounded in the last digit of what they are measured from, so that by Cauchy and
-        Schwarz products are in that of its size times the root of the weight and of the squares.
+        Targets are off by the rounding of their origin. So by Cauchy and Schwarz products are off
+        by that times the root of the weight and of the trace of the squares.
         """
         eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
         noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))
@@ -166,7 +166,7 @@ class Moments:
         return residuals / (size or 1.0)
 
     def plain(self) -> Moments:
-        """The same about zero, as far as the features are concerned."""
+        """These sums with zero as the origin of the features."""
         return self.about(np.zeros_like(self.shift))
 
 
@@ -175,8 +175,8 @@ def _middle(phi: Array, weights: Array | None) -> Array:
     rows = np.arange(len(phi))
     if weights is not None and weights.any():
         rows = np.flatnonzero(weights)
-    found: Array = np.median(phi[rows[:: -(-len(rows) // _MIDDLE_ROWS)]], axis=0)
-    return found.astype(phi.dtype, copy=False)
+    median: Array = np.median(phi[rows[:: -(-len(rows) // _MIDDLE_ROWS)]], axis=0)
+    return median.astype(phi.dtype, copy=False)
 
 
 def _add_squares(total: Array, phi: Array) -> Array:

@@ -1,6 +1,6 @@
-"""Rows that need not all be in memory: what a solver may ask of them.
+"""Rows that need not all be in memory.
 
-A solver whose work is a sum over rows asks for totals, and does not see where the rows are: in
+A solver whose work is a sum over rows asks for sums, and does not see where the rows are: in
 memory, in a file, in a stream of blocks or on other machines.
 """
 
@@ -51,7 +51,7 @@ class RowBlock:
 
     @property
     def mass(self) -> Array:
-        """The weights, ones if there are none."""
+        """The weights; ones if no weights were given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
@@ -71,25 +71,25 @@ def require_weight_range(owner: str, low: float, high: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """What every model needs to know of its rows."""
+    """Sums and extremes of weights and targets, which every model needs."""
 
     rows: int  # rows of positive weight
     weight: float  # the sum of the weights
     targets: Array  # (t,): the weighted sums of the targets
     largest: Array  # (t,): the largest absolute values of the targets of rows of positive weight
     weighted: bool  # whether there are weights at all
-    min_weight: float  # the least and the largest weight of a row
-    max_weight: float  # the least and the largest weight of a row
-    min_positive_weight: float  # the least positive one
+    min_weight: float  # the least weight of a row
+    max_weight: float  # the largest weight of a row
+    min_positive_weight: float  # the least positive weight of a row
 
     @property
     def equal_weights(self) -> bool:
-        """Whether all rows count alike."""
+        """Whether all rows have the same weight."""
         return self.min_weight == self.max_weight
 
     @classmethod
     def of(cls, targets: Array, weights: Array | None) -> RowStatistics:
-        """The totals of some rows."""
+        """The statistics of some rows."""
         n = len(targets)
         mass = np.ones(n) if weights is None else weights
         rows = n if weights is None else int(np.count_nonzero(weights))
@@ -105,7 +105,7 @@ class RowStatistics:
         return cls(rows, weight, sums, largest, weights is not None, *ends, min_positive_weight)
 
     def __add__(self, other: Self) -> RowStatistics:
-        """The totals of both."""
+        """The statistics of the rows of both."""
         with np.errstate(over="ignore", invalid="ignore"):
             targets = self.targets + other.targets
         return RowStatistics(
@@ -158,7 +158,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
-        """The sum over all parts of what a summand makes of each, always in the same order."""
+        """The sum of a function of each block of rows, always in the order of the blocks."""
 
     @abstractmethod
     def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
@@ -169,11 +169,11 @@ class RowSource(ABC):
         """The kernel with the length-scales that the data suggest."""
 
     def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
-        """What a function makes of some rows, there where they are brought together."""
+        """A function of some rows, applied where they are brought together."""
         return function(self.rows_at(indices))
 
     def rows_within(self, budget: int, beside: int) -> int:
-        """How many rows may be brought together in some bytes: all, where all are in memory."""
+        """Number of rows that fit in some bytes, with further bytes per row; all, if in memory."""
         return len(self)
 
     def points_at(self, indices: NDArray[np.intp]) -> Points:
@@ -183,7 +183,7 @@ class RowSource(ABC):
 
 @dataclass(frozen=True, eq=False)
 class InMemory(RowSource):
-    """All rows as one part."""
+    """All rows as one block."""
 
     part: RowBlock  # the rows
 
@@ -201,7 +201,7 @@ class InMemory(RowSource):
         return self.part.points[:1]
 
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
-        """What a summand makes of the rows."""
+        """The function of all rows."""
         return summand(self.part)
 
     def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:

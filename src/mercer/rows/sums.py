@@ -1,7 +1,7 @@
-"""Sums over rows that solvers ask for: objects, so that they can be sent to where the rows are.
+"""Sums over rows: objects, so that they can be sent to where the rows are.
 
-Each takes a `RowBlock` and returns something that can be added to what another part gives. Within a
-part, kernel values and features are made in blocks of rows of bounded size.
+Each maps a `RowBlock` to a term that can be added to those of other blocks. Within a block of rows,
+kernel values and features are computed for a bounded number of rows at a time.
 """
 
 from __future__ import annotations
@@ -39,19 +39,6 @@ class Columns:
         return self.kernel(points, self.points)
 
 
-@dataclass(frozen=True, eq=False)
-class WhitenedColumns:
-    """Kernel values with some points, in coordinates in which the penalty is the identity."""
-
-    columns: Columns  # the kernel values
-    basis: Array  # (m, k): T with T' k(Z, Z) T = I
-
-    def __call__(self, points: Points) -> Array:
-        """Rows of values."""
-        found: Array = self.columns(points) @ self.basis
-        return found
-
-
 def among(kernel: Kernel, points: Points) -> Array:
     """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count."""
     wide = as_float64(kernel, points)
@@ -79,9 +66,9 @@ class FeatureMoments:
     """Moments of features and targets, and the trace of the kernel."""
 
     features: Features
-    width: int  # how many there are
-    origin: Array  # (t,): what targets are measured from
-    kernel: Kernel | None = None  # whose trace to add up
+    width: int  # number of features
+    origin: Array  # (t,): subtracted from targets
+    kernel: Kernel | None = None  # the kernel whose trace to add up
 
     def __call__(self, part: RowBlock) -> Sums:
         """`Moments`, and the sum of w_i k(x_i, x_i)."""
@@ -92,7 +79,7 @@ class FeatureMoments:
 
 @dataclass(frozen=True, eq=False)
 class NormalProduct:
-    """C'WC c, with C the kernel of rows with points, each pair evaluated once if no weights are."""
+    """C'WC c, C being the kernel of rows with points; one evaluation per pair without weights."""
 
     kernel: Kernel
     points: Points
@@ -131,7 +118,7 @@ class CrossProducts:
 
     kernel: Kernel
     points: Points
-    origin: Array  # (t,): what targets are measured from
+    origin: Array  # (t,): subtracted from targets
 
     def __call__(self, part: RowBlock) -> Array:
         """An array of shape (m, 1 + t)."""
@@ -154,9 +141,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class WeightedDraw:
-    """Rows that are drawn in proportion to their weights."""
+    """Rows drawn in proportion to their weights."""
 
-    size: int  # how many
+    size: int  # number of rows
     seed: int
 
     def __call__(self, part: RowBlock) -> Draw:
@@ -166,9 +153,9 @@ class WeightedDraw:
 
 @dataclass(frozen=True)
 class CountedDraw:
-    """Rows that are drawn alike, among those of positive weight."""
+    """Rows drawn with equal probability among those of positive weight."""
 
-    size: int  # how many
+    size: int  # number of rows
     seed: int
 
     def __call__(self, part: RowBlock) -> Draw:

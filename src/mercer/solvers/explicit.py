@@ -263,7 +263,7 @@ def _fit(task: RidgeTask, given: KernelFeatures, *, every: bool) -> _FeatureFit:
     coef = np.stack([problem.solve(alpha)[0] for alpha in alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
     function = FeatureFunction(given.features, np.moveaxis(coef, 0, 1).reshape(given.width, -1))
-    held = representers.of_path(task, function, intercept, alphas, sums.squares)
+    held = representers.of_path(task, function, intercept, alphas)
     return _FeatureFit(problem, alphas, errors, coef, intercept, held, function)
 
 
@@ -278,9 +278,7 @@ def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
         alpha,
         {"effective_dof_": fit.problem.effective_dof(alpha)} | given.quality,
         fit.errors,
-        doubt=fit.representers.doubt,
         function=fit.function,
-        rows=fit.representers.rows,
     )
 
 
@@ -288,7 +286,7 @@ def _path(task: RidgeTask, given: KernelFeatures) -> PathAnswer:
     """Ridge on features at every alpha, and the coefficients of points that go with it."""
     fit = _fit(task, given, every=True)
     held, known = fit.representers, criteria(task, fit.problem, given.features)
-    return PathAnswer(held.points, held.dual, fit.intercept, *known, fit.function, held.doubt)
+    return PathAnswer(held.points, held.dual, fit.intercept, *known, fit.function)
 
 
 def _solve_in_memory(task: RidgeTask, part: RowBlock, given: KernelFeatures) -> RidgeAnswer:

@@ -90,13 +90,13 @@ def fitted_map(map_: Any, task: FeatureTask) -> Transform:
 
 
 def unbound_map(map_: Any, task: FeatureTask) -> Any:
-    """A map without its kernel, so that it gets others, which draws the same numbers each time."""
-    found = _of_the_kernel(clone(map_), task)
-    known = found.get_params(deep=False) if hasattr(found, "get_params") else {}
-    others: dict[str, Any] = {"kernel": None} if isinstance(_kernel_of(found), Kernel) else {}
+    """A map without its kernel, which gets others, with a fixed seed for its random numbers."""
+    checked = _of_the_kernel(clone(map_), task)
+    known = checked.get_params(deep=False) if hasattr(checked, "get_params") else {}
+    others: dict[str, Any] = {"kernel": None} if isinstance(_kernel_of(checked), Kernel) else {}
     if not isinstance(known.get("random_state", 0), Integral):
         others["random_state"] = seed_from(random_numbers(known["random_state"], task.owner))
-    return found.set_params(**others) if others else found
+    return checked.set_params(**others) if others else checked
 
 
 def may_hold(size: float) -> bool:
@@ -156,15 +156,15 @@ class OwnFeatures:
 
     def __call__(self, points: Points) -> Any:
         """Rows of features, dense or sparse."""
-        found, names = self.kernel.feature_map(points), self.kernel.feature_names(points)
+        features, names = self.kernel.feature_map(points), self.kernel.feature_names(points)
         if names == self.names:
-            return found if sp.issparse(found) else np.array(found)
+            return features if sp.issparse(features) else np.array(features)
         place = {name: column for column, name in enumerate(self.names)}
         shared = [(i, place[name]) for i, name in enumerate(names) if name in place]
         own, columns = np.array(shared, dtype=np.intp).reshape(-1, 2).T
-        ones = np.ones(len(shared), dtype=found.dtype)
+        ones = np.ones(len(shared), dtype=features.dtype)
         turn = sp.csr_array((ones, (own, columns)), shape=(len(names), len(self.names)))
-        return found @ turn
+        return features @ turn
 
 
 def _of_the_kernel(map_: Any, task: FeatureTask) -> Any:
@@ -214,8 +214,8 @@ class Transform:
 
     def __call__(self, points: Any) -> Any:
         """Rows of features, dense or sparse."""
-        found = self.fitted.transform(points.data)
-        return found if sp.issparse(found) else np.array(found)
+        features = self.fitted.transform(points.data)
+        return features if sp.issparse(features) else np.array(features)
 
 
 @dataclass(frozen=True, eq=False)

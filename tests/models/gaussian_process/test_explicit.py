@@ -408,8 +408,7 @@ def test_a_map_of_another_library() -> None:
     exact = GP(kernel, 0.3, solver=S.Cholesky(), **HELD).fit(X, Y)
     assert_allclose(model.predict(Z), exact.predict(Z), atol=0.3)
     assert model.kernel_error_ < 0.1
-    with pytest.warns(NumericalWarning, match="those of another kernel"):
-        GP(mc.RBF(0.3), 0.3, solver=sampler, **HELD).fit(X, Y)
+    assert GP(mc.RBF(0.3), 0.3, solver=sampler, **HELD).fit(X, Y).kernel_error_ > 0.5
 
 
 # Plans ---------------------------------------------------------------------------------------

@@ -408,13 +408,8 @@ def test_blocks_and_dask_give_what_arrays_give(
     for found in (streamed, lazy):
         assert found.solver_ == solver
         close(values(found, Z), values(wanted, Z), 1e-8)
-        width = len(found.primal_coef())
-        assert len(found.points_) == len(found.rows_) == len(found.dual_coef_) <= 2 * width
-        assert set(found.rows_) <= set(np.arange(N) if weights is None else np.flatnonzero(W))
-        # The rows that are kept carry the same function.
-        phi = found._function.features
-        products = phi(mc.Points(Z)) @ phi(found.points_).T
-        close(products @ found.dual_coef_ + found.intercept_, values(wanted, Z), 1e-6)
+        assert found.primal_coef().values.shape == wanted.primal_coef().values.shape
+        assert not hasattr(found, "dual_coef_")  # rows that come in blocks are not kept
         again = pickle.loads(pickle.dumps(found))
         assert_array_equal(values(again, Z), values(found, Z))
     predicted = lazy.predict(chunks[0])

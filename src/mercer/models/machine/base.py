@@ -303,15 +303,19 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The fitted attributes of a solution."""
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
-        return {
-            "dual_coef_": solution.dual if columns else solution.dual[:, 0],
-            "intercept_": solution.intercept if columns else float(solution.intercept[0]),
-            "alpha_": alpha,
-            "n_iter_": steps,
-            "converged_": converged,
-            error: solution.error,
-            "_function": solution.function,
-        } | solution.further
+        dual = {"dual_coef_": solution.dual if columns else solution.dual[:, 0]}
+        return (
+            (dual if len(solution.dual) else {})
+            | {
+                "intercept_": solution.intercept if columns else float(solution.intercept[0]),
+                "alpha_": alpha,
+                "n_iter_": steps,
+                "converged_": converged,
+                error: solution.error,
+                "_function": solution.function,
+            }
+            | solution.further
+        )
 
     @property
     @abstractmethod

@@ -202,7 +202,7 @@ class FeatureProblem(SpanProblem):
         machine, over_rows = self.machine, self.machine.representers(state, alpha)
         further, dual = self._quality(state) | machine.features.quality, over_rows.dual
         if self.data is None:
-            further |= {"points_": over_rows.points, "rows_": over_rows.rows}
+            further |= {"points_": over_rows.points}
         else:
             dual = np.zeros((len(self.data.points), dual.shape[1]))
             dual[self.data.rows] = over_rows.dual
@@ -212,7 +212,6 @@ class FeatureProblem(SpanProblem):
             state.error,
             further,
             machine.function(state),
-            over_rows.doubt,
         )
 
     def _terms(self, state: State) -> float:

@@ -81,7 +81,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     Attributes
     ----------
     dual_coef_ : ndarray of shape (n,) or (n, n_targets)
-        The coefficients a; zero for a row of weight zero, unless the matrix was repaired.
+        The coefficients a; zero for a row of weight zero, unless the matrix was repaired. There
+        are none from explicit features of rows that come in blocks: see `primal_coef`.
     intercept_ : float or ndarray of shape (n_targets,)
         The constant b; 0.0 without an intercept.
     kernel_ : Kernel
@@ -341,7 +342,6 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             "kernel_": kernel,
             "points_": answer.points.detached(),
             "alpha_": answer.alpha,
-            "dual_coef_": answer.dual[:, 0] if vector else answer.dual,
             "intercept_": float(answer.intercept[0]) if vector else answer.intercept,
             "jitter_": 0.0,
             "_function": answer.function,
@@ -350,6 +350,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             "_is_vector": vector,
             "solver_": self.solver_,
         }
+        if len(answer.dual):
+            attributes["dual_coef_"] = answer.dual[:, 0] if vector else answer.dual
         if answer.rows is not None:
             attributes["rows_"] = answer.rows
         return attributes | answer.quality

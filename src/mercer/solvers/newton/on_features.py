@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -24,19 +23,16 @@ from scipy.linalg import qr
 
 from mercer.exceptions import DataError
 from mercer.kernels.points import Points
-from mercer.losses import Squared
 from mercer.rows.moments import OUT_OF_RANGE
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.kernel_features import KernelFeatures, may_hold
 from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
 from mercer.solvers.newton.method import State
-from mercer.solvers.newton.row_losses import SingleLoss
 from mercer.solvers.newton.span import NewtonDirection
-from mercer.solvers.newton.span_sums import Coefficients, HessianSums
+from mercer.solvers.newton.span_sums import Coefficients
 from mercer.solvers.newton.spans import FeatureSpan, squared_norms
 from mercer.solvers.protocol import FeatureFunction
-from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.representers import Representers
 
 Array = NDArray[np.floating[Any]]
@@ -99,9 +95,9 @@ class FeatureMachine(SpanMachine):
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
     def representers(self, state: State, alpha: float) -> Representers:
-        """The functions over all rows in memory, or over a few that span rows in blocks."""
+        """Rows of positive weight and their coefficients; none if rows come in blocks."""
         if not isinstance(self.rows, InMemory):
-            return representers.of_few(self.rows, self.function(state), self._second_moment)
+            return Representers.of_stream(self.rows, state.intercept.shape)
         derivatives = np.concatenate(list(self._derivatives(state)))
         return Representers(self.rows.part.points, -derivatives / alpha)
 
@@ -117,15 +113,6 @@ class FeatureMachine(SpanMachine):
                 derivatives[:, mine] = loss.derivative(targets, values[:, mine])
                 first = mine.stop
             yield weights[:, None] * derivatives
-
-    @cached_property
-    def _second_moment(self) -> Array:
-        """The weighted sum of phi phi'."""
-        width, span = len(self.span), replace(self.span, origin=None)
-        zero = Coefficients(np.zeros((width, 1)), np.zeros(1))
-        summand = HessianSums(span, SingleLoss(Squared()), zero, unit_curvature=True)
-        moment: Array = self.task.rows.map_sum(summand)[0, :width, :width]
-        return moment
 
 
 def in_one_matrix(functions: int, width: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a ridge problem on explicit features can tell: its kernel is phi(x)' phi(z)."""
+"""Diagnostics of ridge regression on explicit features, whose kernel is phi(x)' phi(z)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mercer.solvers.ridge.gram import LeaveOneOut, RidgeProblem
 
 Array = NDArray[np.floating[Any]]
 
-# In matrices of m x m: the sums, the same centred, eigenvectors and their workspace.
+# Number of m x m matrices: the sums, the centred sums, eigenvectors and their workspace.
 _MATRICES = 5
 
 
@@ -37,7 +37,7 @@ class InnerProducts:
     def within_memory(
         cls, features: Features, points: Points, width: int, owner: str
     ) -> InnerProducts:
-        """The same, unless the features of all points do not fit in memory."""
+        """Inner products with points, if the features of all points fit in memory."""
         n = len(points)
         memory.require(
             16 * n * width,
@@ -52,12 +52,13 @@ class InnerProducts:
 
     def __call__(self, points: Points) -> Array:
         """Rows of values, in float64."""
-        found = self.features(points) @ self._columns
-        return np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
+        products = self.features(points) @ self._columns
+        dense = products.toarray() if sp.issparse(products) else products
+        return np.asarray(dense, dtype=np.float64)
 
 
 class FeatureProblem:
-    """Kernel ridge on features, asked what `RidgeProblem` is asked.
+    """Kernel ridge on features, with the methods of `RidgeProblem`.
 
     It takes n m^2 operations for n rows of m features, and no matrix of pairs of rows.
     """
@@ -87,10 +88,10 @@ class FeatureProblem:
         """The eigenvalues of the (centred, weighted) matrix of pairs."""
         values = self._ridge.values
         rounding = len(values) * np.finfo(np.float64).eps * float(values.max(initial=0.0))
-        found = np.zeros(self._ridge.moments.rows - int(self.fit_intercept))
-        count = min(len(found), len(values))
-        found[:count] = np.where(values > rounding, values, 0.0)[:count]
-        return found
+        eigenvalues = np.zeros(self._ridge.moments.rows - int(self.fit_intercept))
+        count = min(len(eigenvalues), len(values))
+        eigenvalues[:count] = np.where(values > rounding, values, 0.0)[:count]
+        return eigenvalues
 
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha."""

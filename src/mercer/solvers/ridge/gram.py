@@ -36,7 +36,7 @@ Array = NDArray[np.floating[Any]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Below this many rows LAPACK's threads wait for each other longer than they work.
+# Number of rows below which LAPACK's threads wait for each other longer than they work.
 FEW_ROWS = 1500
 
 
@@ -149,14 +149,14 @@ class RidgeProblem:
         Solution
             Coefficients of all rows, intercept and jitter.
         """
-        found = solve(
+        solution = solve(
             self._gram,
             self.targets,
             alpha,
             weights=self.weights,
             fit_intercept=self.fit_intercept,
         )
-        return self.expand(found)
+        return self.expand(solution)
 
     @_threaded
     def spectrum(self) -> EigenRidge:
@@ -239,7 +239,7 @@ class RidgeProblem:
         )
 
     def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
-        """The same from a spectrum of this problem that was computed before.
+        """Leave-one-out residuals from a spectrum of this problem that was computed before.
 
         Parameters
         ----------
@@ -258,8 +258,8 @@ class RidgeProblem:
         dof = float(spectrum.effective_dof(at)[0])
         if self._rows is None:
             return LeaveOneOut(residuals, dof)
-        found = spectrum.solve(self.targets, alpha)
-        plain = self._other_targets - self._outside @ found.dual - found.intercept
+        solution = spectrum.solve(self.targets, alpha)
+        plain = self._other_targets - self._outside @ solution.dual - solution.intercept
         return LeaveOneOut(self._scattered(residuals, plain), dof)
 
     def expand(self, solution: Solution) -> Solution:

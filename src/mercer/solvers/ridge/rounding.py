@@ -1,4 +1,4 @@
-"""What rounding of kernel values takes from a fit, where it can be felt.
+"""Warnings about rounding of kernel values that affects a fit.
 
 Kernel values that are large beside their differences, as those of columns far from zero are under
 `Linear` or `Polynomial`, hide these differences behind their rounding. Each function here returns a
@@ -14,17 +14,18 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
 
-# The share of the spread of targets, or of what an intercept leaves of the kernel, that is felt.
-_FELT = 1e-2
-# The share of their right-hand side that equations may leave.
-_LEFT = 1e-2
+# Rounding error that is warned of, as a share of the standard deviation of the targets, or of the
+# trace of the centred kernel.
+_LARGE_ERROR = 1e-2
+# Relative residual of equations that is warned of.
+_LARGE_RESIDUAL = 1e-2
 _REMEDY = "subtract from each column of X its mean, raise alpha"
 
 
 def of_predictions(
     largest: float, dual: Array, targets: Array, weights: Array | None, *, fit_intercept: bool
 ) -> str:
-    """Whether sums of coefficients times kernel values cancel.
+    """A warning if sums of coefficients times kernel values cancel.
 
     Such a sum is off by about the rounding unit times the largest value times |a|.
     """
@@ -35,7 +36,7 @@ def of_predictions(
     lengths = np.linalg.norm(dual.astype(np.float64), axis=0)
     shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
     share = float(np.finfo(dual.dtype).eps) * largest * float(shares.max(initial=0.0))
-    if not share > _FELT:
+    if not share > _LARGE_ERROR:
         return ""
     return (
         f"kernel values of up to {largest:.2g} are rounded so that predictions are off by about "
@@ -44,20 +45,21 @@ def of_predictions(
     )
 
 
-def of_landmarks(hidden: float, carried: float) -> str:
-    """Whether landmarks may be taken for dependent that an intercept would tell apart."""
-    if carried == 0 or not hidden > _FELT * carried:
+def of_landmarks(rounding: float, explained_trace: float) -> str:
+    """A warning if rounding may hide that landmarks differ, after an intercept centres them."""
+    if explained_trace == 0 or not rounding > _LARGE_ERROR * explained_trace:
         return ""
+    share = min(1.0, rounding / explained_trace)
     return (
-        f"rounding of kernel values hides what may be {min(1.0, hidden / carried):.0%} of their "
+        f"rounding of kernel values hides what may be {share:.0%} of their "
         "differences between rows; subtract from each column of X its mean, or shorten the "
         "length-scale of the kernel"
     )
 
 
 def of_equations(residual: float) -> str:
-    """Whether equations are far from solved."""
-    if residual <= _LEFT:
+    """A warning if the relative residual of the equations is large."""
+    if residual <= _LARGE_RESIDUAL:
         return ""
     return (
         f"the equations are solved up to a relative residual of {residual:.2g} only; {_REMEDY}, or "

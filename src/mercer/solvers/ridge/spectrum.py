@@ -5,13 +5,13 @@ coefficients are a = S c with
 
 .. math:: c = (H S K S H + \alpha I)^{-1} H S y = Q (\Lambda + \alpha)^{-1} Q^\top S y ,
 
-where Q holds the eigenvectors orthogonal to u. These are found from a matrix with n - 1 rows: a
+where Q holds the eigenvectors orthogonal to u. These come from a matrix with n - 1 rows: a
 Householder reflection takes u to the first axis, which is then dropped. So nothing is subtracted,
 and alpha may go to zero. Everything else follows from P = Q (Lambda + alpha)^{-1} Q':
 
 - leave-one-out residuals: c_i / (s_i P_ii); without weights this is a_i / (G_ii - 1/(n alpha)),
   G = (HKH + alpha I)^-1;
-- generalised cross-validation: the same with each P_ii replaced by their mean;
+- generalised cross-validation: these residuals with each P_ii replaced by their mean;
 - effective degrees of freedom: [1 +] sum of lambda / (lambda + alpha).
 """
 
@@ -29,8 +29,9 @@ from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
 
 Array = NDArray[np.floating[Any]]
 
+# Number of rows of eigenvectors that are squared at a time.
 _BLOCK = 1024
-# Units of rounding by which centring shifts eigenvalues at the most, of what it takes out.
+# Largest shift of eigenvalues by centring, in rounding units of the removed part of the matrix.
 _ROUNDING = 4
 
 
@@ -256,8 +257,8 @@ class EigenRidge:
 
     def _scaled(self, rotated: Array, alpha: float) -> Array:
         """The coefficients c."""
-        found: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
-        return found
+        scaled: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
+        return scaled
 
     def _diagonals(self, alphas: Array) -> Array:
         """P_ii for every row and alpha: one product with the squared eigenvectors, in blocks."""
@@ -300,7 +301,7 @@ def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Arr
 
 
 def _non_negative(values: Array, centred: float) -> Array:
-    """Set to zero what may be rounding; refuse negative values that cannot be.
+    """Set eigenvalues to zero that may be rounding; refuse negative ones that cannot be.
 
     The matrix was rounded before an intercept took its share out, which is `centred` along the
     weights: where rows are nearly alike, that is almost all of it.

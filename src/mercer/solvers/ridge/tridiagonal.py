@@ -2,7 +2,7 @@ r"""Leave-one-out and generalised cross-validation errors for many alphas, and n
 
 Choosing alpha needs no eigenvectors. A tridiagonal form S K S = Q T Q' (on the vectors orthogonal
 to the intercept: see `centring`) costs little more than half of them, and T + alpha I = L D L'
-takes O(n) for each alpha. With P = Q (T + alpha I)^{-1} Q' as in `spectral`, c = P S y and
+takes O(n) for each alpha. With P = Q (T + alpha I)^{-1} Q' as in `spectrum`, c = P S y and
 
 .. math:: P_{ii} = \sum_k (L^{-1} Q^\top)_{ki}^2 / D_k ,
 
@@ -38,7 +38,7 @@ class Tridiagonal:
     Attributes
     ----------
     rounding : float
-        n eps times the norm of the matrix: an alpha below this needs `Spectrum`.
+        n eps times the norm of the matrix: an alpha below this needs `EigenRidge`.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Tridiagonal:
         return self._errors(targets, factors, self._leverages(factors))
 
     def gcv_errors(self, targets: Array, alphas: Array) -> Array:
-        """Generalised cross-validation: the same with every leverage averaged.
+        """Generalised cross-validation: leave-one-out errors with every leverage averaged.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Tridiagonal:
         shape = (len(factors), len(self.root))
         row, term, total = (np.zeros(shape, self.root.dtype) for _ in range(3))
         for k, column in enumerate(self.basis.T):
-            # Row k of L^-1 Q'. Buffers are used again, as memory traffic is all there is here.
+            # Row k of L^-1 Q'. Buffers are reused, since memory traffic limits the speed.
             if k:
                 np.multiply(row, links[k - 1], out=term)
                 np.subtract(column, term, out=row)
