@@ -754,9 +754,9 @@ def checked_solver(owner: str, solver: Any) -> None:
     """Refuse what is neither "auto" nor a solver."""
     if isinstance(solver, Solver) or (isinstance(solver, str) and solver == "auto"):
         return
-    what = "is unknown"
+    what = "is unknown here"
     if isinstance(solver, type):
-        what = "is unknown: it is a class, and not an object of it"
+        what = "is unknown here: it is a class, and not an object of it"
     raise ParameterError(
         f'{owner}: solver = {solver!r:.100} {what}; pass "auto", or one of mercer.solvers: '
         "Cholesky(), Spectral(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "

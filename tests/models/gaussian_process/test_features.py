@@ -25,12 +25,12 @@ from mercer.exceptions import (
 )
 from mercer.models.gaussian_process import explicit as explicit_posterior
 from mercer.models.gaussian_process import features as gaussian_features
-from mercer.models.gaussian_process import plan as plan
 from mercer.models.gaussian_process import spanning_search
 from mercer.models.gaussian_process.exact import GaussianEvidence
 from mercer.models.gaussian_process.landmarks import LandmarkEvidence
 from mercer.models.gaussian_process.noise import Noise
 from mercer.models.gaussian_process.noise_evidence import NoiseEvidence
+from mercer.solvers.forecast import GaussianProcessFit
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -431,7 +431,7 @@ def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(memory, "available", lambda: 7_000)
         found = mc.forecast(GP(POLYNOMIAL), X[:20])
         assert "does not fit in memory" in found.costs[0].line
-    monkeypatch.setattr(plan, "_MOST_SQUARES", 1)
+    monkeypatch.setattr(GaussianProcessFit, "most_search_landmarks", 0)
     assert isinstance(chosen(200_000, POLYNOMIAL), S.NystromSolver)
     model = GP(POLYNOMIAL).fit(X, Y)
     assert model.solver_ == S.Cholesky()
