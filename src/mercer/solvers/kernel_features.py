@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import memory
-from mercer.exceptions import (
-    DataError,
-    MemoryForecastError,
-    NoFeatureMapError,
-    ParameterError,
-)
+from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
 from mercer.features.expansion import expand
 from mercer.features.fourier import RandomFourier
 from mercer.features.spectral_measures import spectral_measure
@@ -39,8 +34,6 @@ _BY_CHANCE = 4.0
 _SPREAD_FROM = 30
 # Bytes of features that may be held all at once.
 _IN_MEMORY = 2**30
-#: The obstacle of kernels whose feature space is not finite, or not to be written down.
-NO_FEATURES = "no finite features"
 
 
 class FeatureTask(Protocol):
@@ -111,19 +104,6 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
 def may_hold(size: float) -> bool:
     """Whether the features of all rows are held, and not made again in every pass."""
     return size <= min(_IN_MEMORY, memory.available() // 4)
-
-
-def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
-    """How many features a kernel has of its own, and why they cannot be taken."""
-    try:
-        features = kernel.feature_map(rows.first_row)
-        sparse, held = sp.issparse(features), isinstance(rows, InMemory)
-        if sparse and isinstance(rows, InMemory):
-            features = kernel.feature_map(rows.part.points)
-    except (NoFeatureMapError, MemoryForecastError):
-        return None, NO_FEATURES
-    unknown = sparse and not held
-    return int(features.shape[1]), "which features there are depends on the rows" if unknown else ""
 
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:
