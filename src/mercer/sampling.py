@@ -1,4 +1,4 @@
-"""Which rows to draw, where rows may be in many parts.
+"""Which rows to draw, where rows may be in many parts; blocks of rows of bounded size.
 
 A draw without weights needs the number of rows alone. One with weights gives each row a random key,
 which depends on the seed and on the number of the row, and takes the rows with the largest keys:
@@ -7,6 +7,7 @@ the parts of the data can be gone through in any number, anywhere, and the rows 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,8 +21,17 @@ from mercer.exceptions import ParameterError
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
 
-# Numbers that a step of the counter of Philox yields.
+# Random numbers per step of the counter of Philox.
 _STEP = 4
+# Bytes of a block of rows of float64, and the fewest rows of a block.
+_BLOCK_BYTES = 2**24
+_FEWEST_ROWS = 256
+
+
+def blocks(n: int, width: int, n_bytes: int = _BLOCK_BYTES) -> Iterator[slice]:
+    """Slices of n rows, so that `width` float64 values per row take at most `n_bytes` at a time."""
+    step = max(_FEWEST_ROWS, n_bytes // (8 * max(1, width)))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,15 +130,6 @@ def test_iterations_that_are_led_astray_return_to_the_best() -> None:
     assert (found.residuals <= 1).all()  # no worse than zero
 
 
-@pytest.mark.parametrize("exponents", [[-1000, -565, 0, 3], [0, 664, 664, 900]])
-def test_right_hand_sides_of_any_scale(exponents: list[int]) -> None:
-    plain = conjugate_gradient.solve(times, B, 0.1, tol=1e-10)
-    scaled = conjugate_gradient.solve(times, np.ldexp(B, exponents), 0.1, tol=1e-10)
-    assert scaled.converged
-    assert_array_equal(np.ldexp(scaled.solution, np.negative(exponents)), plain.solution)
-    assert_array_equal(scaled.history, plain.history)
-
-
 def test_a_state_is_taken_up_as_if_nothing_had_happened() -> None:
     shifts = np.full(4, 0.1)
     whole = conjugate_gradient.solve(times, B, shifts, tol=1e-10)
@@ -161,8 +152,6 @@ def test_a_state_of_other_equations_is_a_guess() -> None:
         found.solution, np.linalg.solve(A + 0.1 * np.eye(N), near), rtol=1e-5, atol=1e-8
     )
     assert found.history[0].max() < 1e-3
-    # A state is in units of its right-hand side, so that scale alone makes no other equations.
-    assert conjugate_gradient.solve(times, 1e200 * B, 0.1, start=first.state).history[0].max() < 1
     for other in (-B, B[:, :2]):  # worse than nothing, or of another shape
         found = conjugate_gradient.solve(times, other, 0.1, tol=1e-10, start=first.state)
         assert found.converged
@@ -216,10 +205,10 @@ def test_what_is_worse_than_the_start_is_not_returned() -> None:
 
 def test_a_limit_and_a_stall_are_told_apart() -> None:
     short = conjugate_gradient.solve(times, B, 1e-6, tol=1e-12, max_iter=2)
-    assert "raise max_iter" in conjugate_gradient.complaint(short, "max_iter")
+    assert "raise max_iter" in conjugate_gradient.convergence_warning(short, "max_iter")
     noise = 1e-4 * np.random.default_rng(5).normal(size=(N, N))
     ended = conjugate_gradient.solve(
         lambda V: times(V) + noise @ V, B, 1e-6, tol=1e-12, max_iter=10**5
     )
     assert ended.stalled
-    assert "max_iter" not in conjugate_gradient.complaint(ended, "max_iter")
+    assert "max_iter" not in conjugate_gradient.convergence_warning(ended, "max_iter")

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 
 import mercer as mc
 from mercer.exceptions import ParameterError, ValidityError
-from mercer.linalg.low_rank import LowRankInverse
-from mercer.linalg.sketch import nystrom_sketch
+from mercer.linalg.low_rank import LowRankInverse, nystrom_sketch
 
 RNG = np.random.default_rng(0)
 Q = np.linalg.qr(RNG.normal(size=(60, 60)))[0]

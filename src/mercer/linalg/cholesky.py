@@ -152,6 +152,21 @@ def with_jitter(
     )
 
 
+def shifted_cholesky(
+    matrix: Array, shift: float, most: float, factor: float = 10.0
+) -> tuple[Array, float] | None:
+    """The upper Cholesky factor of ``matrix + shift * I`` in Fortran order, and the shift.
+
+    The shift grows by `factor` until the factor exists; None if it would exceed `most`.
+    """
+    while shift <= most:
+        trial = np.array(matrix, order="F")
+        if _factorise(trial, trial.diagonal() + shift):
+            return np.triu(trial), shift
+        shift *= factor
+    return None
+
+
 def is_positive_definite(gram: Array, shift: float) -> bool:
     """Whether ``gram + shift * I`` is symmetric and has a Cholesky factor."""
     a = in_fortran_order(gram)

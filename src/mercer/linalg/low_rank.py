@@ -1,29 +1,42 @@
-r"""A low-rank approximation as a preconditioner, for any shift.
+r"""Low-rank approximations of positive semi-definite matrices, and preconditioners from them.
+
+With A Omega = Y for a random orthonormal Omega, the Nystrom approximation is
+
+.. math:: \hat A = Y (\Omega^\top Y)^{-1} Y^\top = U \operatorname{diag}(\lambda) U^\top ,
+
+which needs no entries of A (`nystrom_sketch`). It is never above A, and on average not far from the
+best of its rank. See Frangella, Tropp and Udell (2023), Randomized Nystrom preconditioning,
+algorithm 2.1.
 
 From A ~ F F' and the eigendecomposition F'F = V S V', the inverse of F F' + shift I is
 
 .. math:: \frac1\mu \left(I - F V \operatorname{diag}\frac{1}{s + \mu} V^\top F^\top\right) ,
 
-so that one small decomposition serves every regularisation, and F itself is all that is kept of
-its length. The difference in brackets is small along F: it is computed in double precision, and
-with shifts that are not below the rounding of S. See Woodbury (1950); Diaz, Epperly, Frangella,
+so that one small decomposition serves every regularisation (`LowRankInverse`), and only F has the
+length of A. The difference in brackets is small along F: it is computed in double precision, and
+with shifts that are above the rounding of S. See Woodbury (1950); Diaz, Epperly, Frangella,
 Tropp and Webber (2023), Robust, randomized preconditioning for kernel ridge regression.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import eigh, qr, solve_triangular
+
+from mercer.exceptions import ValidityError
+from mercer.linalg.cholesky import shifted_cholesky
 
 Array = NDArray[np.floating[Any]]
 
-
-# Shifts below this many units of rounding of the largest eigenvalue would be lost in it.
+# The smallest shift of a preconditioner, in rounding units of the largest eigenvalue.
 _ROUNDING = 16
+# The largest shift of a sketch, in units of the first one.
+_LARGEST_SHIFT = 1e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +71,72 @@ class LowRankInverse:
     def _least(self) -> float:
         rounding = _ROUNDING * max(1, len(self.values)) * float(np.finfo(np.float64).eps)
         return rounding * float(self.values.max(initial=0.0)) + np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A factor F with A close to F F', its columns orthogonal and falling in length."""
+
+    factor: Array  # (n, k): F = U diag(sqrt(values))
+    values: Array  # (k,): the eigenvalues of F F', descending
+    trace_error: float  # the trace of A - F F' relative to that of A
+
+
+def nystrom_sketch(
+    multiply: Callable[[Array], Array], diagonal: Array, rank: int, *, rng: Any
+) -> Sketch:
+    """Approximate a matrix from one product with `rank` random vectors.
+
+    Parameters
+    ----------
+    multiply : callable
+        ``multiply(V)`` returns A @ V.
+    diagonal : ndarray of shape (n,)
+        The diagonal of A.
+    rank : int
+        How many vectors.
+    rng : RandomState
+        What they are drawn with.
+
+    Returns
+    -------
+    Sketch
+        The approximation.
+
+    Raises
+    ------
+    ValidityError
+        If A is not positive semi-definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.linalg.low_rank import nystrom_sketch
+    >>> x = np.arange(6.0)
+    >>> A = np.outer(x, x)
+    >>> found = nystrom_sketch(lambda V: A @ V, A.diagonal(), 3, rng=np.random.RandomState(0))
+    >>> found.values.round(6).tolist()
+    [55.0, 0.0, 0.0]
+    """
+    n, total = len(diagonal), float(np.sum(diagonal, dtype=np.float64))
+    omega = qr(rng.standard_normal((n, min(rank, n))), mode="economic")[0]
+    image = np.asarray(multiply(omega))
+    eps = float(np.finfo(image.dtype).eps)
+    image = image.astype(np.float64, copy=False)
+    # A small shift keeps the factor real, and is taken off the eigenvalues again.
+    shift = np.sqrt(n) * eps * float(np.linalg.norm(image, 2) if image.size else 0.0)
+    shift = max(shift, np.finfo(np.float64).tiny)
+    inner = omega.T @ image
+    factor = shifted_cholesky((inner + inner.T) / 2, shift, _LARGEST_SHIFT * shift)
+    if factor is None:
+        raise ValidityError(
+            "nystrom_sketch: the matrix is not positive semi-definite; repair it, or use a kernel "
+            "whose is_psd is True."
+        )
+    upper, shift = factor
+    left, lengths, _ = np.linalg.svd(
+        solve_triangular(upper, (image + shift * omega).T, trans="T").T, full_matrices=False
+    )
+    values = np.maximum(lengths**2 - shift, 0.0)
+    error = max(0.0, 1 - float(values.sum()) / total) if total > 0 else 0.0
+    return Sketch(left * np.sqrt(values), values, error)

@@ -32,11 +32,17 @@ Block = tuple[Array, Array, Array | None]
 # Rows in whose middle features are measured from: enough that a few far off do not move it.
 _MIDDLE_ROWS = 127
 
-#: What is said of features that are no numbers, or whose squares, summed over rows, are none.
+#: The refusal of features that are not finite, or whose squares, summed over rows, are not.
 OUT_OF_RANGE = (
     "features or kernel values, or sums of their squares over rows, are beyond the range of their "
     "type; divide X, or the kernel, by a number"
 )
+
+
+def require_finite(*sums: Array) -> None:
+    """Refuse sums that are not finite; solvers name the model in the message."""
+    if not all(np.isfinite(part).all() for part in sums):
+        raise OverflowError(OUT_OF_RANGE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +60,9 @@ class Moments:
     shift: Array  # (m,): what features are measured from
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")  # refused by `used`
     def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
-        """Add up blocks of rows."""
-        with np.errstate(over="ignore", invalid="ignore"):  # found by `used`
-            return cls._of(blocks, n_features, origin)
-
-    @classmethod
-    def _of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
+        """Add up blocks of rows, whose features are overwritten."""
         n_targets, shift = len(origin), None
         squares: Array = np.zeros((n_features, n_features), order="F")
         products = np.zeros((n_features, n_targets))
@@ -132,12 +134,9 @@ class Moments:
         return found
 
     def used(self, *, fit_intercept: bool) -> Moments:
-        """The same about what an intercept takes out, or about zero if there is none."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = self.centred() if fit_intercept else self.plain()
-        if not all(map(_is_finite, (found.squares, found.products, found.energy))):
-            raise OverflowError(OUT_OF_RANGE)
-        return found
+        """Sums about the means with an intercept, and about zero without one; finite."""
+        require_finite(self.squares, self.products, self.energy)
+        return self.centred() if fit_intercept else self.plain()
 
     def whitened(self, whitening: Array | None) -> Array:
         """T' squares T, symmetric; T is the identity if it is None."""
@@ -162,11 +161,9 @@ class Moments:
         """
         eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
         noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))
-        # In units in which squares are numbers: weights may be of any size.
-        exponent = np.frexp(max(np.abs(self.products).max(initial=0.0), noise.max(initial=0.0)))[1]
-        sizes = (np.linalg.norm(np.ldexp(part, -exponent)) for part in (self.products, noise))
-        rest: Array = np.linalg.norm(np.ldexp(left, -exponent), axis=(-2, -1))
-        return rest / (max(sizes) or 1.0)
+        size = max(float(np.linalg.norm(self.products)), float(np.linalg.norm(noise)))
+        residuals: Array = np.linalg.norm(left, axis=(-2, -1))
+        return residuals / (size or 1.0)
 
     def plain(self) -> Moments:
         """The same about zero, as far as the features are concerned."""
@@ -188,13 +185,5 @@ def _add_squares(total: Array, phi: Array) -> Array:
     if phi.dtype == total.dtype:
         added: Array = syrk(1.0, phi.T, beta=1.0, c=total, overwrite_c=True, lower=True)
         return added
-    single = syrk(1.0, phi.T, lower=True)
-    # Squares leave the range of float32 long before that of float64, those on the diagonal first.
-    if not _is_finite(single.diagonal()):
-        return _add_squares(total, phi.astype(np.float64))
-    total += single
+    total += syrk(1.0, phi.T, lower=True)
     return total
-
-
-def _is_finite(array: Array) -> bool:
-    return bool(np.isfinite(array).all())

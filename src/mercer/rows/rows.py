@@ -131,6 +131,15 @@ class Sums:
         return Sums(tuple(a + b for a, b in zip(self.terms, other.terms, strict=True)))
 
 
+def as_float64(kernel: Kernel, points: Points) -> Points:
+    """Points with coordinates in float64; a given kernel matrix and other data stay as they are."""
+    data = points.data
+    single = isinstance(data, np.ndarray) and data.dtype == np.float32
+    if not single or kernel.input_tags()["pairwise"]:
+        return points
+    return kernel.prepare(data.astype(np.float64))
+
+
 class RowSource(ABC):
     """Rows of points, targets and weights, wherever they are."""
 

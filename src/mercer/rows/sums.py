@@ -18,16 +18,13 @@ from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.rows.moments import Block, Moments
-from mercer.rows.rows import RowBlock, Sums
-from mercer.sampling import Draw
+from mercer.rows.rows import RowBlock, Sums, as_float64
+from mercer.sampling import Draw, blocks
 
 Array = NDArray[np.floating[Any]]
 
 #: ``features(points)`` returns phi, of shape (n, p), dense or sparse; it may be overwritten.
 Features = Callable[[Points], Any]
-
-# Values of features that are in memory at a time.
-_BLOCK_BYTES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +54,10 @@ class WhitenedColumns:
 
 def among(kernel: Kernel, points: Points) -> Array:
     """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count."""
-    data = points.data
-    given = kernel.input_tags()["pairwise"]  # a matrix, of which the points are rows
-    if isinstance(data, np.ndarray) and data.dtype == np.float32 and not given:
-        return kernel(data.astype(np.float64))
-    found = kernel(points, points) if given else kernel(points)
-    return found.astype(np.float64, copy=False)
+    wide = as_float64(kernel, points)
+    # Rows of a given matrix are not a square matrix by themselves.
+    square = kernel(wide, wide) if kernel.input_tags()["pairwise"] else kernel(wide)
+    return square.astype(np.float64, copy=False)
 
 
 def gram_among(kernel: Kernel, points: Points) -> Gram:
@@ -73,9 +68,7 @@ def gram_among(kernel: Kernel, points: Points) -> Gram:
 
 def blocks_of(part: RowBlock, features: Features, width: int) -> Iterator[Block]:
     """Features, targets and weights of a part, in blocks of rows."""
-    step = max(256, _BLOCK_BYTES // (8 * max(1, width)))
-    for start in range(0, len(part), step):
-        rows = slice(start, min(start + step, len(part)))
+    for rows in blocks(len(part), width):
         phi = features(part.points[rows])
         weights = None if part.weights is None else part.weights[rows]
         yield phi.toarray() if sp.issparse(phi) else phi, part.targets[rows], weights

@@ -22,9 +22,8 @@ from mercer.solvers.explicit import Primal, RandomFeatures
 from mercer.solvers.forecast import Forecast
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import RidgeAnswer, RidgeTask
-from mercer.solvers.ridge.gram import LeaveOneOut, Solution
-from mercer.solvers.ridge.problem import RidgeProblem
-from mercer.solvers.ridge.spectrum import EigenRidge
+from mercer.solvers.ridge.gram import LeaveOneOut, RidgeProblem
+from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 __all__ = [

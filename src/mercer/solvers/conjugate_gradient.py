@@ -25,10 +25,9 @@ from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import KernelColumns
-from mercer.linalg import conjugate_gradient
-from mercer.linalg.low_rank import LowRankInverse
+from mercer.linalg.low_rank import LowRankInverse, Sketch, nystrom_sketch
 from mercer.linalg.pivoted_cholesky import LowRank, pivoted_cholesky
-from mercer.linalg.sketch import Sketch, nystrom_sketch
+from mercer.rows.rows import RowBlock
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.newton.products import Products
 from mercer.solvers.protocol import (
@@ -42,8 +41,9 @@ from mercer.solvers.protocol import (
     SearchAnswer,
     Solver,
 )
-from mercer.solvers.ridge.iterations import Stopped, iterate, least_tolerance
-from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.solvers.ridge import iterations
+from mercer.solvers.ridge.gram import RidgeProblem
+from mercer.solvers.ridge.iterations import Stopped
 
 Array = NDArray[np.floating[Any]]
 
@@ -164,40 +164,24 @@ class ConjugateGradient(Solver):
         if task.compares:
             searched = self.search([task])
             return replace(searched.answer, errors=searched.errors[0])
-        alpha = task.the_alpha("ConjugateGradient")
-        _require_positive(task)
         stopped = self._stopped(task)
-        system = _System(task, alpha, self._factor(_access(task), stopped.seed), stopped)
-        return iterate(task, system, alpha, self.tol, self.max_iter, stopped.state)
+        system = self._system(task, stopped.seed)
+        return iterations.solve(task, system, self.tol, self.max_iter, stopped)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        _require_positive(task)
-        alphas = task.alphas
-        stopped = self._stopped(replace(task, state=None))
-        system = _System(task, alphas[0], self._factor(_access(task), stopped.seed), stopped)
-        width = system.right.shape[1]
-        progress = conjugate_gradient.solve(
-            system.multiply,
-            np.tile(system.right, len(alphas)),
-            np.repeat(alphas, width),
-            precondition=system.precondition,
-            tol=least_tolerance(task, self.tol),
-            max_iter=self.max_iter,
-        )
-        answers = [
-            system.answer(replace(progress, solution=part))
-            for part in np.split(progress.solution, len(alphas), axis=1)
-        ]
-        unknown = np.full(len(alphas), np.nan)
-        return PathAnswer(
-            system.points,
-            np.stack([answer.dual for answer in answers]),
-            np.stack([answer.intercept for answer in answers]),
-            unknown,
-            unknown,
-            unknown,
-            doubt=conjugate_gradient.complaint(progress, system.levers, task.ridge),
-        )
+        system = self._system(task, self._stopped(replace(task, state=None)).seed)
+        return iterations.path(task, system, self.tol, self.max_iter)
+
+    def _system(self, task: RidgeTask, seed: int) -> _System:
+        """The equations of a task, with a preconditioner."""
+        if not task.alphas.min() > 0:
+            raise ParameterError(
+                f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
+                "one, or solver=solvers.Spectral()."
+            )
+        part = task.part("ConjugateGradient")
+        access = KernelColumns(task.kernel, part.points, part.weights)
+        return _System(task, part, access, self._factor(access, seed))
 
     def _stopped(self, task: RidgeTask) -> Stopped:
         """Where an earlier fit with this preconditioner stopped, or a seed for a new one."""
@@ -304,22 +288,8 @@ def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
     return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
 
 
-def _access(task: RidgeTask) -> KernelColumns:
-    """The weighed matrix of all rows, by columns and products."""
-    part = task.part("ConjugateGradient")
-    return KernelColumns(task.kernel, part.points, part.weights)
-
-
-def _require_positive(task: RidgeTask) -> None:
-    if not task.alphas.min() > 0:
-        raise ParameterError(
-            f"{task.owner}: alpha = 0 has no solution by ConjugateGradient; pass a positive "
-            "one, or solver=solvers.Spectral()."
-        )
-
-
 def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
-    """As a preconditioner; of a sketch it is known how large what it leaves out is, about."""
+    """The factor as a preconditioner; the last eigenvalue of a sketch bounds those beyond it."""
     floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
     return LowRankInverse.of(factor.factor, floor)
 
@@ -347,41 +317,42 @@ class _System:
     """S K S, the right-hand sides S (y - middle) and s, and the preconditioner.
 
     Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
-    direction is the share alpha over its eigenvalue, which single precision would drown.
+    direction is the share alpha over its eigenvalue, which single precision would not resolve.
     """
 
-    keeps_apart = False
+    orthogonal = False
     floor = 0.0
 
     def __init__(
-        self, task: RidgeTask, alpha: float, factor: LowRank | Sketch | None, stopped: Stopped
+        self,
+        task: RidgeTask,
+        part: RowBlock,
+        access: KernelColumns,
+        factor: LowRank | Sketch | None,
     ) -> None:
-        part = task.part("ConjugateGradient")
-        self.task, self.points, self.alpha, self.stopped = task, part.points, alpha, stopped
-        self.levers = f"max_iter, {task.ridge} or the rank of the preconditioner"
-        self.access = _access(task)
+        self.task, self.points, self.multiply = task, part.points, access.multiply
+        self.remedies = f"max_iter, {task.ridge} or the rank of the preconditioner"
         self.root = np.sqrt(part.mass)[:, None]
-        self.left_out = None if factor is None else factor.trace_error
+        self.quality = {} if factor is None else {"preconditioner_error_": factor.trace_error}
         self.precondition = None if factor is None else _inverse(factor)
         targets = self.root * (part.targets - task.middle)
         border = [self.root] if task.fit_intercept else []
-        self.right: Array = np.column_stack([targets, *border]).astype(np.float64)
+        right = np.column_stack([targets, *border]).astype(np.float64)
+        self.right: Array = np.tile(right, len(task.alphas))
+        self.shifts: Array | float = np.repeat(task.alphas, right.shape[1])
 
-    def multiply(self, vectors: Array) -> Array:
-        """S K S v."""
-        return self.access.multiply(vectors)
+    def coefficients(self, solution: Array) -> tuple[Array, Array]:
+        """Coefficients of the rows and intercepts, at each alpha."""
+        parts = np.split(solution, len(self.task.alphas), axis=1)
+        duals, intercepts = zip(*map(self._coefficients, parts), strict=True)
+        return np.stack(duals), np.stack(intercepts)
 
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """Coefficients and intercept from where the iterations are."""
-        task, solved = self.task, progress.solution
-        intercept = task.middle
-        if task.fit_intercept:
+    def _coefficients(self, solved: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts from the columns of one alpha, by bordering."""
+        intercept = self.task.middle
+        if self.task.fit_intercept:
             border = solved[:, -1:]
             shift = (self.root.T @ solved[:, :-1]) / (self.root.T @ border)
             solved = solved[:, :-1] - border * shift
             intercept = intercept + shift[0]
-        left_out = self.left_out
-        quality = {} if left_out is None else {"preconditioner_error_": left_out}
-        dual = (self.root * solved).astype(task.dtype, copy=False)
-        state = replace(self.stopped, state=progress.state) if task.resumes else None
-        return RidgeAnswer(self.points, dual, intercept, self.alpha, quality, state=state)
+        return (self.root * solved).astype(self.task.dtype, copy=False), intercept

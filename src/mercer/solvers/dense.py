@@ -28,7 +28,7 @@ from mercer.solvers.protocol import (
     default_alphas,
 )
 from mercer.solvers.ridge import rounding
-from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.solvers.ridge.gram import RidgeProblem
 from mercer.validity.required import gram_matrix, require_positive
 
 Array = NDArray[np.floating[Any]]

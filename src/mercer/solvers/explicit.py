@@ -38,16 +38,18 @@ from mercer.solvers.protocol import (
     Solver,
 )
 from mercer.solvers.ridge import representers
-from mercer.solvers.ridge.features import FeatureRidge, choose_alpha
+from mercer.solvers.ridge.features import (
+    FeatureEquations,
+    choose,
+    criteria,
+    feature_equations,
+)
 from mercer.solvers.ridge.mixed_precision import feature_ridge
-from mercer.solvers.ridge.paths import feature_path
 from mercer.solvers.ridge.representers import Representers
 
 Array = NDArray[np.floating[Any]]
 
-# Feature values that are in memory at a time.
-_BLOCK_BYTES = 2**24
-# Features of a map that is not given.
+# Number of features of the default map.
 _FEATURES = 1000
 
 
@@ -116,8 +118,7 @@ class Primal(FeatureSolver):
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
-        given = self.features(task)
-        return feature_path(task, given.features, given.width)
+        return _path(task, self.features(task))
 
     def features(self, task: FeatureTask) -> KernelFeatures:
         """The features that a task is solved with.
@@ -149,12 +150,12 @@ class RandomFeatures(FeatureSolver):
     -----
     The model's function is that of the map's own kernel phi(x)' phi(z). The model gets
     ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
-    of k, on the pairs of up to 256 rows (a map of another library of 30 features or more is warned
-    of where this is four times what chance would leave); ``feature_map_``, the fitted map; and
-    ``residual_``, in `KernelRidge` if the equations were solved by iterations. What the model tells
-    of itself (leave-one-out residuals, degrees of freedom, contributions of rows, coefficients of
-    features) is that of the map's kernel too, and takes n p^2 operations for p features where they
-    are fewer than the n rows.
+    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_``, in
+    `KernelRidge` if the equations were solved by iterations. A map of another library should have
+    the parameters of the model's kernel: a large ``kernel_error_`` says that it has not.
+    Diagnostics of the model (leave-one-out residuals, degrees of freedom, contributions of rows,
+    coefficients of features) are those of the map's kernel too. They take n p^2 operations for p
+    features, where these are fewer than the n rows.
 
     Examples
     --------
@@ -216,8 +217,7 @@ class RandomFeatures(FeatureSolver):
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
-        transform = kernel_features.fitted_map(self._map(), task)
-        return feature_path(task, transform, transform(task.rows.first_row).shape[1])
+        return _path(task, self.features(task))
 
     def for_other_kernels(self, task: FeatureTask) -> RandomFeatures:
         """The same with a map that gets its kernel later, and draws the same numbers each time.
@@ -240,53 +240,71 @@ class RandomFeatures(FeatureSolver):
         return RandomFourier(n_components=_FEATURES)
 
 
-def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
-    """Ridge on features, and the coefficients of points that go with it."""
+@dataclass(frozen=True, eq=False)
+class _FeatureFit:
+    """Coefficients of features at some alphas."""
+
+    problem: FeatureEquations  # the equations
+    alphas: Array  # (a,)
+    errors: Array | None  # the criterion for each alpha of the task, if they were compared
+    coef: Array  # (a, p, t)
+    intercept: Array  # (a, t)
+    representers: Representers  # the rows that carry the functions, coefficients (a, n, t)
+    function: FeatureFunction  # the functions, one column for each alpha and target
+
+
+def _fit(task: RidgeTask, given: KernelFeatures, *, every: bool) -> _FeatureFit:
+    """Ridge on features from sums over rows, at every alpha of a task, or the best."""
     sums = task.rows.map_sum(FeatureMoments(given.features, given.width, task.middle)).terms[0]
-    problem = FeatureRidge.of(sums, None, fit_intercept=task.fit_intercept)
-    alpha, errors = choose_alpha(task, problem, given.features)
-    coefficients, intercept = problem.solve(alpha)
-    function = FeatureFunction(given.features, coefficients)
-    if isinstance(task.rows, InMemory):
-        part = task.rows.part
-        held = Representers(part.points, _rows(part, function, intercept, alpha))
-    else:
-        held = representers.of_few(task.rows, function, sums.squares)
+    alpha = None if every or task.compares else float(task.alphas[0])
+    eps = float(np.finfo(np.float64).eps)
+    problem = feature_equations(sums, None, alpha, eps, fit_intercept=task.fit_intercept)
+    alphas, errors = (task.alphas, None) if every else choose(task, problem, given.features)
+    coef = np.stack([problem.solve(alpha)[0] for alpha in alphas])
+    intercept = np.stack([problem.intercept(at) for at in coef])
+    function = FeatureFunction(given.features, np.moveaxis(coef, 0, 1).reshape(given.width, -1))
+    held = representers.of_path(task, function, intercept, alphas, sums.squares)
+    return _FeatureFit(problem, alphas, errors, coef, intercept, held, function)
+
+
+def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
+    """Ridge on features at one alpha, and the coefficients of points that go with it."""
+    fit = _fit(task, given, every=False)
+    alpha = float(fit.alphas[0])
     return RidgeAnswer(
-        held.points,
-        held.dual,
-        intercept,
+        fit.representers.points,
+        fit.representers.dual[0],
+        fit.intercept[0],
         alpha,
-        {"effective_dof_": problem.effective_dof(alpha)} | given.quality,
-        errors,
-        doubt=held.doubt or given.doubt,
-        function=function,
-        rows=held.rows,
+        {"effective_dof_": fit.problem.effective_dof(alpha)} | given.quality,
+        fit.errors,
+        doubt=fit.representers.doubt,
+        function=fit.function,
+        rows=fit.representers.rows,
     )
+
+
+def _path(task: RidgeTask, given: KernelFeatures) -> PathAnswer:
+    """Ridge on features at every alpha, and the coefficients of points that go with it."""
+    fit = _fit(task, given, every=True)
+    held, known = fit.representers, criteria(task, fit.problem, given.features)
+    return PathAnswer(held.points, held.dual, fit.intercept, *known, fit.function, held.doubt)
 
 
 def _solve_in_memory(task: RidgeTask, part: RowBlock, given: KernelFeatures) -> RidgeAnswer:
-    """The same at one alpha with all features at hand, where half the precision does the work."""
+    """Ridge at one alpha with all features in memory, most of it in single precision."""
     alpha = float(task.alphas[0])
     phi = np.asarray(given.features(part.points))
-    found = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
-    dual = representers.of_all(part, phi @ found.coef + found.intercept, alpha)
+    solution = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
+    values = phi @ solution.coef + solution.intercept
     return RidgeAnswer(
         part.points,
-        dual,
-        found.intercept,
+        representers.dual_from_residuals(part, values, alpha),
+        solution.intercept,
         alpha,
-        {"residual_": found.residual} | given.quality,
-        doubt=given.doubt,
-        function=FeatureFunction(given.features, found.coef),
+        {"residual_": solution.residual} | given.quality,
+        function=FeatureFunction(given.features, solution.coef),
     )
-
-
-def _rows(part: RowBlock, function: FeatureFunction, intercept: Array, alpha: float) -> Array:
-    """The coefficients of the rows, in blocks."""
-    step = max(256, _BLOCK_BYTES // (8 * max(1, len(function.coef))))
-    values = [function(part.points[start : start + step]) for start in range(0, len(part), step)]
-    return representers.of_all(part, np.concatenate(values) + intercept, alpha)
 
 
 def _require_positive(task: RidgeTask) -> None:

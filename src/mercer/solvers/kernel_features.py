@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from mercer import memory
-from mercer.exceptions import DataError, NoFeatureMapError, ParameterError
+from mercer.exceptions import (
+    DataError,
+    NoFeatureMapError,
+    ParameterError,
+)
 from mercer.features.expansion import expand
 from mercer.features.fourier import RandomFourier
 from mercer.features.spectral_measures import spectral_measure
@@ -24,14 +28,8 @@ from mercer.sampling import random_numbers, seed_from, uniform_rows
 
 Array = NDArray[np.floating[Any]]
 
-# Rows on the pairs of which features are compared with the kernel, and two kernels with each other.
-_SAMPLE = 256
-_COMPARED = 32
-# Features of another library are those of another kernel if the error is so many times what chance
-# leaves; with fewer than so many features, chance is not known from their spread. Of 100 samplers
-# of the right kernel with 100 features or more none exceeds three times.
-_BY_CHANCE = 4.0
-_SPREAD_FROM = 30
+# Number of rows on the pairs of which inner products of features are compared with the kernel.
+_SAMPLE_ROWS = 256
 # Bytes of features that may be held all at once.
 _IN_MEMORY = 2**30
 
@@ -63,7 +61,6 @@ class KernelFeatures:
     width: int  # how many there are
     # fitted attributes that say how near the products are to the kernel
     quality: dict[str, Any] = field(default_factory=dict)
-    doubt: str = ""  # A clause for a warning; empty if all is well
 
 
 def of_kernel(task: FeatureTask) -> KernelFeatures:
@@ -77,12 +74,10 @@ def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
     transform = fitted_map(map_, task)
     width = int(transform(task.rows.first_row).shape[1])
     n = len(task.rows)
-    some = np.sort(uniform_rows(n, min(n, _SAMPLE), np.random.RandomState(0)))
-    error, by_chance = task.rows.apply_to(some, _KernelError(task.kernel, transform))
-    quality = {"feature_map_": transform.fitted, "kernel_error_": error}
-    foreign = not isinstance(_kernel_of(transform.fitted), Kernel) and width >= _SPREAD_FROM
+    some = np.sort(uniform_rows(n, min(n, _SAMPLE_ROWS), np.random.RandomState(0)))
+    error = task.rows.apply_to(some, _KernelError(task.kernel, transform))
     return KernelFeatures(
-        transform, width, quality, _other_kernel(error, by_chance) if foreign else ""
+        transform, width, {"feature_map_": transform.fitted, "kernel_error_": error}
     )
 
 
@@ -157,15 +152,14 @@ class OwnFeatures:
 
 
 def _of_the_kernel(map_: Any, task: FeatureTask) -> Any:
-    """The map of the model's kernel; one of another kernel is refused.
+    """The map of the model's kernel; a map of another kernel is refused.
 
-    What is not known to be made from a kernel, such as a transformer of another library, is taken
-    at its word: ``kernel_error_`` tells, and a warning where that is no matter of chance.
+    A map of another library has no kernel to compare: ``kernel_error_`` measures how near it is.
     """
     own = _kernel_of(map_)
     if own is None:
         return map_.set_params(kernel=task.kernel)
-    if isinstance(own, Kernel) and not _are_same(task.rows.resolve(own), task):
+    if isinstance(own, Kernel) and task.rows.resolve(own) != task.kernel:
         raise ParameterError(
             f"{task.owner}: the map of RandomFeatures has kernel = {own!r:.80}, and the model "
             f"{task.kernel!r:.80}; leave the kernel of the map out, or pass the same."
@@ -177,43 +171,6 @@ def _kernel_of(map_: Any) -> Any:
     """The parameter `kernel` of a map; a string if it has none, or one of another library."""
     known = map_.get_params(deep=False) if hasattr(map_, "get_params") else {}
     return known.get("kernel", "")
-
-
-def _other_kernel(error: float, by_chance: float) -> str:
-    """Whether features seem to be those of another kernel, as a clause."""
-    if error <= _BY_CHANCE * by_chance:
-        return ""
-    return (
-        f"the features of the map seem to be those of another kernel: kernel_error_ = {error:.2g}, "
-        f"where so many random features of this one would leave about {by_chance:.2g}; give the "
-        "map the parameters of the model's kernel, or leave it to mc.RandomFourier(), which gets "
-        "them"
-    )
-
-
-def _are_same(kernel: Kernel, task: FeatureTask) -> bool:
-    """Whether kernels are equal, or have the same values on some rows: 2 * k and Fixed(2) * k."""
-    if kernel == task.kernel:
-        return True
-    n = len(task.rows)
-    few = np.arange(0, n, -(-n // _COMPARED))
-    return task.rows.apply_to(few, _Agreement(kernel, task.kernel))
-
-
-@dataclass(frozen=True, eq=False)
-class _Agreement:
-    """Whether two kernels have the same values, up to rounding, on some rows."""
-
-    kernel: Kernel
-    other: Kernel
-
-    def __call__(self, part: RowBlock) -> bool:
-        wanted = self.other(part.points)
-        tol = 16 * float(np.finfo(wanted.dtype).eps)
-        close = np.allclose(
-            self.kernel(part.points), wanted, rtol=tol, atol=tol * np.abs(wanted).max()
-        )
-        return bool(close)
 
 
 def _fitted(map_: Any, task: FeatureTask) -> Any:
@@ -247,39 +204,15 @@ class Transform:
 
 @dataclass(frozen=True, eq=False)
 class _KernelError:
-    r"""How far inner products of features are from the kernel, relative to it, on some pairs.
-
-    Of random features it is known how far chance takes them: a product is a sum of m terms
-    t_j = phi_j(x) phi_j(z), which if they are independent has about the variance
-
-    .. math:: \frac{m}{m - 1} \Bigl( \sum_j t_j^2 - \tfrac1m \bigl(\sum_j t_j\bigr)^2 \Bigr) ;
-
-    a sine beside its cosine makes it less.
-    """
+    """Root mean square of phi(x)'phi(z) - k(x, z), relative to that of k, on pairs of some rows."""
 
     kernel: Kernel
     features: Features
 
-    def __call__(self, part: RowBlock) -> tuple[float, float]:
-        """The error, and what chance leaves of it, both relative; NaN where features overflow."""
-        with np.errstate(over="ignore", invalid="ignore"):  # which solvers refuse
-            return self._compared(part.points)
-
-    def _compared(self, some: Points) -> tuple[float, float]:
-        phi = self.features(some)
+    @np.errstate(over="ignore", invalid="ignore")  # NaN where features overflow; solvers refuse
+    def __call__(self, part: RowBlock) -> float:
+        phi = self.features(part.points)
         products = phi @ phi.T
-        found = products.toarray() if sp.issparse(products) else products
-        wanted = np.asarray(self.kernel(some, some), dtype=np.float64)
-        # In units of the largest value, since squares of large ones are no numbers.
-        unit = float(np.abs(wanted).max(initial=0.0)) or 1.0
-        length = float(np.linalg.norm(wanted / unit)) or 1.0
-        error = float(np.linalg.norm(found / unit - wanted / unit)) / length
-        return error, self._spread(phi, found, unit) / length
-
-    @staticmethod
-    def _spread(phi: Any, products: Array, unit: float) -> float:
-        m, scaled = phi.shape[1], phi.astype(np.float64) / np.sqrt(unit)
-        squares = scaled.multiply(scaled) if sp.issparse(scaled) else np.square(scaled)
-        columns = np.asarray(squares.sum(axis=0)).ravel()
-        total = float(columns @ columns) - float(np.sum(np.square(products / unit))) / m
-        return float(np.sqrt(max(total, 0.0) * m / max(m - 1, 1)))
+        dense = products.toarray() if sp.issparse(products) else products
+        values = np.asarray(self.kernel(part.points, part.points), dtype=np.float64)
+        return float(np.linalg.norm(dense - values)) / (float(np.linalg.norm(values)) or 1.0)

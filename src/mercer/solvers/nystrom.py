@@ -4,11 +4,11 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 
 .. math:: \tfrac12 \sum_i w_i (y_i - (Cc)_i - b)^2 + \tfrac\alpha2 c^\top M c .
 
-`NystromSolver` adds up C'WC in one pass over the rows, which costs n m^2 operations once and then
-serves every alpha; what rounding loses in squaring C is won back by refinement, each step of which
-is a fused pass. `Falkon` never forms C'WC: conjugate gradients on the same equations,
-preconditioned by a sample of the rows, for m in the ten thousands. See Williams and Seeger (2001)
-and Rudi, Carratino and Rosasco (2017).
+`NystromSolver` adds up C'WC in one pass over the rows. This costs n m^2 operations once, and serves
+every alpha. Iterative refinement recovers the digits that squaring C loses; each step is a fused
+pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by a
+sample of the rows, for tens of thousands of landmarks. See Williams and Seeger (2001) and Rudi,
+Carratino and Rosasco (2017).
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from mercer.kernels.base import Kernel
 from mercer.kernels.containers import len_of
 from mercer.landmarks import selection
 from mercer.landmarks.selection import Landmarks, contains_noise
-from mercer.rows.moments import Moments
-from mercer.rows.rows import RowBlock, RowSource
-from mercer.rows.sums import Features, Trace, blocks_of
+from mercer.rows.moments import require_finite
+from mercer.rows.rows import RowSource
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.conjugate_gradient import check_limits
 from mercer.solvers.newton.directions import ByIterations, Exactly
@@ -44,20 +41,10 @@ from mercer.solvers.protocol import (
     RidgeTask,
     Solver,
 )
-from mercer.solvers.ridge.falkon import FalkonSystem, falkon_path
-from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge, choose_alpha
-from mercer.solvers.ridge.iterations import Stopped, iterate
-from mercer.solvers.ridge.landmarks import LandmarkEquations
-from mercer.solvers.ridge.one_alpha import OneAlpha
-from mercer.solvers.ridge.paths import landmark_path
-from mercer.solvers.ridge.ranges import in_range, require_range
+from mercer.solvers.ridge import iterations, landmarks
+from mercer.solvers.ridge.falkon import FalkonSystem
+from mercer.solvers.ridge.iterations import Stopped
 
-Array = NDArray[np.floating[Any]]
-
-# What squares of kernel values say of the trace counts if it is so many times their rounding.
-_CLEAR = 100
-# Rows from which it is estimated otherwise.
-_SAMPLE = 2000
 # Iterations of `Falkon` for each linear system, for its cost.
 _ITERATIONS = 30
 
@@ -151,16 +138,11 @@ class NystromSolver(LandmarkSolver):
         return Cost(self, size, problem.search(m) + work)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
-        return in_range(task, self._solved)
+        chosen = self._select(task)
+        return replace(landmarks.solve(task, chosen.points), rows=chosen.indices)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
-        return in_range(task, lambda task: landmark_path(task, self._select(task).points))
-
-    def _solved(self, task: RidgeTask) -> RidgeAnswer:
-        chosen = self._select(task)
-        equations = LandmarkEquations.of(task, chosen.points)
-        answer = None if equations.squares_drown else _squared_first(equations)
-        return replace(answer or _whitened_first(equations), rows=chosen.indices)
+        return landmarks.path(task, self._select(task).points)
 
     @property
     def direct(self) -> Exactly:
@@ -176,101 +158,6 @@ def _kept(landmarks: Any) -> Any:
         return own
     writable = isinstance(landmarks, list) or sp.issparse(landmarks) or hasattr(landmarks, "iloc")
     return landmarks.copy() if writable else landmarks
-
-
-def _squared_first(equations: LandmarkEquations) -> RidgeAnswer | None:
-    """From C'WC, refined; None if it overflows, or lost too many digits to win them back."""
-    task, found = equations.task, equations.sums()
-    if found is None:
-        return None
-    sums, trace = found
-    problem, alpha, errors = _problem(equations, sums)
-    (coefficients,), (residual,), (lost,) = equations.refined(problem, np.array([alpha]))
-    if lost:
-        return None
-    left_out = _left_out(problem, trace, equations.basis.T @ problem.moments.plain_features)
-    if left_out * trace < _CLEAR * _trace_noise(sums, equations):
-        seen = _LeftOut(task.kernel, equations.whitened_columns, equations.basis.shape[1])
-        left_out = task.of_sample(_SAMPLE, seen)
-    quality = _quality(problem, left_out, residual, alpha)
-    intercept = problem.intercept(coefficients)
-    doubt = equations.doubt(problem, trace, residual)
-    return RidgeAnswer(equations.points, coefficients, intercept, alpha, quality, errors, doubt)
-
-
-def _problem(
-    equations: LandmarkEquations, sums: Moments
-) -> tuple[FeatureEquations, float, Array | None]:
-    """The equations, the alpha, and the criterion for each candidate if there are several."""
-    task, basis, columns = equations.task, equations.basis, equations.columns
-    if not task.compares:
-        alpha = float(task.alphas[0])
-        one = OneAlpha.of(sums, basis, alpha, equations.eps, fit_intercept=task.fit_intercept)
-        return one, alpha, None
-    every = FeatureRidge.of(sums, basis, fit_intercept=task.fit_intercept)
-    return every, *choose_alpha(task, every, columns)
-
-
-def _whitened_first(equations: LandmarkEquations) -> RidgeAnswer:
-    """The same from rows that are whitened before they are squared: twice the work, all digits."""
-    problem, trace = equations.whitened_first()
-    alpha, errors = choose_alpha(equations.task, problem, equations.whitened_columns)
-    inner, intercept = problem.solve(alpha)
-    sums = problem.moments
-    gradient = sums.products - sums.squares @ inner - alpha * inner
-    residual = float(sums.relative(gradient))
-    left_out = _left_out(problem, trace, sums.plain_features)
-    quality = _quality(problem, left_out, residual, alpha)
-    dual, doubt = equations.basis @ inner, equations.doubt(problem, trace, residual)
-    return RidgeAnswer(equations.points, dual, intercept, alpha, quality, errors, doubt)
-
-
-def _left_out(problem: FeatureEquations, trace: float, sums: Array) -> float:
-    """The share of the (weighted) trace of K that the landmarks do not carry.
-
-    It is found from `sums`, those of the whitened features: an intercept takes their means out of
-    the problem.
-    """
-    kept = problem.carried
-    if problem.fit_intercept:
-        kept += float(sums @ sums) / problem.moments.weight
-    return max(0.0, 1 - kept / trace) if trace > 0 else 0.0
-
-
-def _trace_noise(sums: Moments, equations: LandmarkEquations) -> float:
-    """What rounding of C'WC does to the trace of T'C'WC T, about.
-
-    Entries are off by random shares of the roots of the diagonal entries d of their row and column,
-    so the trace by at most one of the sum of d_i T_ij^2, since that is at least the Frobenius norm.
-    """
-    lengths = np.square(equations.basis).sum(axis=1)
-    return equations.eps * float(sums.squares.diagonal() @ lengths)
-
-
-@dataclass(frozen=True, eq=False)
-class _LeftOut:
-    """The same from some rows, whitened before they are squared."""
-
-    kernel: Kernel
-    features: Features
-    width: int
-
-    def __call__(self, part: RowBlock) -> float:
-        blocks = blocks_of(part, self.features, self.width)
-        explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
-        trace = Trace(self.kernel)(part)
-        return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
-
-
-def _quality(
-    problem: FeatureEquations, left_out: float, residual: float, alpha: float
-) -> dict[str, Any]:
-    """How good an answer is."""
-    return {
-        "trace_error_": left_out,
-        "residual_": float(residual),
-        "effective_dof_": problem.effective_dof(alpha),
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,23 +226,17 @@ class Falkon(LandmarkSolver):
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         task.the_alpha("Falkon")
-        return in_range(task, self._solved)
-
-    def _path(self, task: RidgeTask) -> PathAnswer:
-        return in_range(
-            task,
-            lambda task: falkon_path(task, self._select(task).points, self.tol, self.max_iter),
-        )
-
-    def _solved(self, task: RidgeTask) -> RidgeAnswer:
         stopped = self._stopped(task) if task.resumes else None
         seeded = self if stopped is None else self.replace(random_state=stopped.seed)
         chosen = seeded._select(task)
-        system = FalkonSystem(task, chosen.points, self.tol, self.max_iter, stopped)
-        start = None if stopped is None else stopped.state
-        answer = iterate(task, system, 0.0, self.tol, self.max_iter, start)
-        require_range(task, answer.dual)
+        system = FalkonSystem(task, chosen.points, self.tol, self.max_iter)
+        answer = iterations.solve(task, system, self.tol, self.max_iter, stopped)
+        require_finite(answer.dual)
         return replace(answer, rows=chosen.indices)
+
+    def _path(self, task: RidgeTask) -> PathAnswer:
+        system = FalkonSystem(task, self._select(task).points, self.tol, self.max_iter)
+        return iterations.path(task, system, self.tol, self.max_iter)
 
     def _stopped(self, task: RidgeTask) -> Stopped:
         """Where an earlier fit with these landmarks and this alpha stopped, or a seed for one."""

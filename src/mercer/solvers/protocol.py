@@ -27,7 +27,7 @@ from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
-from mercer.rows.sums import CountedDraw, Features, NormalProduct, Trace, among
+from mercer.rows.sums import CountedDraw, Features, Trace
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -320,34 +320,6 @@ class RidgeTask:
         """The type of kernel values of rows with points."""
         dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row, points).dtype
         return dtype
-
-    def penalty(self, points: Points) -> Array:
-        """The matrix k(Z, Z) in double precision: its small eigenvalues count."""
-        return among(self.kernel, points)
-
-    def squares_drown(self, points: Points, penalty: Array, basis: Array) -> bool:
-        """Whether rounding of C'WC, seen in coordinates where M is the identity, may exceed alpha.
-
-        Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
-        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
-        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
-        since its residual tells.
-        """
-        dtype = self.type_with(points)
-        if dtype == np.float32 and len(self.alphas) == 1:
-            return False
-        diagonal = penalty.diagonal()
-        largest = self.rows.statistics.weight * float(diagonal.mean()) * diagonal
-        sizes = np.abs(basis).T @ np.sqrt(np.maximum(largest, 0.0))
-        noise = float(np.finfo(dtype).eps) * float(sizes @ sizes)
-        return bool(self.alphas.min() <= noise)
-
-    def normal(self, points: Points, sums: Array, coefficients: Array) -> Array:
-        """C'WC c by a pass over all pairs; about the means, C'w being `sums`, with an intercept."""
-        product = self.rows.map_sum(NormalProduct(self.kernel, points, coefficients))
-        if self.fit_intercept:
-            product = product - np.outer(sums, sums @ coefficients) / self.rows.statistics.weight
-        return product
 
     def at(self, alpha: float) -> RidgeTask:
         """The task at one alpha, with nothing left to choose."""

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from mercer.rows.moments import Moments
-from mercer.solvers.ridge.features import FeatureRidge
-from mercer.solvers.ridge.one_alpha import OneAlpha
+from mercer.solvers.ridge.features import CholeskyRidge, FeatureRidge, feature_equations
 
 Array = NDArray[np.floating[Any]]
 
@@ -35,8 +34,10 @@ def moments(weights: Array | None = None) -> Moments:
 )
 def test_it_solves_the_normal_equations(fit_intercept: bool, weights: Array | None) -> None:
     alpha, w = 0.7, np.ones(N) if weights is None else weights
-    problem = OneAlpha.of(moments(weights), WHITENING, alpha, EPS, fit_intercept=fit_intercept)
-    assert isinstance(problem, OneAlpha)
+    problem = feature_equations(
+        moments(weights), WHITENING, alpha, EPS, fit_intercept=fit_intercept
+    )
+    assert isinstance(problem, CholeskyRidge)
     c = problem.apply(problem.moments.products, alpha)
     border = np.ones((N, 1)) if fit_intercept else np.zeros((N, 0))
     design = np.hstack([PHI, border])
@@ -48,11 +49,11 @@ def test_it_solves_the_normal_equations(fit_intercept: bool, weights: Array | No
     assert_allclose(problem.intercept(c), wanted[M:].sum(axis=0), rtol=1e-9, atol=1e-12)
     hat = design @ np.linalg.solve(system, design.T * w)
     assert problem.effective_dof(alpha) == pytest.approx(float(np.trace(hat)))
-    every = FeatureRidge.of(moments(weights), WHITENING, fit_intercept=fit_intercept)
-    assert problem.carried == pytest.approx(every.carried)
+    every = FeatureRidge.decompose(moments(weights), WHITENING, fit_intercept=fit_intercept)
+    assert problem.explained_trace == pytest.approx(every.explained_trace)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-16])
 def test_below_rounding_every_direction_is_looked_at(alpha: float) -> None:
-    problem = OneAlpha.of(moments(), WHITENING, alpha, EPS, fit_intercept=True)
+    problem = feature_equations(moments(), WHITENING, alpha, EPS, fit_intercept=True)
     assert isinstance(problem, FeatureRidge)

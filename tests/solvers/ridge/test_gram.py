@@ -105,7 +105,7 @@ def test_errors_and_degrees_of_freedom_from_their_definitions(
     spectrum = EigenRidge.decompose(K.copy(), **options)
     dof = spectrum.effective_dof(ALPHAS)
     loo, gcv = spectrum.loo_errors(y, ALPHAS), spectrum.gcv_errors(y, ALPHAS)
-    values = spectrum.eigenvalues(K.copy(), **options)
+    values = spectral.eigenvalues(K.copy(), **options)
     np.testing.assert_allclose(values, spectrum.eigenvalues, atol=1e-12)
     for i, alpha in enumerate(ALPHAS):
         hat = hat_matrix(K, alpha, w, fit_intercept)

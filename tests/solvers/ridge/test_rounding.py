@@ -103,7 +103,7 @@ def test_predictions_that_rounding_reaches_are_told(solver: Any, weights: Array 
         model(solver).fit(X + 1e6, Y, weights)
     # Neither the unit of the targets nor their mean is an error of predictions.
     with pytest.warns(NumericalWarning, match=sentence):
-        model(solver).fit(X + 1e6, 1e180 * (Y + 1e3), weights)
+        model(solver).fit(X + 1e6, 1e6 * (Y + 1e3), weights)
     with warnings.catch_warnings(action="error"):
         model(solver).fit(X + 1e4, Y, weights)
 

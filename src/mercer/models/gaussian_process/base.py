@@ -21,7 +21,7 @@ from mercer.models.representer import RepresenterModel
 from mercer.parallel import blas_threads
 from mercer.solvers.likelihood import maximise as evidence_search
 from mercer.solvers.likelihood.maximise import Objective, Optimum
-from mercer.solvers.ridge.problem import FEW_ROWS
+from mercer.solvers.ridge.gram import FEW_ROWS
 
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]

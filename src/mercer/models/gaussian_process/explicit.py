@@ -147,7 +147,7 @@ class ExplicitPosterior(FeaturePosterior):
     @property
     def complaint(self) -> str:
         """What is doubtful, as a clause."""
-        return self.doubt or self.seen.given.doubt or super().complaint
+        return self.doubt or super().complaint
 
     def quality(self, scaling: Scaling) -> dict[str, Any]:
         """What is known of the features, in units of y."""

@@ -37,7 +37,7 @@ from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.products import Products
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.protocol import checked_solver
-from mercer.solvers.ridge.problem import FEW_ROWS
+from mercer.solvers.ridge.gram import FEW_ROWS
 from mercer.streams.stream_rows import StreamRows
 from mercer.streams.targets import NoTargets, Targets
 from mercer.validity.required import gram_matrix, require_positive

@@ -241,7 +241,7 @@ class FeatureProblem(SpanProblem):
             state.error * self.unit,
             further,
             machine.function(state),
-            held.doubt or machine.given.doubt,
+            held.doubt,
         )
 
     def _terms(self, state: SpanState) -> float:

@@ -108,7 +108,7 @@ class Products:
         step = system.step(found.solution)
         if system.error(found) <= conjugate_gradient.SLACK * share:
             return step
-        return replace(step, doubt=conjugate_gradient.complaint(found, _LEVERS))
+        return replace(step, doubt=conjugate_gradient.convergence_warning(found, _LEVERS))
 
 
 class _System:

@@ -4,253 +4,204 @@ With C = k(X, Z), M = k(Z, Z) = R'R, rows of total weight w, and C_s the rows of
 total weight w_s,
 
 .. math:: R^{-\top} (C^\top W C + \alpha M)\, R^{-1} \approx
-    \frac{w}{w_s} R^{-\top} C_s^\top W_s C_s R^{-1} + \alpha I ,
+    \frac{w}{w_s} R^{-\top} C_s^\top W_s C_s R^{-1} + \alpha I .
 
-the inverse of which makes the number of iterations small. Rudi, Carratino and Rosasco (2017),
-FALKON: an optimal large scale kernel method, take the landmarks for the sample; a few rows for each
-landmark do with fewer iterations, and with landmarks that are no fair sample. With an intercept,
-the rows of both sides are taken about their means: a function that is nearly constant then costs
-nothing but alpha, and a preconditioner that did not know would hide it behind a small residual.
+The inverse of the right-hand side makes the number of iterations small. Rudi, Carratino and Rosasco
+(2017), FALKON: an optimal large scale kernel method, take the landmarks for the sample. A few rows
+per landmark need fewer iterations, and landmarks that are not a fair sample of the rows. With an
+intercept, both sides are centred: a function that is nearly constant is then penalised by alpha
+alone, and a preconditioner without centring would give it a small residual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 
-from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg import conjugate_gradient
+from mercer.landmarks.features import LandmarkFeatures
+from mercer.linalg.conjugate_gradient import Precondition
 from mercer.linalg.whitening import Whitening, whiten
-from mercer.rows.sums import CentredProduct, CrossProducts, FeatureMoments
-from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
-from mercer.solvers.ridge.iterations import Stopped, least_tolerance
-from mercer.solvers.ridge.ranges import require_range
+from mercer.rows.moments import require_finite
+from mercer.rows.sums import CentredProduct, CrossProducts, FeatureMoments, among
+from mercer.solvers.protocol import RidgeTask
+from mercer.solvers.ridge.iterations import least_tolerance
+from mercer.solvers.ridge.landmarks import normal_product
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks that others explain but for this share of the largest diagonal of M are left out: what
-# rounding does to sums over rows, seen along them, would exceed what they carry.
-_SHORT = 1e-11
-# Residuals of all iterations may take this much, or as much as the matrix of the landmarks.
+# A landmark is left out if the others explain k(z, z) up to this share of the largest: rounding of
+# sums over rows would exceed its contribution.
+_DEPENDENT = 1e-11
+# Residuals of all iterations may take this many bytes, or as many as the matrix of the landmarks.
 _RESIDUAL_BYTES = 2**27
-# The share of the tolerance that rounding of means may take in a product.
-_SAFE = 0.1
-# Units of rounding by which a mean may be wrong, in those of the values.
-_ROUNDING = 4
-_LEVERS = "max_iter or alpha"
-# Rows of the sample for each landmark: the first where there are many landmarks, the last where
-# there are few, and in between as many as make so many kernel values.
-_ROWS_FOR_EACH = 2, 8
+# Share of the tolerance that rounding of means may take in a product.
+_ROUNDING_SHARE = 0.1
+# Error of a mean, in rounding units of the values.
+_MEAN_ERROR = 4
+# Rows of the sample per landmark: at least, where there are many landmarks, and at most.
+_LEAST_ROWS, _MOST_ROWS = 2, 8
+# Kernel values of the sample, between these limits.
 _SAMPLE_VALUES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedRows:
-    """Kernel values with landmarks, in double precision and coordinates where M is the identity."""
-
-    kernel: Kernel
-    points: Points  # the landmarks that are kept
-    whitening: Whitening  # their triangle
-
-    def __call__(self, points: Points) -> Array:
-        """Rows of values."""
-        cross = self.kernel(points, self.points).astype(np.float64, copy=False)
-        return self.whitening.apply(cross)
-
-
-@dataclass(frozen=True, eq=False)
 class Sample:
-    """The landmarks as coordinates, and as a sample of the rows.
+    """Landmarks as coordinates, and the covariance of their features on a sample of the rows.
 
-    Landmarks that add nothing, such as duplicates, carry no coefficient: no iteration could tell
-    how much each of them does. As rows they count.
+    Landmarks that others explain, such as duplicates, carry no coefficient.
     """
 
     task: RidgeTask  # the problem
-    landmarks: Points  # all of them
-    kept: NDArray[np.intp]  # (k,): those that carry coefficients
-    points: Points  # the same as points
-    penalty: Array  # (k, k): the matrix M of these
-    root: Array  # (k, k): R, upper triangular, with R'R = M
-    # (k, k): about R^-T C'WC R^-1, from a sample of rows; about the means with an intercept
+    features: LandmarkFeatures  # whitened kernel values with the landmarks that are kept
+    penalty: Array  # (k, k): the matrix M of these landmarks
+    # (k, k): about R^-T C'WC R^-1, from a sample of rows; centred with an intercept
     covariance: Array
-    trace_error: float  # the share of the trace of K of that sample that the landmarks leave out
+    trace_error: float  # the share of the trace of K of the sample outside the landmarks' span
 
     @classmethod
     def of(cls, task: RidgeTask, points: Points) -> Sample:
-        """Look at landmarks."""
-        penalty, m = task.penalty(points), len(points)
-        require_range(task, penalty)
-        rounding = m * float(np.finfo(task.type_with(points)).eps)
-        found, used = _whitened(penalty, max(_SHORT, rounding)), points
-        if found.rank < m:
-            used = points[found.kept].detached()
-        if found.rank < m or (found.kept != np.arange(m)).any():
-            penalty = penalty[np.ix_(found.kept, found.kept)]
-        seen = _covariance(task, WhitenedRows(task.kernel, used, found))
-        return cls(task, points, found.kept, used, penalty, found.upper, *seen)
+        """Whiten landmarks, and draw the sample."""
+        square = among(task.kernel, points)
+        require_finite(square)
+        rounding = len(points) * float(np.finfo(task.type_with(points)).eps)
+        whitening = _independent(square, max(_DEPENDENT, rounding))
+        features = LandmarkFeatures.of(task.kernel, points, whitening)
+        kept = features.whitening.kept
+        if not np.array_equal(kept, np.arange(len(points))):
+            square = square[np.ix_(kept, kept)]
+        return cls(task, features, square, *_covariance(task, features))
 
     def crossed(self) -> tuple[Array, Array]:
         """C'w, and C'W times the targets, by a pass over the rows."""
-        found = self.task.rows.map_sum(
-            CrossProducts(self.task.kernel, self.points, self.task.middle)
-        )
-        require_range(self.task, found)
-        return found[:, 0], found[:, 1:]
+        summand = CrossProducts(self.task.kernel, self.features.points, self.task.middle)
+        sums = self.task.rows.map_sum(summand)
+        require_finite(sums)
+        return sums[:, 0], sums[:, 1:]
 
     def normal(self, sums: Array, coefficients: Array, *, fused: bool) -> Array:
-        """C'WC c, about the means with an intercept."""
-        task = self.task
+        """C'WC c, with C centred if there is an intercept.
+
+        The fused product evaluates each pair once, and subtracts means afterwards.
+        """
+        task, points = self.task, self.features.points
         if fused or not task.fit_intercept:
-            return task.normal(self.points, sums, coefficients)
+            return normal_product(task, points, sums, coefficients)
         weight = task.rows.statistics.weight
         middle = sums @ coefficients / weight
-        product = CentredProduct(task.kernel, self.points, coefficients, middle)
-        found = task.rows.map_sum(product)
-        return found[:-1] - np.outer(sums, found[-1] / weight)
-
-    def spread(self, coefficients: Array) -> Array:
-        """Coefficients of all landmarks from those of the ones that are kept."""
-        dual = np.zeros((*coefficients.shape[:-2], len(self.landmarks), coefficients.shape[-1]))
-        dual[..., self.kept, :] = coefficients
-        return dual
+        product = task.rows.map_sum(CentredProduct(task.kernel, points, coefficients, middle))
+        return product[:-1] - np.outer(sums, product[-1] / weight)
 
     def intercept(self, sums: Array, coefficients: Array) -> Array:
         """The constant that goes with coefficients, C'w being `sums`."""
         if not self.task.fit_intercept:
             return self.task.middle
-        found: Array = self.task.middle - sums @ coefficients / self.task.rows.statistics.weight
-        return found
+        mean: Array = sums @ coefficients / self.task.rows.statistics.weight
+        return self.task.middle - mean
 
 
 class FalkonSystem:
-    """B' (C'WC + alpha M) B with B near the inverse root of what is in brackets."""
+    """The equations of landmarks in coordinates where M is the identity.
 
-    precondition = None
-    levers = _LEVERS
+    At one alpha the coordinates are changed by a Cholesky factor A of what the sample makes of the
+    matrix, c = R^-1 A^-1 v. At several, the eigenvectors of the sample precondition each of them.
+    """
 
-    def __init__(
-        self,
-        task: RidgeTask,
-        points: Points,
-        tol: float,
-        max_iter: int,
-        stopped: Stopped | None = None,
-    ) -> None:
-        alpha = float(task.alphas[0])
-        self.task, self.alpha, self.sample = task, alpha, Sample.of(task, points)
-        self.stopped = stopped
-        m = len(self.sample.kept)
-        residuals = 8 * m * task.n_targets * max_iter
-        self.keeps_apart = residuals <= max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
-        inner = self.sample.covariance.copy()
-        inner[np.diag_indices(m)] += alpha
-        self.outer = cholesky(inner)  # A'A, close to R^-T (C'WC + alpha M) R^-1
+    remedies = "max_iter or alpha"
+
+    def __init__(self, task: RidgeTask, points: Points, tol: float, max_iter: int) -> None:
+        self.task, self.sample, self.points = task, Sample.of(task, points), points
+        self.quality = {"trace_error_": self.sample.trace_error}
+        covariance, alphas, width = self.sample.covariance, task.alphas, task.n_targets
+        self.outer: Array | None = None
+        self.precondition: Precondition | None = None
+        if len(alphas) == 1:
+            self.outer = cholesky(covariance + float(alphas[0]) * np.eye(len(covariance)))
+            self.shifts: Array | float = 0.0
+        else:
+            self.shifts = np.repeat(alphas, width)
+            self.precondition = _by_eigenvectors(covariance)
         self.sums, right = self.sample.crossed()
-        self.right = self._inward(right)
-        pull = float(np.linalg.norm(self._inward(self.sums[:, None])))
+        self.right = np.tile(self._gradient_to_coordinates(right), len(alphas))
+        residuals = 8 * len(covariance) * width * max_iter
+        room = max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
+        self.orthogonal = len(alphas) == 1 and residuals <= room
+        pull = float(np.linalg.norm(self._gradient_to_coordinates(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
-        # A mean is known up to rounding of the values; an intercept takes back what is wrong of it.
-        mean = _ROUNDING * eps * pull / float(np.sqrt(task.rows.statistics.weight))
+        # An intercept absorbs the rounding error of a mean.
+        mean = _MEAN_ERROR * eps * pull / float(np.sqrt(task.rows.statistics.weight))
         self.floor = mean if task.fit_intercept else 0.0
-        # How long coefficients may be for rounding of their function's mean to be no matter.
-        self.longest = _SAFE * least_tolerance(task, tol) / (eps * pull) if pull else np.inf
+        # Length of coefficients up to which rounding of their function's mean is harmless.
+        self.longest = 0.0
+        if len(alphas) == 1:
+            share = _ROUNDING_SHARE * least_tolerance(task, tol)
+            self.longest = share / (eps * pull) if pull else np.inf
 
     def multiply(self, vectors: Array) -> Array:
-        """The preconditioned matrix times columns."""
-        c = self._outward(vectors)
+        """The matrix in coordinates times columns."""
+        c = self._to_coefficients(vectors)
         safe = (np.linalg.norm(c, axis=0) <= self.longest * np.linalg.norm(vectors, axis=0)).all()
-        normal = self.sample.normal(self.sums, c, fused=bool(safe))
-        return self._inward(normal + self.alpha * (self.sample.penalty @ c))
+        product = self.sample.normal(self.sums, c, fused=bool(safe))
+        if self.outer is not None:
+            product = product + float(self.task.alphas[0]) * (self.sample.penalty @ c)
+        return self._gradient_to_coordinates(product)
 
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """Coefficients from where the iterations are."""
-        c, sample = self._outward(progress.solution), self.sample
-        intercept = sample.intercept(self.sums, c)
-        quality = {"trace_error_": sample.trace_error}
-        state = None if self.stopped is None else replace(self.stopped, state=progress.state)
-        dual = sample.spread(c)
-        return RidgeAnswer(sample.landmarks, dual, intercept, self.alpha, quality, state=state)
+    def coefficients(self, solution: Array) -> tuple[Array, Array]:
+        """Coefficients of all landmarks and intercepts, at each alpha."""
+        parts = np.split(self._to_coefficients(solution), len(self.task.alphas), axis=1)
+        intercepts = np.stack([self.sample.intercept(self.sums, c) for c in parts])
+        return self.sample.features.of_all_landmarks(np.stack(parts)), intercepts
 
-    def _outward(self, vectors: Array) -> Array:
-        """B v = R^-1 A^-1 v."""
-        found: Array = solve_triangular(self.sample.root, solve_triangular(self.outer, vectors))
-        return found
+    def _to_coefficients(self, vectors: Array) -> Array:
+        """R^-1 [A^-1] v."""
+        inner = vectors if self.outer is None else solve_triangular(self.outer, vectors)
+        return self.sample.features.to_coefficients(inner)
 
-    def _inward(self, vectors: Array) -> Array:
-        """B' v."""
-        half = solve_triangular(self.sample.root, vectors, trans="T")
-        found: Array = solve_triangular(self.outer, half, trans="T")
-        return found
-
-
-def falkon_path(task: RidgeTask, points: Points, tol: float, max_iter: int) -> PathAnswer:
-    """Solve at each alpha; all of them share every pass over the rows.
-
-    In coordinates where M is the identity alpha is a shift of the matrix, and in the eigenvectors
-    of what the landmarks make of C'WC the preconditioner is diagonal for every alpha.
-    """
-    sample, alphas = Sample.of(task, points), task.alphas
-    values, vectors = eigh(sample.covariance)
-    expected, basis = np.maximum(values, 0.0)[:, None], solve_triangular(sample.root, vectors)
-    sums, right = sample.crossed()
-    right = basis.T @ right
-    progress = conjugate_gradient.solve(
-        lambda V: basis.T @ sample.normal(sums, basis @ V, fused=False),
-        np.tile(right, len(alphas)),
-        np.repeat(alphas, right.shape[1]),
-        precondition=lambda V, shifts: V / (expected + shifts),
-        tol=least_tolerance(task, tol),
-        max_iter=max_iter,
-    )
-    found = np.stack(np.split(basis @ progress.solution, len(alphas), axis=1))
-    unknown = np.full(len(alphas), np.nan)
-    return PathAnswer(
-        points,
-        sample.spread(found),
-        np.stack([sample.intercept(sums, c) for c in found]),
-        unknown,
-        unknown,
-        unknown,
-        doubt=conjugate_gradient.complaint(progress, _LEVERS),
-    )
+    def _gradient_to_coordinates(self, gradient: Array) -> Array:
+        """[A^-T] R^-T g."""
+        inner = self.sample.features.whitening.gradient_to_coordinates(gradient)
+        if self.outer is None:
+            return inner
+        solved: Array = solve_triangular(self.outer, inner, trans="T")
+        return solved
 
 
-def _whitened(penalty: Array, short: float) -> Whitening:
+def _by_eigenvectors(covariance: Array) -> Precondition:
+    """The inverse of the covariance plus any shift."""
+    values, vectors = eigh(covariance)
+    expected = np.maximum(values, 0.0)[:, None]
+    return lambda V, shifts: vectors @ ((vectors.T @ V) / (expected + shifts))
+
+
+def _independent(square: Array, tol: float) -> Whitening:
     """The landmarks that others do not explain, and R.
 
     The plain factor, which is the fastest, tells whether there is anything to leave out.
     """
-    everything = np.arange(len(penalty))
-    least = short * float(np.max(penalty.diagonal(), initial=0.0))
     try:
-        root: Array = cholesky(penalty)
+        root: Array = cholesky(square)
     except LinAlgError:
-        root = np.zeros((1, 1))
+        return whiten(square, tol=tol)
+    least = tol * float(np.max(square.diagonal(), initial=0.0))
     if np.min(root.diagonal()) ** 2 > least:
-        return Whitening(everything, np.asfortranarray(root))
-    found = whiten(penalty, tol=short)
-    # Of a kernel that is zero any landmark will do.
-    return found if found.rank else Whitening(everything[:1], np.ones((1, 1)))
+        return Whitening(np.arange(len(square)), np.asfortranarray(root))
+    return whiten(square, tol=tol)
 
 
-def _covariance(task: RidgeTask, features: WhitenedRows) -> tuple[Array, float]:
-    """The sum of w phi phi' over all rows, about means with an intercept, from a sample of them.
+def _covariance(task: RidgeTask, features: LandmarkFeatures) -> tuple[Array, float]:
+    """The sum of w phi phi' over all rows, centred with an intercept, from a sample of them.
 
-    And the share of the trace of K of these rows that the features phi leave out.
+    Also the share of the trace of K of these rows that the features phi do not explain.
     """
-    m = len(features.points)
-    least, most = _ROWS_FOR_EACH
-    size = max(least * m, min(most * m, _SAMPLE_VALUES // m))
+    m = features.width
+    size = max(_LEAST_ROWS * m, min(_MOST_ROWS * m, _SAMPLE_VALUES // m))
     summand = FeatureMoments(features, m, task.middle, task.kernel)
     sums, trace = task.of_sample(size, summand).terms
-    require_range(task, sums.squares)
     squares = sums.used(fit_intercept=task.fit_intercept).squares
-    found: Array = squares * (task.rows.statistics.weight / sums.weight)
-    carried = float(np.trace(sums.plain().squares))
-    return found, max(0.0, 1 - carried / trace) if trace > 0 else 0.0
+    covariance: Array = squares * (task.rows.statistics.weight / sums.weight)
+    explained = float(np.trace(sums.plain().squares))
+    return covariance, max(0.0, 1 - explained / trace) if trace > 0 else 0.0

@@ -18,8 +18,7 @@ from mercer.rows.moments import Block, Moments
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
 from mercer.solvers.ridge.features import FeatureRidge
-from mercer.solvers.ridge.gram import LeaveOneOut
-from mercer.solvers.ridge.problem import RidgeProblem
+from mercer.solvers.ridge.gram import LeaveOneOut, RidgeProblem
 
 Array = NDArray[np.floating[Any]]
 
@@ -68,25 +67,21 @@ class FeatureProblem:
     ) -> None:
         self.part, self.features, self.width = part, features, width
         self.fit_intercept = fit_intercept
-        # Targets in a unit in which the squares of all of them are numbers.
-        self._exponent = int(np.frexp(np.abs(part.targets).max(initial=0.0))[1])
 
     @cached_property
     def _ridge(self) -> FeatureRidge:
         sums = Moments.of(self._blocks(), self.width, np.zeros(self.part.targets.shape[1]))
         with blas_threads():
-            return FeatureRidge.of(sums, None, fit_intercept=self.fit_intercept)
+            return FeatureRidge.decompose(sums, None, fit_intercept=self.fit_intercept)
 
     def _blocks(self) -> Iterator[Block]:
         for phi, targets, weights in blocks_of(self.part, self.features, self.width):
-            scaled = np.ldexp(targets.astype(np.float64), -self._exponent)
-            yield phi.astype(np.float64, copy=False), scaled, weights
+            yield phi.astype(np.float64, copy=False), targets.astype(np.float64), weights
 
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha."""
-        left = [self._ridge.left_out(block, [alpha])[0] for block in self._blocks()]
-        residuals = np.ldexp(np.concatenate(left), self._exponent)
-        return LeaveOneOut(residuals, self._ridge.effective_dof(alpha))
+        left = [self._ridge.loo_residuals(block, [alpha])[0] for block in self._blocks()]
+        return LeaveOneOut(np.concatenate(left), self._ridge.effective_dof(alpha))
 
     def eigenvalues(self) -> Array:
         """The eigenvalues of the (centred, weighted) matrix of pairs."""
@@ -100,10 +95,8 @@ class FeatureProblem:
     def errors(self, alphas: Array, criterion: str) -> Array:
         """What "loo" or "gcv" minimises, at each alpha."""
         ridge = self._ridge
-        found = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
-        with np.errstate(over="ignore", under="ignore"):
-            errors: Array = np.ldexp(np.where(np.isnan(found), np.inf, found), 2 * self._exponent)
-        return errors
+        errors = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
+        return np.where(np.isnan(errors), np.inf, errors)
 
 
 def feature_problem(

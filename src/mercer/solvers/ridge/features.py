@@ -1,11 +1,12 @@
 r"""Least squares on explicit features, from sums over rows.
 
-In coordinates where the penalty is the identity, T' M T = I, one eigendecomposition
+With T' M T = I, coordinates in which the penalty is the identity, one eigendecomposition
 
 .. math:: T^\top H T = Q \operatorname{diag}(s)\, Q^\top , \qquad
     c = T Q\, \frac{Q^\top T^\top g}{s + \alpha}
 
-serves every alpha.
+serves every alpha (`FeatureRidge`). At one alpha a Cholesky factor of T' H T + alpha I takes its
+place (`CholeskyRidge`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cho_solve, cholesky, eigh, lapack
 
-from mercer.rows.moments import Block, Moments
+from mercer.rows.moments import Block, Moments, require_finite
 from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features, blocks_of
 from mercer.solvers.protocol import RidgeTask
@@ -36,19 +37,19 @@ class FeatureEquations(ABC):
 
     @property
     @abstractmethod
-    def carried(self) -> float:
+    def explained_trace(self) -> float:
         """The trace of T' H T."""
 
     @abstractmethod
     def apply(self, right: Array, alpha: float) -> Array:
-        """(H + alpha M)^-1 g, on the directions that are kept."""
+        """(H + alpha M)^-1 g, without directions that are zero up to rounding."""
 
     @abstractmethod
     def effective_dof(self, alpha: float) -> float:
         """Effective degrees of freedom at one alpha."""
 
     def solve(self, alpha: float) -> tuple[Array, Array]:
-        """Coefficients at one alpha."""
+        """Coefficients and intercept at one alpha."""
         coefficients = self.apply(self.moments.products, alpha)
         return coefficients, self.intercept(coefficients)
 
@@ -58,22 +59,56 @@ class FeatureEquations(ABC):
 
 
 @dataclass(frozen=True, eq=False)
+class CholeskyRidge(FeatureEquations):
+    """Ridge regression on features at one alpha."""
+
+    whitening: Array | None  # (m, k): T; None for the identity
+    root: Array  # (k, k): the upper Cholesky factor of T' H T + alpha I
+    explained_trace: float = 0.0
+
+    @classmethod
+    def factorise(
+        cls, moments: Moments, whitening: Array | None, alpha: float, *, fit_intercept: bool
+    ) -> CholeskyRidge:
+        """Factorise the equations at one alpha, which is above the rounding of the sums."""
+        centred = moments.used(fit_intercept=fit_intercept)
+        matrix = np.array(centred.whitened(whitening))
+        trace = float(np.trace(matrix))
+        matrix[np.diag_indices_from(matrix)] += alpha
+        root = cholesky(matrix, overwrite_a=True, check_finite=False)
+        return cls(centred, fit_intercept, whitening, root, trace)
+
+    def apply(self, right: Array, alpha: float) -> Array:
+        """(H + alpha M)^-1 g for the alpha of the factor."""
+        inner = right if self.whitening is None else self.whitening.T @ right
+        solved: Array = cho_solve((self.root, False), inner, check_finite=False)
+        return solved if self.whitening is None else self.whitening @ solved
+
+    def effective_dof(self, alpha: float) -> float:
+        """[1 +] k - alpha tr (T' H T + alpha I)^-1 for the alpha of the factor."""
+        inverse = lapack.dtrtri(self.root)[0]
+        return float(self.fit_intercept + len(self.root) - alpha * np.vdot(inverse, inverse))
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureRidge(FeatureEquations):
     """Ridge regression on features, ready for every alpha."""
 
-    basis: Array  # (m, k): T Q: the eigenvectors, in which the penalty is |v|^2
+    basis: Array  # (m, k): T Q, the eigenvectors
     values: Array  # (k,): the eigenvalues s, descending
 
     @classmethod
-    def of(cls, moments: Moments, whitening: Array | None, *, fit_intercept: bool) -> FeatureRidge:
-        """Decompose."""
-        used = moments.used(fit_intercept=fit_intercept)
-        values, vectors = eigh(used.whitened(whitening), driver="evd")
+    def decompose(
+        cls, moments: Moments, whitening: Array | None, *, fit_intercept: bool
+    ) -> FeatureRidge:
+        """Compute the eigenvectors."""
+        centred = moments.used(fit_intercept=fit_intercept)
+        values, vectors = eigh(centred.whitened(whitening), driver="evd")
         basis = vectors if whitening is None else whitening @ vectors
-        return cls(used, fit_intercept, basis[:, ::-1], np.maximum(values[::-1], 0.0))
+        return cls(centred, fit_intercept, basis[:, ::-1], np.maximum(values[::-1], 0.0))
 
     @property
-    def carried(self) -> float:
+    def explained_trace(self) -> float:
         """The trace of T' H T."""
         return float(self.values.sum())
 
@@ -101,11 +136,7 @@ class FeatureRidge(FeatureEquations):
         return errors
 
     def loo(self, blocks: Iterable[Block], alphas: Array) -> Array:
-        """Mean squared leave-one-out errors for each alpha, by another pass over the rows.
-
-        A row's residual is divided by 1 - w_i h_i, h_i being its leverage: the row of
-        phi (H + alpha M)^-1 phi', and that of the intercept.
-        """
+        """Mean squared leave-one-out errors for each alpha, by another pass over the rows."""
         return self.loo_errors(self.loo_sums(blocks, alphas))
 
     def loo_sums(self, blocks: Iterable[Block], alphas: Array) -> Array:
@@ -113,35 +144,38 @@ class FeatureRidge(FeatureEquations):
         total = np.zeros(len(alphas))
         for block in blocks:
             mass = np.ones(len(block[0])) if block[2] is None else block[2]
-            for i, left in enumerate(self.left_out(block, alphas)):
-                total[i] += float(np.sum(mass[:, None] * left**2))
+            for i, residuals in enumerate(self.loo_residuals(block, alphas)):
+                total[i] += float(np.sum(mass[:, None] * residuals**2))
         return total
 
-    def left_out(self, block: Block, alphas: Sequence[float] | Array) -> list[Array]:
-        """Leave-one-out residuals of some rows."""
+    def loo_residuals(self, block: Block, alphas: Sequence[float] | Array) -> list[Array]:
+        """Leave-one-out residuals of some rows, for each alpha.
+
+        A residual is divided by 1 - w_i h_i. The leverage h_i is the entry of the row in
+        phi (H + alpha M)^-1 phi', plus that of the intercept.
+        """
         (phi, y, weights), sums = block, self.moments
-        # About the means, since values of features that are far from zero would cancel.
+        # Features are centred first: those that are far from zero would cancel.
         constant = 1 / sums.weight if self.fit_intercept else 0.0
         about = phi - (sums.shift + constant * sums.features)
         targets = y - (sums.origin + sums.targets * constant if self.fit_intercept else 0.0)
         mass = np.ones(len(phi)) if weights is None else weights
         squares = (about @ self.basis) ** 2
-        found: list[Array] = []
+        residuals: list[Array] = []
         for alpha in alphas:
             coefficients, _ = self.solve(alpha)
             free = 1 - mass * (squares @ self.gains(alpha) + constant)
             with np.errstate(divide="ignore"):
-                left = (targets - about @ coefficients) / np.maximum(free, 0.0)[:, None]
-            found.append(left)
-        return found
+                residuals.append((targets - about @ coefficients) / np.maximum(free, 0.0)[:, None])
+        return residuals
 
     def loo_errors(self, sums: Array) -> Array:
         """Mean squared leave-one-out errors from their sums over all rows."""
-        found: Array = sums / self.moments.weight / len(self.moments.origin)
-        return found
+        errors: Array = sums / self.moments.weight / len(self.moments.origin)
+        return errors
 
     def gains(self, alpha: float) -> Array:
-        """What each eigenvector is multiplied by."""
+        """1 / (s + alpha), and 0 where that is 1 / rounding."""
         total = self.values + alpha
         least = len(total) * np.finfo(np.float64).eps * float(self.values.max(initial=0.0))
         kept = total > least
@@ -153,7 +187,7 @@ class LeaveOneOutErrors:
     """Sums of squared leave-one-out errors for each alpha."""
 
     features: Features
-    problem: FeatureRidge  # ridge regression on them
+    problem: FeatureRidge  # ridge regression on these features
     alphas: Array  # (a,): the candidates
 
     def __call__(self, part: RowBlock) -> Array:
@@ -162,16 +196,60 @@ class LeaveOneOutErrors:
         return self.problem.loo_sums(blocks, self.alphas)
 
 
-def choose_alpha(
-    task: RidgeTask, problem: FeatureRidge, features: Features
-) -> tuple[float, Array | None]:
-    """The alpha of a task, and the criterion for each candidate if there are several."""
+def feature_equations(
+    moments: Moments,
+    whitening: Array | None,
+    alpha: float | None,
+    eps: float,
+    *,
+    fit_intercept: bool,
+) -> FeatureEquations:
+    """The equations by a Cholesky factor at one alpha, and by eigenvectors for any (None).
+
+    `eps` is the rounding unit of the features. Where alpha is below the rounding of the sums, only
+    eigenvectors tell small eigenvalues from zero.
+    """
+    require_finite(moments.squares)
+    if alpha is None or not alpha > _rounding_of_sums(moments, whitening, eps):
+        return FeatureRidge.decompose(moments, whitening, fit_intercept=fit_intercept)
+    return CholeskyRidge.factorise(moments, whitening, alpha, fit_intercept=fit_intercept)
+
+
+def _rounding_of_sums(moments: Moments, whitening: Array | None, eps: float) -> float:
+    """A bound of what rounding of the sums does to eigenvalues of T' H T.
+
+    Entries of H are off by a share of sqrt(H_aa H_bb), so those of T' H T by one of v_i v_j with
+    v = |T|' sqrt(diag H), and its eigenvalues by one of |v|^2.
+    """
+    sizes = np.sqrt(moments.plain().squares.diagonal())
+    if whitening is not None:
+        sizes = np.abs(whitening).T @ sizes
+    return eps * float(sizes @ sizes)
+
+
+def choose(
+    task: RidgeTask, problem: FeatureEquations, features: Features
+) -> tuple[Array, Array | None]:
+    """The alpha as an array of one, and the criterion for each candidate if they are compared."""
     if not task.compares:
-        return float(task.alphas[0]), None
-    if task.criterion == "gcv":
-        errors = problem.gcv(task.alphas)
-    else:
-        sums = task.rows.map_sum(LeaveOneOutErrors(features, problem, task.alphas))
-        errors = problem.loo_errors(sums)
+        return task.alphas[:1], None
+    assert isinstance(problem, FeatureRidge)
+    is_gcv = task.criterion == "gcv"
+    errors = problem.gcv(task.alphas) if is_gcv else _loo(task, problem, features)
     task.require_choice(errors)
-    return float(task.alphas[int(np.argmin(errors))]), errors
+    best = int(np.argmin(errors))
+    return task.alphas[best : best + 1], errors
+
+
+def criteria(
+    task: RidgeTask, problem: FeatureEquations, features: Features
+) -> tuple[Array, Array, Array]:
+    """Leave-one-out errors, GCV errors and degrees of freedom at each alpha of a task."""
+    assert isinstance(problem, FeatureRidge)
+    dof = np.array([problem.effective_dof(alpha) for alpha in task.alphas])
+    return _loo(task, problem, features), problem.gcv(task.alphas), dof
+
+
+def _loo(task: RidgeTask, problem: FeatureRidge, features: Features) -> Array:
+    """Leave-one-out errors at each alpha of a task, by a pass over the rows."""
+    return problem.loo_errors(task.rows.map_sum(LeaveOneOutErrors(features, problem, task.alphas)))

@@ -1,4 +1,4 @@
-r"""Kernel ridge for one alpha by a Cholesky factor, in the memory of the Gram matrix.
+r"""Kernel ridge on a Gram matrix: which decomposition to use, and rows of weight zero.
 
 The coefficients a and the intercept b minimise
 
@@ -8,15 +8,18 @@ With S = diag(sqrt(w)), s its diagonal and a = S c, the conditions for a minimum
 
 .. math:: (S K S + \alpha I)\, c = S y - b s, \qquad s^\top c = 0,
 
-so one factor of A = S K S + alpha I serves the targets and the intercept (bordering):
-b = s' A^-1 S y / s' A^-1 s. Leaving row i out changes its residual to c_i / (s_i P_ii), where
-P = A^-1 - A^-1 s s' A^-1 / s' A^-1 s (and P = A^-1 without an intercept).
+so one Cholesky factor of A = S K S + alpha I, in the memory of K, serves the targets and the
+intercept (bordering): b = s' A^-1 S y / s' A^-1 s. Leaving row i out changes its residual to
+c_i / (s_i P_ii), where P = A^-1 - A^-1 s s' A^-1 / s' A^-1 s (and P = A^-1 without an intercept).
+For several alphas see `spectrum` and `tridiagonal`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +27,17 @@ from numpy.typing import NDArray
 from mercer.exceptions import NumericalWarning, warn
 from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
+from mercer.parallel import blas_threads
+from mercer.solvers.ridge import spectrum
+from mercer.solvers.ridge.spectrum import EigenRidge, Solution
+from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
 Array = NDArray[np.floating[Any]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
-
-@dataclass(frozen=True)
-class Solution:
-    """Coefficients of a kernel ridge problem.
-
-    Attributes
-    ----------
-    dual : ndarray of shape (n, n_targets)
-        The coefficients a.
-    intercept : ndarray of shape (n_targets,)
-        The intercept b, zero if there is none.
-    jitter : float
-        What was added to the diagonal beyond alpha to make the factor exist.
-    """
-
-    dual: Array
-    intercept: Array
-    jitter: float = 0.0
+# Below this many rows LAPACK's threads wait for each other longer than they work.
+FEW_ROWS = 1500
 
 
 @dataclass(frozen=True)
@@ -61,6 +54,238 @@ class LeaveOneOut:
 
     residuals: Array
     effective_dof: float
+
+
+def _threaded(method: Callable[P, R]) -> Callable[P, R]:
+    """Run a method of a problem with as many BLAS threads as its size is worth."""
+
+    @wraps(method)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        problem = args[0]
+        assert isinstance(problem, RidgeProblem)
+        with blas_threads(1 if problem.n_rows < FEW_ROWS else None):
+            return method(*args, **kwargs)
+
+    return limited
+
+
+class RidgeProblem:
+    """Kernel ridge on one Gram matrix, which the first answer uses up.
+
+    Rows of weight zero are set aside, since the solvers divide by weights: their coefficients are
+    zero, and as leaving them out changes nothing, their leave-one-out residual is the plain one.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        Symmetric and positive semi-definite; it is overwritten.
+    targets : ndarray of shape (n, n_targets)
+        What to fit.
+    weights : ndarray of shape (n,), optional
+        Non-negative weights of the rows, not all zero.
+    fit_intercept : bool
+        Whether to fit a constant that is not penalised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.ridge.gram import RidgeProblem
+    >>> x = np.arange(4.0)
+    >>> y = np.array([[1.0], [2.0], [3.0], [99.0]])
+    >>> problem = RidgeProblem(np.outer(x, x), y, np.array([1.0, 1.0, 1.0, 0.0]))
+    >>> abs(problem.leave_one_out(1e-9).residuals).round(6).ravel()
+    array([ 0.,  0.,  0., 95.])
+    """
+
+    def __init__(
+        self,
+        gram: Array,
+        targets: Array,
+        weights: Array | None = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        self.targets, self.weights, self.fit_intercept = targets, weights, fit_intercept
+        self._gram = gram
+        self._rows: NDArray[np.intp] | None = None
+        if weights is not None and np.any(weights == 0):
+            self._rows, self._others = np.flatnonzero(weights > 0), np.flatnonzero(weights == 0)
+            self._outside = gram[np.ix_(self._others, self._rows)]
+            self._gram = gram[np.ix_(self._rows, self._rows)]
+            self.targets, self.weights = targets[self._rows], weights[self._rows]
+            self._other_targets = targets[self._others]
+
+    @property
+    def mean_diagonal(self) -> float:
+        """Mean of w_i K_ii, the scale against which alpha is large or small."""
+        weights = 1.0 if self.weights is None else self.weights
+        return float(np.mean(weights * self._gram.diagonal()))
+
+    @property
+    def largest(self) -> float:
+        """The largest K_ii in absolute value, before an answer has used the matrix up."""
+        return float(np.abs(self._gram.diagonal()).max(initial=0.0))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows with a positive weight."""
+        return len(self.targets)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the Gram matrix and of every answer."""
+        return self._gram.dtype
+
+    @_threaded
+    def solve(self, alpha: float) -> Solution:
+        """Coefficients at one positive alpha, by Cholesky.
+
+        Parameters
+        ----------
+        alpha : float
+            Positive weight of the squared norm.
+
+        Returns
+        -------
+        Solution
+            Coefficients of all rows, intercept and jitter.
+        """
+        found = solve(
+            self._gram,
+            self.targets,
+            alpha,
+            weights=self.weights,
+            fit_intercept=self.fit_intercept,
+        )
+        return self.expand(found)
+
+    @_threaded
+    def spectrum(self) -> EigenRidge:
+        """The eigendecomposition, for the rows with a positive weight.
+
+        Returns
+        -------
+        EigenRidge
+            What serves every alpha.
+        """
+        return EigenRidge.decompose(
+            self._gram, weights=self.weights, fit_intercept=self.fit_intercept
+        )
+
+    @_threaded
+    def errors(self, alphas: Array, criterion: str) -> Array:
+        """What "loo" or "gcv" minimises, at each alpha.
+
+        Parameters
+        ----------
+        alphas : ndarray of shape (n_alphas,)
+            Weights of the squared norm, 0 or more.
+        criterion : {"loo", "gcv"}
+            Leave-one-out or generalised cross-validation.
+
+        Returns
+        -------
+        ndarray of shape (n_alphas,)
+            Weighted mean squared errors, averaged over targets; infinite where undefined.
+        """
+        # Where rounding drowns alpha, eigenvalues are needed: small ones are known to be zero.
+        largest = self.mean_diagonal * self.n_rows
+        form: EigenRidge | Tridiagonal
+        if (
+            self.n_rows > 2
+            and np.min(alphas) > 3 * self.n_rows * np.finfo(self.dtype).eps * largest
+        ):
+            form = Tridiagonal(self._gram, weights=self.weights, fit_intercept=self.fit_intercept)
+        else:
+            form = self.spectrum()
+        measure = form.gcv_errors if criterion == "gcv" else form.loo_errors
+        errors: Array = measure(self.targets, alphas).mean(axis=1).astype(np.float64)
+        return np.where(np.isnan(errors), np.inf, errors)
+
+    @_threaded
+    def eigenvalues(self) -> Array:
+        """The eigenvalues of the spectrum alone.
+
+        Returns
+        -------
+        ndarray
+            Non-negative and descending.
+        """
+        return spectrum.eigenvalues(
+            self._gram, weights=self.weights, fit_intercept=self.fit_intercept
+        )
+
+    @_threaded
+    def leave_one_out(self, alpha: float) -> LeaveOneOut:
+        """Residuals of all leave-one-out fits at one alpha.
+
+        Parameters
+        ----------
+        alpha : float
+            Weight of the squared norm, 0 or more.
+
+        Returns
+        -------
+        LeaveOneOut
+            Residuals of all rows, and the effective degrees of freedom.
+        """
+        if alpha == 0 or self._rows is not None:
+            return self.leave_one_out_from(self.spectrum(), alpha)
+        return leave_one_out(
+            self._gram,
+            self.targets,
+            alpha,
+            weights=self.weights,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
+        """The same from a spectrum of this problem that was computed before.
+
+        Parameters
+        ----------
+        spectrum : EigenRidge
+            What `spectrum` returned.
+        alpha : float
+            Weight of the squared norm, 0 or more.
+
+        Returns
+        -------
+        LeaveOneOut
+            Residuals of all rows, and the effective degrees of freedom.
+        """
+        at = np.array([alpha])
+        residuals = spectrum.loo_residuals(self.targets, at)[0]
+        dof = float(spectrum.effective_dof(at)[0])
+        if self._rows is None:
+            return LeaveOneOut(residuals, dof)
+        found = spectrum.solve(self.targets, alpha)
+        plain = self._other_targets - self._outside @ found.dual - found.intercept
+        return LeaveOneOut(self._scattered(residuals, plain), dof)
+
+    def expand(self, solution: Solution) -> Solution:
+        """Give rows of weight zero their coefficients, which are zero.
+
+        Parameters
+        ----------
+        solution : Solution
+            Coefficients of the rows with a positive weight.
+
+        Returns
+        -------
+        Solution
+            Coefficients of all rows.
+        """
+        if self._rows is None:
+            return solution
+        dual = self._scattered(solution.dual, np.zeros_like(solution.dual[:1]))
+        return Solution(dual, solution.intercept, solution.jitter)
+
+    def _scattered(self, inside: Array, outside: Array) -> Array:
+        assert self._rows is not None
+        total = len(self._rows) + len(self._others)
+        full = np.empty((total, inside.shape[1]), inside.dtype)
+        full[self._rows], full[self._others] = inside, outside
+        return full
 
 
 def solve(

@@ -1,4 +1,4 @@
-"""Ridge equations that are solved by conjugate gradients: reports, tolerances and warm starts."""
+"""Ridge regression by iterations: from a linear system to answers, and states to resume."""
 
 from __future__ import annotations
 
@@ -8,90 +8,114 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.kernels.points import Points
 from mercer.linalg import conjugate_gradient
-from mercer.solvers.protocol import RidgeAnswer, RidgeTask
+from mercer.linalg.conjugate_gradient import Progress
+from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Stopped:
-    """Where iterations stopped, and how their preconditioner or landmarks can be made again."""
+    """Where iterations stopped, and how their preconditioner or their landmarks were made."""
 
-    settings: tuple[Any, ...]  # the parameters that made the preconditioner or the landmarks
-    seed: int  # of the random numbers that made them
-    state: conjugate_gradient.State | None = None  # where they stopped; None before they begin
+    settings: tuple[Any, ...]  # the settings of the preconditioner or the landmarks
+    seed: int  # the seed of their random numbers
+    state: conjugate_gradient.State | None = None  # where the iterations stopped, if they began
 
 
 class System(Protocol):
-    """Equations that are solved by iterations, and what their solution means."""
+    """Linear equations (A + shift_j I) x_j = b_j, the columns of one alpha after another."""
 
-    right: Array
-    #: What to raise where the iterations stop short.
-    levers: str
-    #: A relative residual that rounding may leave, and that does no harm.
-    floor: float
-
-    @property
-    def keeps_apart(self) -> bool:
-        """Whether residuals are kept, and made orthogonal to one another."""
-        ...
+    right: Array  # (n, a r): the columns b_j
+    shifts: Array | float  # (a r,)
+    points: Points  # the points that carry coefficients
+    quality: dict[str, Any]  # fitted attributes of the preconditioner or the landmarks
+    remedies: str  # parameters to raise where the iterations stop early
+    floor: float  # a relative residual that rounding may leave, and that does no harm
+    orthogonal: bool  # whether all residuals are kept, and made orthogonal to one another
 
     @property
     def precondition(self) -> conjugate_gradient.Precondition | None:
-        """The preconditioner, as `conjugate_gradient.solve` takes it."""
+        """An approximate inverse of A + shift I, or None."""
         ...
 
     def multiply(self, vectors: Array) -> Array:
-        """The matrix times columns."""
+        """A times columns."""
         ...
 
-    def answer(self, progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        """The model at the current iterate, without attributes that say how good it is."""
+    def coefficients(self, solution: Array) -> tuple[Array, Array]:
+        """Coefficients of the points, (a, m, t), and intercepts, (a, t), of a solution."""
         ...
 
 
-def iterate(
-    task: RidgeTask,
-    system: System,
-    shift: float,
-    tol: float,
-    max_iter: int,
-    start: conjugate_gradient.State | None = None,
+def solve(
+    task: RidgeTask, system: System, tol: float, max_iter: int, stopped: Stopped | None
 ) -> RidgeAnswer:
-    """Solve the equations of a task, with a report to the task after each iteration."""
+    """Solve a task at its one alpha, with a report after each iteration."""
 
-    def answer(progress: conjugate_gradient.Progress) -> RidgeAnswer:
-        made = system.answer(progress)
+    def answer(progress: Progress) -> RidgeAnswer:
         if progress.stalled and (progress.residuals <= system.floor).all():
             progress = replace(progress, converged=True, stalled=False)
-        quality = made.quality | {
+        quality = system.quality | {
             "n_iter_": progress.n_iter,
             "converged_": progress.converged,
             "residual_": float(progress.residuals.max(initial=0.0)),
             "residual_history_": progress.history.max(axis=1),
         }
-        doubt = conjugate_gradient.complaint(progress, system.levers, task.ridge)
-        return replace(made, quality=quality, doubt=doubt)
+        dual, intercept = system.coefficients(progress.solution)
+        return RidgeAnswer(
+            system.points,
+            dual[0],
+            intercept[0],
+            float(task.alphas[0]),
+            quality,
+            doubt=_warning(task, system, progress),
+            state=replace(stopped, state=progress.state) if stopped and task.resumes else None,
+        )
 
-    def tell(progress: conjugate_gradient.Progress) -> bool:
+    def report(progress: Progress) -> bool:
         return task.report is not None and task.report(lambda: answer(progress))
 
-    return answer(
-        conjugate_gradient.solve(
-            system.multiply,
-            system.right,
-            shift,
-            precondition=system.precondition,
-            start=start,
-            tol=least_tolerance(task, tol),
-            max_iter=max_iter,
-            report=tell,
-            orthogonal=system.keeps_apart,
-        )
+    start = None if stopped is None else stopped.state
+    return answer(_iterate(task, system, tol, max_iter, start, report))
+
+
+def path(task: RidgeTask, system: System, tol: float, max_iter: int) -> PathAnswer:
+    """Solve a task at every alpha; all of them share each product."""
+    progress = _iterate(task, system, tol, max_iter)
+    unknown = np.full(len(task.alphas), np.nan)
+    dual, intercept = system.coefficients(progress.solution)
+    warning = _warning(task, system, progress)
+    return PathAnswer(system.points, dual, intercept, unknown, unknown, unknown, doubt=warning)
+
+
+def _iterate(
+    task: RidgeTask,
+    system: System,
+    tol: float,
+    max_iter: int,
+    start: conjugate_gradient.State | None = None,
+    report: conjugate_gradient.Report | None = None,
+) -> Progress:
+    return conjugate_gradient.solve(
+        system.multiply,
+        system.right,
+        system.shifts,
+        precondition=system.precondition,
+        start=start,
+        tol=least_tolerance(task, tol),
+        max_iter=max_iter,
+        report=report,
+        orthogonal=system.orthogonal,
     )
 
 
+def _warning(task: RidgeTask, system: System, progress: Progress) -> str:
+    return conjugate_gradient.convergence_warning(progress, system.remedies, task.ridge)
+
+
 def least_tolerance(task: RidgeTask, tol: float) -> float:
-    """The tolerance that is asked for, or what rounding of the kernel allows if that is more."""
+    """The tolerance, but at least what rounding of the kernel allows."""
     return max(tol, conjugate_gradient.ROUNDING * float(np.finfo(task.dtype).eps))

@@ -1,150 +1,342 @@
-r"""The equations of ridge regression on landmarks, and what rounding does to them.
+r"""Ridge regression on landmarks by normal equations, and what rounding does to them.
 
 .. math:: (C^\top W C + \alpha M)\, c = C^\top W y , \qquad C = k(X, Z), \quad M = k(Z, Z) .
 
-Squaring C loses half of the digits. They are won back by refinement, each step of which is a fused
-pass over all pairs; where landmarks are so close that this fails, rows are whitened before they are
-squared, which is twice the work.
+The rows are summed up once, for every alpha. Squaring C loses half of the digits. Iterative
+refinement recovers them: each step is a fused pass over all pairs, and serves all alphas. Where
+landmarks are so close that refinement fails, rows are whitened before they are squared, which is
+twice the work.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
-from mercer.linalg.whitening import Whitening, whiten
-from mercer.rows.moments import Moments
-from mercer.rows.sums import Columns, FeatureMoments, WhitenedColumns
-from mercer.solvers.protocol import RidgeTask
+from mercer.landmarks.features import LandmarkFeatures
+from mercer.linalg.whitening import whiten
+from mercer.rows.moments import Moments, require_finite
+from mercer.rows.rows import RowBlock
+from mercer.rows.sums import (
+    Columns,
+    FeatureMoments,
+    Features,
+    NormalProduct,
+    Trace,
+    among,
+    blocks_of,
+)
+from mercer.solvers.protocol import PathAnswer, RidgeAnswer, RidgeTask
 from mercer.solvers.ridge import rounding
-from mercer.solvers.ridge.features import FeatureEquations, FeatureRidge
-from mercer.solvers.ridge.ranges import require_range
+from mercer.solvers.ridge.features import (
+    FeatureEquations,
+    FeatureRidge,
+    choose,
+    criteria,
+    feature_equations,
+)
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks whose residual is below this many units of rounding of the diagonal add nothing that M
-# could tell. At rows between landmarks they might: `trace_error_` says how much is left out there.
-_NOISE = 32
-# Passes that win back digits at the most.
+# A landmark is left out if the others explain k(z, z) up to this many rounding units of float64.
+# Rows between landmarks may differ by more: `trace_error_` measures that.
+_DEPENDENT = 32
+# Passes of refinement at most.
 _PASSES = 3
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
-# By the type of the kernel: what one more may change, relative to the norm of the function, if it
-# is left out, and beyond which whitening rows first is better; and the residual that is enough.
+# Stop refining when the next step changes the norm of the function by less than this share.
 _SMALL_CHANGE = {_SINGLE: 1e-3, _DOUBLE: 5e-9}
-_LOST = {_SINGLE: 1e-2, _DOUBLE: 5e-9}
-_ENOUGH = {_SINGLE: np.inf, _DOUBLE: 1e-9}
+# Whiten rows first if the next step still changes the norm by more than this share.
+_LARGE_CHANGE = {_SINGLE: 1e-2, _DOUBLE: 5e-9}
+# Relative residual at which to stop refining.
+_SMALL_RESIDUAL = {_SINGLE: np.inf, _DOUBLE: 1e-9}
+# The trace error from C'WC is used if it exceeds this many times the rounding error of C'WC.
+_CLEAR = 100
+# Number of rows from which the trace error is estimated otherwise.
+_SAMPLE_ROWS = 2000
 
 
-def independent(task: RidgeTask, points: Points, penalty: Array) -> Whitening:
-    """The landmarks that add something, up to rounding: not duplicates."""
-    return whiten(penalty, tol=_share_of_noise(task.type_with(points)))
+def solve(task: RidgeTask, points: Points) -> RidgeAnswer:
+    """The best function over landmarks, at the alpha of the task or the best of several."""
+    fit = _fit(task, points, every=False)
+    return RidgeAnswer(
+        points,
+        fit.dual[0],
+        fit.intercept[0],
+        float(fit.alphas[0]),
+        {
+            "trace_error_": fit.trace_error,
+            "residual_": float(fit.residuals[0]),
+            "effective_dof_": fit.problem.effective_dof(float(fit.alphas[0])),
+        },
+        fit.errors,
+        fit.warning,
+    )
 
 
-def _share_of_noise(dtype: np.dtype[Any]) -> float:
-    """What landmarks may add to the diagonal, relative to it, and still pass for rounding."""
-    return max(_NOISE * float(np.finfo(np.float64).eps), float(np.finfo(dtype).eps))
+def path(task: RidgeTask, points: Points) -> PathAnswer:
+    """The best functions over landmarks at every alpha of a task."""
+    fit = _fit(task, points, every=True)
+    known = criteria(task, fit.problem, fit.features)
+    return PathAnswer(points, fit.dual, fit.intercept, *known, doubt=fit.warning)
+
+
+def _fit(task: RidgeTask, points: Points, *, every: bool) -> LandmarkFit:
+    """Solve the normal equations, with rows whitened first if that is necessary."""
+    equations = LandmarkEquations.of(task, points)
+    fit = None
+    if not equations.normal_equations_unreliable:
+        fit = equations.solve_refined(every=every)
+    return fit or equations.solve_whitened(every=every)
+
+
+def normal_product(task: RidgeTask, points: Points, sums: Array, coefficients: Array) -> Array:
+    """C'WC c by a pass over all pairs; with an intercept C is centred, C'w being `sums`."""
+    product = task.rows.map_sum(NormalProduct(task.kernel, points, coefficients))
+    if task.fit_intercept:
+        product = product - np.outer(sums, sums @ coefficients) / task.rows.statistics.weight
+    return product
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFit:
+    """Coefficients of all landmarks at some alphas, and what they were computed from."""
+
+    equations: LandmarkEquations
+    problem: FeatureEquations  # the equations that were solved
+    features: Features  # their features
+    trace: float  # the sum of w_i k(x_i, x_i)
+    alphas: Array  # (a,)
+    errors: Array | None  # the criterion for each alpha of the task, if they were compared
+    dual: Array  # (a, m, t)
+    intercept: Array  # (a, t)
+    residuals: Array  # (a,): relative norms of the gradient
+
+    @property
+    def trace_error(self) -> float:
+        """The share of the weighted trace of K outside the span of the landmarks."""
+        if self.trace <= 0:
+            return 0.0
+        error = max(0.0, 1 - self._explained_trace / self.trace)
+        return self.equations.sampled_trace_error() if self._is_rounded(error) else error
+
+    @property
+    def _explained_trace(self) -> float:
+        """The trace of the whitened C'WC, from which an intercept has removed the means."""
+        problem, sums = self.problem, self.problem.moments.plain_features
+        if not problem.fit_intercept:
+            return problem.explained_trace
+        if self.features is self.equations.columns:
+            sums = self.equations.basis.T @ sums
+        return problem.explained_trace + float(sums @ sums) / problem.moments.weight
+
+    def _is_rounded(self, error: float) -> bool:
+        """Whether a trace error from C'WC may be rounding.
+
+        Entries are off by random shares of the roots of the diagonal entries d of their row and
+        column. So the trace is off by at most a share of the sum of d_i T_ij^2.
+        """
+        if self.features is not self.equations.columns:
+            return False
+        lengths = np.square(self.equations.basis).sum(axis=1)
+        noise = self.equations.eps * float(self.problem.moments.squares.diagonal() @ lengths)
+        return error * self.trace < _CLEAR * noise
+
+    @property
+    def warning(self) -> str:
+        """A clause on equations that are not solved, or on landmarks that only seem dependent."""
+        hidden = self.equations.tol * self.trace
+        clause = ""
+        if self.problem.fit_intercept:
+            clause = rounding.of_landmarks(hidden, self.problem.explained_trace)
+        return clause or rounding.of_equations(float(self.residuals.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
 class LandmarkEquations:
-    """A task on given landmarks."""
+    """A task on given landmarks, of which those that others explain carry no coefficient."""
 
     task: RidgeTask  # the problem
-    columns: Columns  # kernel values with the landmarks
-    penalty: Array  # (m, m): the matrix M
-    basis: Array  # (m, k): T with T' M T = I
+    whitened: LandmarkFeatures  # features of the landmarks that are kept
+    columns: Columns  # kernel values with these landmarks
+    penalty: Array  # (k, k): their matrix M
+    basis: Array  # (k, k): T = R^-1, so that T' M T = I
+    tol: float  # the share of k(z, z) up to which a landmark counts as explained
 
     @classmethod
     def of(cls, task: RidgeTask, points: Points) -> LandmarkEquations:
         """Whiten the landmarks."""
-        penalty = task.penalty(points)
-        require_range(task, penalty)
-        basis = independent(task, points, penalty).columns(len(points))
-        return cls(task, Columns(task.kernel, points), penalty, basis)
+        square = among(task.kernel, points)
+        require_finite(square)
+        eps = float(np.finfo(task.type_with(points)).eps)
+        tol = max(_DEPENDENT * float(np.finfo(np.float64).eps), eps)
+        features = LandmarkFeatures.of(task.kernel, points, whiten(square, tol=tol))
+        kept = features.whitening.kept
+        columns = Columns(task.kernel, features.points)
+        penalty = square[np.ix_(kept, kept)]
+        return cls(task, features, columns, penalty, features.whitening.inverse(), tol)
 
-    @property
-    def points(self) -> Points:
-        """The landmarks."""
-        return self.columns.points
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of kernel values of rows with landmarks."""
+        return self.task.type_with(self.whitened.points)
 
     @property
     def eps(self) -> float:
-        """The rounding unit of kernel values of rows with landmarks."""
-        return float(np.finfo(self.task.type_with(self.points)).eps)
+        """The rounding unit of these kernel values."""
+        return float(np.finfo(self.dtype).eps)
 
     @property
-    def whitened_columns(self) -> WhitenedColumns:
-        """The same in coordinates in which the penalty is the identity."""
-        return WhitenedColumns(self.columns, self.basis)
+    def normal_equations_unreliable(self) -> bool:
+        """Whether rounding of C'WC, in coordinates where M is the identity, may exceed alpha.
 
-    @property
-    def squares_drown(self) -> bool:
-        """Whether rounding of C'WC may exceed alpha, so that rows are to be whitened first."""
-        return self.task.squares_drown(self.points, self.penalty, self.basis)
-
-    def doubt(self, problem: FeatureEquations, trace: float, residual: float = 0.0) -> str:
-        """What to warn of: equations not solved, or landmarks that only seem to be dependent."""
-        hidden = _share_of_noise(self.task.type_with(self.points)) * trace
-        seen = rounding.of_landmarks(hidden, problem.carried) if problem.fit_intercept else ""
-        return seen or rounding.of_equations(residual)
-
-    def sums(self) -> tuple[Moments, float] | None:
-        """The sums of one pass over the rows, and the trace of K; None if squares overflow."""
+        Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
+        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
+        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
+        since its residual tells.
+        """
         task = self.task
-        summand = FeatureMoments(self.columns, len(self.points), task.middle, task.kernel)
-        moments, trace = task.rows.map_sum(summand).terms
-        return (moments, trace) if np.isfinite(moments.squares).all() else None
+        if self.dtype == np.float32 and len(task.alphas) == 1:
+            return False
+        diagonal = self.penalty.diagonal()
+        largest = task.rows.statistics.weight * float(diagonal.mean()) * diagonal
+        sizes = np.abs(self.basis).T @ np.sqrt(np.maximum(largest, 0.0))
+        return bool(task.alphas.min() <= self.eps * float(sizes @ sizes))
 
-    def whitened_first(self) -> tuple[FeatureRidge, float]:
-        """The equations of rows that are whitened before they are squared, and the trace of K."""
-        task, width = self.task, self.basis.shape[1]
-        summand = FeatureMoments(self.whitened_columns, width, task.middle, task.kernel)
-        moments, trace = task.rows.map_sum(summand).terms
-        require_range(task, moments.squares, moments.products)
-        return FeatureRidge.of(moments, None, fit_intercept=task.fit_intercept), trace
+    def solve_refined(self, *, every: bool) -> LandmarkFit | None:
+        """Solve with C'WC, and refine; None if rounding lost too many digits to recover."""
+        task = self.task
+        moments, trace = self._sums(self.columns)
+        alpha = None if every or task.compares else float(task.alphas[0])
+        problem = feature_equations(
+            moments, self.basis, alpha, self.eps, fit_intercept=task.fit_intercept
+        )
+        alphas, errors = self._alphas(problem, self.columns, every=every)
+        solutions, residuals, lost = self.refine(problem, alphas)
+        if lost.any():
+            return None
+        return self._answer(
+            problem, self.columns, trace, alphas, errors, solutions, solutions, residuals
+        )
 
-    def refined(
+    def solve_whitened(self, *, every: bool) -> LandmarkFit:
+        """Solve with rows that are whitened before they are squared."""
+        task = self.task
+        moments, trace = self._sums(self.whitened)
+        problem = FeatureRidge.decompose(moments, None, fit_intercept=task.fit_intercept)
+        alphas, errors = self._alphas(problem, self.whitened, every=every)
+        inner = np.stack([problem.solve(alpha)[0] for alpha in alphas])
+        sums = problem.moments
+        gradients = sums.products - sums.squares @ inner - alphas[:, None, None] * inner
+        return self._answer(
+            problem,
+            self.whitened,
+            trace,
+            alphas,
+            errors,
+            inner,
+            self.basis @ inner,
+            sums.relative(gradients),
+        )
+
+    def _sums(self, features: Features) -> tuple[Moments, float]:
+        """Sums of features and targets over the rows, and the weighted trace of K."""
+        task = self.task
+        summand = FeatureMoments(features, self.whitened.width, task.middle, task.kernel)
+        moments, trace = task.rows.map_sum(summand).terms
+        return moments, trace
+
+    def _alphas(
+        self, problem: FeatureEquations, features: Features, *, every: bool
+    ) -> tuple[Array, Array | None]:
+        """The alphas to solve at, and the criterion for each candidate if they are compared."""
+        return (self.task.alphas, None) if every else choose(self.task, problem, features)
+
+    def _answer(
+        self,
+        problem: FeatureEquations,
+        features: Features,
+        trace: float,
+        alphas: Array,
+        errors: Array | None,
+        solutions: Array,
+        coefficients: Array,
+        residuals: Array,
+    ) -> LandmarkFit:
+        """The fit with solutions of the equations, and the coefficients that they stand for."""
+        dual = self.whitened.of_all_landmarks(coefficients)
+        intercept = np.stack([problem.intercept(at) for at in solutions])
+        return LandmarkFit(
+            self, problem, features, trace, alphas, errors, dual, intercept, residuals
+        )
+
+    def refine(
         self, problem: FeatureEquations, alphas: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Solutions, improved against the kernel itself: each pass serves all alphas."""
-        sums, dtype = problem.moments, self.task.type_with(self.points)
+        """Iterative refinement against the kernel itself; each pass serves all alphas.
+
+        Solutions, their relative residuals, and whether the next step would change them too much.
+        """
+        sums = problem.moments
         shape = (len(alphas), *sums.products.shape)
-        found, best = np.zeros(shape), np.zeros(shape)
+        solutions, best = np.zeros(shape), np.zeros(shape)
         residuals, least = np.full(len(alphas), np.inf), np.full(len(alphas), np.inf)
-        left = np.broadcast_to(sums.products, shape)
-        steps = _applied(problem, left, alphas)
+        steps = _apply(problem, np.broadcast_to(sums.products, shape), alphas)
         for _ in range(_PASSES):
-            found = found + steps
-            left = sums.products - self._image(sums, found, alphas)
-            sizes = sums.relative(left)
-            steps = _applied(problem, left, alphas)
-            lengths = self._lengths(found)
-            changes = self._lengths(steps) / np.where(lengths > 0, lengths, 1.0)
+            solutions = solutions + steps
+            gradients = sums.products - self._image(sums, solutions, alphas)
+            sizes = sums.relative(gradients)
+            steps = _apply(problem, gradients, alphas)
+            norms = self._norms(solutions)
+            changes = self._norms(steps) / np.where(norms > 0, norms, 1.0)
             better = changes < least
-            best[better], residuals[better] = found[better], sizes[better]
+            best[better], residuals[better] = solutions[better], sizes[better]
             least = np.where(better, changes, least)
-            enough = (residuals <= _ENOUGH[dtype]) & (least <= _SMALL_CHANGE[dtype])
-            if enough.all() or not better.any():
+            solved = residuals <= _SMALL_RESIDUAL[self.dtype]
+            if (solved & (least <= _SMALL_CHANGE[self.dtype])).all() or not better.any():
                 break
-        return best, residuals, ~(least <= _LOST[dtype])
+        return best, residuals, ~(least <= _LARGE_CHANGE[self.dtype])
 
-    def _lengths(self, coefficients: Array) -> Array:
+    def _norms(self, coefficients: Array) -> Array:
         """Norms of functions: those of T' M c, the coordinates in which M is the identity."""
-        found: Array = np.linalg.norm(self.basis.T @ (self.penalty @ coefficients), axis=(1, 2))
-        return found
+        norms: Array = np.linalg.norm(self.basis.T @ (self.penalty @ coefficients), axis=(1, 2))
+        return norms
 
-    def _image(self, sums: Moments, found: Array, alphas: Array) -> Array:
-        """The matrices of the equations times coefficients, by one pass over all pairs."""
-        image = self.task.normal(self.points, sums.plain_features, np.hstack(list(found)))
-        parts = np.stack(np.split(image, len(alphas), axis=1))
-        whole: Array = parts + alphas[:, None, None] * (self.penalty @ found)
-        return whole
+    def _image(self, sums: Moments, solutions: Array, alphas: Array) -> Array:
+        """The matrix of the equations at each alpha times coefficients, by one pass."""
+        columns = np.hstack(list(solutions))
+        product = normal_product(self.task, self.whitened.points, sums.plain_features, columns)
+        parts = np.stack(np.split(product, len(alphas), axis=1))
+        image: Array = parts + alphas[:, None, None] * (self.penalty @ solutions)
+        return image
+
+    def sampled_trace_error(self) -> float:
+        """The share of the trace of K outside the span of the landmarks, from some rows."""
+        summand = _TraceError(self.task.kernel, self.whitened, self.whitened.width)
+        return self.task.of_sample(_SAMPLE_ROWS, summand)
 
 
-def _applied(problem: FeatureEquations, left: Array, alphas: Array) -> Array:
-    """The solutions for given right-hand sides, one for each alpha."""
-    return np.stack([problem.apply(at, alpha) for at, alpha in zip(left, alphas, strict=True)])
+@dataclass(frozen=True, eq=False)
+class _TraceError:
+    """The share of the weighted trace of K that features do not explain."""
+
+    kernel: Kernel
+    features: Features
+    width: int
+
+    def __call__(self, part: RowBlock) -> float:
+        blocks = blocks_of(part, self.features, self.width)
+        explained = np.concatenate([np.einsum("ij,ij->i", phi, phi) for phi, _, _ in blocks])
+        trace = Trace(self.kernel)(part)
+        return max(0.0, 1 - float(part.mass @ explained) / trace) if trace > 0 else 0.0
+
+
+def _apply(problem: FeatureEquations, right: Array, alphas: Array) -> Array:
+    """Solutions for one right-hand side per alpha."""
+    return np.stack([problem.apply(at, alpha) for at, alpha in zip(right, alphas, strict=True)])

@@ -2,35 +2,37 @@ r"""Ridge regression on many features in memory: normal equations in float32, an
 
 .. math:: \min_{c, b} \tfrac12 \|y - \Phi c - b\|^2 + \tfrac\alpha2 \|c\|^2
 
-The matrix of squares, which takes nearly all of the time, is needed only to precondition: in
+The matrix of squares takes nearly all of the time, and is needed only as a preconditioner: in
 float32 it costs half. Conjugate gradients on the equations in float64, each step two products with
-the features, then reach full accuracy in two or three steps; where alpha is so small that
-the errors of float32 matter, or features so large that their squares leave its range, the matrix is
-computed again in float64.
+the features, then reach full accuracy in two or three steps. Where alpha is so small that the
+errors of float32 matter, the matrix is computed again in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import solve_triangular
 
-from mercer.rows.moments import OUT_OF_RANGE
+from mercer.linalg import conjugate_gradient
+from mercer.linalg.cholesky import shifted_cholesky
+from mercer.rows.moments import require_finite
+from mercer.sampling import blocks
 
 __all__ = ["FeatureSolution", "feature_ridge"]
 
 Array = NDArray[np.floating[Any]]
-Solve = Callable[[Array], Array]
 
-# Features of one block of rows, in float32: few enough for a shared cache.
-_BLOCK_BYTES = 2**23
-# Corrections of the coefficients, relative to them: what is aimed at, and what will do where
-# rounding allows no more.
-_AIM, _ENOUGH = 1e-12, 1e-9
+# Bytes of a block of features in float64: half of it, in float32, fits in a shared cache.
+_BLOCK_BYTES = 2**24
+# Relative error of the function at which to stop.
+_TOL = 1e-12
+# Relative error of the function that is accepted where rounding allows no less.
+_ACCEPTED = 1e-9
+# Conjugate gradient steps per preconditioner at most.
 _STEPS = 12
 
 
@@ -40,9 +42,8 @@ class FeatureSolution:
 
     coef: Array  # (m, t): the coefficients c
     intercept: Array  # (t,): the intercept b, zero if there is none
-    # how far the equations are from being solved, relative to their right-hand side
-    residual: float
-    n_iter: int  # steps of refinement
+    residual: float  # residual of the equations, relative to their right-hand side
+    n_iter: int  # conjugate gradient steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,101 +55,75 @@ class _Equations:
     alpha: float
 
     def __matmul__(self, c: Array) -> Array:
-        shifted = self.features @ c - self.mean @ c
-        return self.transposed(shifted) + self.alpha * c
+        centred = self.features @ c - self.mean @ c
+        return self.transposed(centred) + self.alpha * c
 
     def transposed(self, residuals: Array) -> Array:
         """Phi_c' r."""
-        found: Array = self.features.T @ residuals - np.outer(self.mean, residuals.sum(axis=0))
-        return found
+        product: Array = self.features.T @ residuals - np.outer(self.mean, residuals.sum(axis=0))
+        return product
 
-    def squares(self, dtype: Any) -> Array:
-        """The matrix, from blocks of centred features in the given precision."""
+    def factor(self, dtype: Any) -> Array:
+        """The upper Cholesky factor of the matrix, from blocks of features in some precision.
+
+        Jitter of the size of rounding makes it exist.
+        """
         n, m = self.features.shape
         total = np.zeros((m, m))
-        step = max(256, _BLOCK_BYTES // (max(m, 1) * np.dtype(dtype).itemsize))
-        for start in range(0, n, step):
-            block = (self.features[start : start + step] - self.mean).astype(dtype, copy=False)
+        for rows in blocks(n, m, _BLOCK_BYTES):
+            block = (self.features[rows] - self.mean).astype(dtype, copy=False)
             total += block.T @ block
         total.flat[:: m + 1] += self.alpha
-        return total
+        require_finite(total)
+        mean = float(np.trace(total)) / m
+        factor = shifted_cholesky(total, float(np.finfo(dtype).eps) * mean, mean)
+        assert factor is not None  # a shift by the mean eigenvalue makes the matrix definite
+        return factor[0]
 
 
+@np.errstate(over="ignore", invalid="ignore")  # refused as not finite
 def feature_ridge(
     features: Array, targets: Array, alpha: float, *, fit_intercept: bool = True
 ) -> FeatureSolution:
     """Solve ridge regression on dense features in float64."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = _solved(features, targets, alpha, fit_intercept)
-    if not np.isfinite(found.coef).all():
-        raise OverflowError(OUT_OF_RANGE)
-    return found
-
-
-def _solved(features: Array, targets: Array, alpha: float, fit_intercept: bool) -> FeatureSolution:
     mean = features.mean(axis=0) if fit_intercept else np.zeros(features.shape[1])
     middle = targets.mean(axis=0) if fit_intercept else np.zeros(targets.shape[1])
     equations = _Equations(features, mean, alpha)
     right = equations.transposed(targets - middle)
+    require_finite(right)
     coef, steps = np.zeros_like(right), 0
     for dtype in (np.float32, np.float64):
-        matrix = equations.squares(dtype)
-        if np.isfinite(matrix).all():
-            coef, correction, more = _refined(equations, right, _factorised(matrix), coef)
-            steps += more
-            if correction <= _ENOUGH:
-                break
-        elif dtype is np.float64:
-            raise OverflowError(OUT_OF_RANGE)
-    residual = _largest(right - equations @ coef, right)
-    return FeatureSolution(coef, middle - mean @ coef, residual, steps)
+        root = equations.factor(dtype)
+        coef, error, more = _preconditioned(equations, right, root, coef)
+        steps += more
+        if error <= _ACCEPTED:
+            break
+    residual = np.linalg.norm(right - equations @ coef, axis=0)
+    sizes = np.linalg.norm(right, axis=0)
+    relative = float((residual / np.where(sizes > 0, sizes, 1.0)).max(initial=0.0))
+    return FeatureSolution(coef, middle - mean @ coef, relative, steps)
 
 
-def _factorised(matrix: Array) -> Solve:
-    """A solve with the matrix, made positive definite if rounding has made it indefinite."""
-    shift = float(np.finfo(np.float32).eps) * float(np.trace(matrix)) / len(matrix)
-    while True:
-        try:
-            factor = cho_factor(matrix, lower=True)
-        except np.linalg.LinAlgError:
-            matrix.flat[:: len(matrix) + 1] += shift
-            shift *= 10
-        else:
-            return lambda right: cho_solve(factor, right)
-
-
-def _refined(
-    equations: _Equations, right: Array, solve: Solve, start: Array
+def _preconditioned(
+    equations: _Equations, right: Array, root: Array, start: Array
 ) -> tuple[Array, float, int]:
-    """Preconditioned conjugate gradients, for all right-hand sides at once.
+    """Conjugate gradients in coordinates v = U c with U'U close to the matrix A of the equations.
 
-    Returns the coefficients, how much they would change next, and the number of steps.
+    There the matrix is close to the identity, and the relative residual to the relative error of
+    the function. Coefficients, this error, and the number of steps.
     """
-    c = start
-    r = right - equations @ c if c.any() else right.copy()
-    direction, energy, last = np.zeros_like(r), np.full(right.shape[1], np.inf), np.inf
-    for step in range(_STEPS):
-        z = solve(r)
-        correction = _largest(z, c) if step else np.inf
-        # Rounding is the limit where a step no longer halves the correction.
-        if correction <= _AIM or correction > last / 2:
-            return c, correction, step
-        before, energy, last = energy, (r * z).sum(axis=0), correction
-        direction = z + direction * _ratio(energy, before)
-        image = equations @ direction
-        length = _ratio(energy, (direction * image).sum(axis=0))
-        c = c + length * direction
-        r = r - length * image
-    return c, _largest(solve(r), c), _STEPS
 
+    def image(vectors: Array) -> Array:
+        product = equations @ solve_triangular(root, vectors, check_finite=False)
+        return np.asarray(solve_triangular(root, product, trans="T", check_finite=False))
 
-def _ratio(a: Array, b: Array) -> Array:
-    """The quotient, 0 for a right-hand side that is solved already."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
-
-
-def _largest(parts: Array, whole: Array) -> float:
-    """The largest norm of a column, relative to that of the whole."""
-    sizes = np.linalg.norm(whole, axis=0)
-    sizes[sizes == 0] = 1.0
-    return float((np.linalg.norm(parts, axis=0) / sizes).max(initial=0.0))
+    progress = conjugate_gradient.solve(
+        image,
+        solve_triangular(root, right, trans="T", check_finite=False),
+        0.0,
+        start=root @ start,
+        tol=_TOL,
+        max_iter=_STEPS,
+    )
+    coef: Array = solve_triangular(root, progress.solution, check_finite=False)
+    return coef, float(progress.residuals.max(initial=0.0)), progress.n_iter

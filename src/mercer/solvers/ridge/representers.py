@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, Self
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from mercer.kernels.points import Points
-from mercer.rows.rows import RowBlock, RowSource
+from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, blocks_of
 from mercer.sampling import uniform_rows
-from mercer.solvers.protocol import FeatureFunction
+from mercer.solvers.protocol import FeatureFunction, RidgeTask
 
 Array = NDArray[np.floating[Any]]
 
@@ -32,10 +32,25 @@ _DOUBT = (
 )
 
 
-def of_all(part: RowBlock, values: Array, alpha: Any) -> Array:
+def dual_from_residuals(part: RowBlock, values: Array, alpha: Any) -> Array:
     """The coefficients of all rows, from the condition for a minimum."""
-    found: Array = part.mass[:, None] * (part.targets - values) / alpha
-    return found
+    dual: Array = part.mass[:, None] * (part.targets - values) / alpha
+    return dual
+
+
+def of_path(
+    task: RidgeTask, function: FeatureFunction, intercept: Array, alphas: Array, squares: Array
+) -> Representers:
+    """Points and their coefficients at each alpha: all rows, or few of those that are elsewhere."""
+    if not isinstance(task.rows, InMemory):
+        few = of_few(task.rows, function, squares)
+        dual = np.moveaxis(few.dual.reshape(len(few.points), *intercept.shape), 0, 1)
+        return replace(few, dual=dual)
+    part = task.rows.part
+    blocks = blocks_of(part, function.features, len(function.coef))
+    flat = np.concatenate([np.asarray(phi @ function.coef) for phi, _, _ in blocks])
+    values = np.moveaxis(flat.reshape(task.n, *intercept.shape), 0, 1) + intercept[:, None]
+    return Representers(part.points, dual_from_residuals(part, values, alphas[:, None, None]))
 
 
 @dataclass(frozen=True, eq=False)

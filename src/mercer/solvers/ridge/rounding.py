@@ -31,8 +31,8 @@ def of_predictions(
     wide = targets.astype(np.float64)
     middle = np.average(wide, axis=0, weights=weights) if fit_intercept else 0.0
     mass = np.ones(len(wide)) if weights is None else weights
-    spread = _length(np.sqrt(mass / mass.sum())[:, None] * (wide - middle))
-    lengths = _length(dual.astype(np.float64))
+    spread = np.linalg.norm(np.sqrt(mass / mass.sum())[:, None] * (wide - middle), axis=0)
+    lengths = np.linalg.norm(dual.astype(np.float64), axis=0)
     shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
     share = float(np.finfo(dual.dtype).eps) * largest * float(shares.max(initial=0.0))
     if not share > _FELT:
@@ -63,10 +63,3 @@ def of_equations(residual: float) -> str:
         f"the equations are solved up to a relative residual of {residual:.2g} only; {_REMEDY}, or "
         "pass X in float64"
     )
-
-
-def _length(columns: Array) -> Array:
-    """Norms of columns, in units in which their squares are numbers."""
-    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
-    found: Array = np.ldexp(np.linalg.norm(np.ldexp(columns, -exponents), axis=0), exponents)
-    return found

@@ -26,13 +26,31 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
 from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
-from mercer.solvers.ridge.gram import Solution
 
 Array = NDArray[np.floating[Any]]
 
 _BLOCK = 1024
 # Units of rounding by which centring shifts eigenvalues at the most, of what it takes out.
 _ROUNDING = 4
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients of a kernel ridge problem.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (n, n_targets)
+        The coefficients a.
+    intercept : ndarray of shape (n_targets,)
+        The intercept b, zero if there is none.
+    jitter : float
+        What was added to the diagonal beyond alpha to make the factor exist.
+    """
+
+    dual: Array
+    intercept: Array
+    jitter: float = 0.0
 
 
 @dataclass(frozen=True)

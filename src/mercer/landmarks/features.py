@@ -1,0 +1,87 @@
+"""Features of landmarks: phi(x) = R^-T k(Z, x) with R'R = k(Z, Z).
+
+Products phi(x)' phi(z) are the part of k(x, z) in the span of the landmarks (Williams and Seeger,
+2001), and the squared norm of a function phi(x)' v is |v|^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.kernels.base import Kernel
+from mercer.kernels.points import Points
+from mercer.linalg.whitening import Whitening, whiten, whiten_with_jitter
+from mercer.rows.sums import among
+
+Array = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkFeatures:
+    """Kernel values with landmarks, whitened, in double precision.
+
+    A function f(x) = phi(x)' v = sum_j c_j k(x, z_j) has coordinates v = R c.
+    """
+
+    kernel: Kernel  # the kernel, resolved
+    landmarks: Points  # all m landmarks
+    points: Points  # the r landmarks that are kept
+    whitening: Whitening  # which landmarks are kept, and R
+
+    @classmethod
+    def of(cls, kernel: Kernel, landmarks: Points, whitening: Whitening) -> LandmarkFeatures:
+        """The features of the landmarks that a whitening keeps."""
+        if not whitening.rank:  # a kernel that is zero everywhere has one feature, which is zero
+            whitening = Whitening(np.zeros(1, np.intp), np.ones((1, 1)))
+        everything = np.array_equal(whitening.kept, np.arange(len(landmarks)))
+        points = landmarks if everything else landmarks[whitening.kept].detached()
+        return cls(kernel, landmarks, points, whitening)
+
+    @classmethod
+    def pivoted(
+        cls, kernel: Kernel, landmarks: Points, *, tol: float | None = None
+    ) -> LandmarkFeatures:
+        """Leave out landmarks that the others explain up to `tol` times the largest k(z, z)."""
+        return cls.of(kernel, landmarks, whiten(among(kernel, landmarks), tol=tol))
+
+    @classmethod
+    def with_jitter(cls, kernel: Kernel, landmarks: Points, some: Points) -> LandmarkFeatures:
+        """Keep all landmarks; jitter is above the rounding of kernel values with some rows."""
+        eps = float(np.finfo(kernel.gram(some, landmarks).dtype).eps)
+        return cls.of(kernel, landmarks, whiten_with_jitter(among(kernel, landmarks), eps))
+
+    @property
+    def root(self) -> Array:
+        """R, upper triangular, in Fortran order."""
+        return self.whitening.upper
+
+    @property
+    def width(self) -> int:
+        """Number r of features."""
+        return self.whitening.rank
+
+    def cross(self, points: Points) -> Array:
+        """Kernel values k(x, Z) with the kept landmarks, in double precision."""
+        return self.kernel(points, self.points).astype(np.float64, copy=False)
+
+    def rows(self, points: Points) -> Array:
+        """Features of points, of shape (n, r)."""
+        return self.whitening.apply(self.cross(points))
+
+    def __call__(self, points: Points) -> Array:
+        """Features of points, of shape (n, r)."""
+        return self.rows(points)
+
+    def to_coefficients(self, coordinates: Array) -> Array:
+        """C = R^-1 v, for the kept landmarks."""
+        return self.whitening.to_coefficients(coordinates)
+
+    def of_all_landmarks(self, coefficients: Array) -> Array:
+        """Coefficients of all landmarks, of shape (..., m, t): zero for those that are left out."""
+        dual = np.zeros((*coefficients.shape[:-2], len(self.landmarks), coefficients.shape[-1]))
+        dual[..., self.whitening.kept, :] = coefficients
+        return dual
