@@ -15,6 +15,7 @@ __all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]
 
 Array = NDArray[np.floating[Any]]
 
+# Norms at which a penalty is tried.
 _TRIALS = np.geomspace(1e-3, 1e2, 121)
 
 
@@ -69,7 +70,7 @@ class Penalty(Parameterised):
 
     @property
     def is_convex(self) -> bool:
-        """Whether the derivative is seen never to fall."""
+        """Whether the derivative does not fall at any of many norms."""
         with np.errstate(all="ignore"):
             slopes = np.asarray(self.derivative(_TRIALS), float)
         slopes = slopes[np.isfinite(slopes)]
@@ -161,7 +162,7 @@ def check_increasing(penalty: object, owner: str) -> None:
             "mercer.penalties.Norm(), or one of a class that derives from mercer.penalties.Penalty."
         )
     values, slopes = (_tried(penalty, name, owner) for name in ("value", "derivative"))
-    # Values may stop to change by rounding where a penalty saturates; derivatives need not.
+    # Where a penalty saturates, rounding may make values equal; derivatives stay positive.
     bad = np.flatnonzero((np.diff(values) < 0) | ~(slopes[1:] > 0) | np.isnan(values[1:]))
     if bad.size:
         at = bad[0]
@@ -174,7 +175,7 @@ def check_increasing(penalty: object, owner: str) -> None:
 
 
 def _tried(penalty: Penalty, method: str, owner: str) -> Array:
-    """What a method says of many norms, if it says a number for each."""
+    """The values of a method at many norms; refused if they are not one number for each."""
     try:
         with np.errstate(all="ignore"):
             numbers = np.asarray(getattr(penalty, method)(_TRIALS), dtype=np.float64)

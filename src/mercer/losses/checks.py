@@ -1,4 +1,4 @@
-"""What is asked of a user's loss before it is minimised."""
+"""Checks of a user's loss before it is minimised."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import numpy as np
 from mercer.exceptions import ParameterError
 from mercer.losses.base import Array, Loss
 
-#: Numbers between which a user's loss is tried, together with the targets and their scale.
+# Predictions at which a loss is tried, beside the targets and multiples of their range.
 _TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
+# Largest number of targets for which a loss is tried.
 _TRIED_TARGETS = 25
 
 
 def check_convex(loss: Loss, y: Array, owner: str) -> None:
-    """Refuse a loss that is seen not to be convex, or whose derivative is not its own.
+    """Refuse a loss that is not convex at many predictions, or whose derivative is wrong.
 
     Parameters
     ----------
@@ -48,22 +49,28 @@ def check_convex(loss: Loss, y: Array, owner: str) -> None:
         trial("curvature", grid)
 
 
+def check_users_loss(loss: Loss, y: Array, owner: str) -> None:
+    """Check a loss that a user wrote; those of mercer are known to be convex."""
+    if not type(loss).__module__.startswith("mercer."):
+        check_convex(loss, y, owner)
+
+
 class _Trial:
-    """A loss for one target, whose answers are checked as they come."""
+    """A loss at one target; the results of its methods are checked."""
 
     def __init__(self, loss: Loss, target: float, owner: str) -> None:
         self.loss, self.target, self.owner = loss, target, owner
 
     def __call__(self, method: str, f: Array) -> Array:
-        """What a method says of the target and predictions."""
+        """The result of a method for the target and some predictions."""
         try:
             with np.errstate(all="ignore"):
-                found = getattr(self.loss, method)(np.full_like(f, self.target), f)
+                result = getattr(self.loss, method)(np.full_like(f, self.target), f)
         except NotImplementedError as error:
             raise self.error(f"lacks a method: {error}", "define it in the class") from error
         remedy = f"let {method}(y, f) return an array with a number for each element of f"
         try:
-            numbers = np.asarray(found, dtype=np.float64)
+            numbers = np.asarray(result, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise self.error(f"has a {method}(y, f) that is not numbers", remedy) from error
         if numbers.shape != f.shape:
@@ -79,13 +86,13 @@ class _Trial:
             )
         return numbers
 
-    def error(self, complaint: str, remedy: str) -> ParameterError:
-        """What to raise."""
-        return ParameterError(f"{self.owner}: loss = {self.loss!r} {complaint}; {remedy}.")
+    def error(self, defect: str, remedy: str) -> ParameterError:
+        """The error for a defect of the loss."""
+        return ParameterError(f"{self.owner}: loss = {self.loss!r} {defect}; {remedy}.")
 
 
 def _check_chords(trial: _Trial, grid: Array) -> None:
-    """A convex function never lies above the chord between two of its points."""
+    """Check that the loss does not lie above the chord between two of its points."""
     first, second = (axis.ravel() for axis in np.meshgrid(grid, grid))
     ends = [trial("value", f) for f in (first, second)]
     with np.errstate(all="ignore"):
@@ -105,7 +112,7 @@ def _check_chords(trial: _Trial, grid: Array) -> None:
 
 
 def _check_derivative(trial: _Trial, grid: Array) -> None:
-    """For a convex function, secants lie between the derivatives at their ends."""
+    """Check that slopes of secants lie between the derivatives at their ends."""
     left, right = grid[:-1], grid[1:]
     low, high = (trial("derivative", f) for f in (left, right))
     ends = [trial("value", f) for f in (left, right)]

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.exceptions import DataError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 
 Array = NDArray[np.floating[Any]]
+
+# Largest ratio of two positive weights.
+_LARGEST_RATIO = 1e12
 
 
 class Addable(Protocol):
@@ -56,6 +60,15 @@ class RowBlock:
         return RowBlock(self.points[indices].detached(), self.targets[indices], weights)
 
 
+def require_weight_range(owner: str, low: float, high: float) -> None:
+    """Refuse positive weights that differ by so much that rounding hides the smallest ones."""
+    if low < high / _LARGEST_RATIO:
+        raise DataError(
+            f"{owner}: positive sample weights reach from {low:.3g} to {high:.3g}, a ratio above "
+            f"{_LARGEST_RATIO:g}; set weights that are negligible to 0."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
     """What every model needs to know of its rows."""
@@ -90,19 +103,6 @@ class RowStatistics:
         ends = float(mass.min(initial=np.inf)), float(mass.max(initial=-np.inf))
         min_positive_weight = float(positive.min(initial=np.inf))
         return cls(rows, weight, sums, largest, weights is not None, *ends, min_positive_weight)
-
-    def divided_by(self, unit: float) -> RowStatistics:
-        """The totals of the same rows with weights in a unit."""
-        if not self.weighted:
-            return self
-        return replace(
-            self,
-            weight=self.weight / unit,
-            targets=self.targets / unit,
-            min_weight=self.min_weight / unit,
-            max_weight=self.max_weight / unit,
-            min_positive_weight=self.min_positive_weight / unit,
-        )
 
     def __add__(self, other: Self) -> RowStatistics:
         """The totals of both."""

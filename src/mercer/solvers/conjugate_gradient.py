@@ -231,7 +231,7 @@ class ConjugateGradient(Solver):
         factor = found.factor.astype(np.float64, copy=False)
         if centred:
             factor -= factor.mean(axis=0)
-        return replace(matrix, factor=factor, left_out=found.trace_error)
+        return replace(matrix, factor=factor, residual_trace=found.trace_error)
 
     def rank_for(self, n: int) -> int:
         """The rank of the preconditioner for so many rows.

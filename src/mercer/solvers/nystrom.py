@@ -28,7 +28,7 @@ from mercer.rows.moments import require_finite
 from mercer.rows.rows import RowSource
 from mercer.sampling import random_numbers, seed_from
 from mercer.solvers.conjugate_gradient import check_limits
-from mercer.solvers.newton.directions import ByIterations, Exactly
+from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.newton.machine import MachineTask
 from mercer.solvers.newton.on_landmarks import LandmarkMachine
 from mercer.solvers.protocol import (
@@ -89,7 +89,7 @@ class LandmarkSolver(Solver):
 
     @property
     @abstractmethod
-    def direct(self) -> Exactly | ByIterations:
+    def direct(self) -> DirectNewton | InexactNewton:
         """How the steps of a machine are computed."""
 
 
@@ -145,9 +145,9 @@ class NystromSolver(LandmarkSolver):
         return landmarks.path(task, self._select(task).points)
 
     @property
-    def direct(self) -> Exactly:
+    def direct(self) -> DirectNewton:
         """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
-        return Exactly()
+        return DirectNewton()
 
 
 def _kept(landmarks: Any) -> Any:
@@ -248,6 +248,6 @@ class Falkon(LandmarkSolver):
         return Stopped(settings, given if known else seed_from(random_numbers(given, task.owner)))
 
     @property
-    def direct(self) -> ByIterations:
+    def direct(self) -> InexactNewton:
         """How a machine's steps are computed: by iterations of n m operations each."""
-        return ByIterations(self.tol, self.max_iter)
+        return InexactNewton(self.tol, self.max_iter)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -109,15 +108,6 @@ class MedianDistances:
         return found
 
 
-@dataclass(frozen=True)
-class SumsOf:
-    """Sums of weights and targets once more, where weights have another unit."""
-
-    def __call__(self, part: RowBlock) -> RowStatistics:
-        """The totals of a part."""
-        return RowStatistics.of(part.targets, part.weights)
-
-
 @dataclass(frozen=True, eq=False)
 class Ending:
     """What becomes of rows that were picked, once they are together."""
@@ -191,16 +181,6 @@ class StreamRows(RowSource):
         """How many rows may be brought together in some bytes, with the copies that are made."""
         each = _COPIES * self.survey.size / len(self) + beside
         return min(len(self), int(budget / each))
-
-    def measured_in(self, unit: float) -> StreamRows:
-        """The same rows, with weights that are divided by a unit."""
-        found = copy(self)
-        found._reader = replace(self._reader, unit=unit)
-        totals = self.statistics.divided_by(unit)
-        if not np.isfinite([totals.weight, *totals.targets]).all():
-            totals = found.map_sum(SumsOf())  # which were too large for a number
-        found.survey = replace(self.survey, totals=totals)
-        return found
 
     def fits(self, most: float) -> bool:
         """Whether rows are few enough to be held here: no more than one chunk of the source.

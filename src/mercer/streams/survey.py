@@ -146,7 +146,6 @@ class Reader:
     owner: str  # the estimator
     schema: Schema  # what the blocks have in common
     targets: Targets  # how targets are read
-    unit: float = 1.0  # what weights are divided by
 
     def __call__(self, block: Block) -> RowBlock | None:
         """The rows of a block; None if it has none."""
@@ -159,7 +158,6 @@ class Reader:
             _ = self.schema + Schema.of(data, self.owner, block.start)
             points = self.kernel.validate(guarded(self.schema.conform(data)))
             weights = checked_weights(block.weights, n, self.owner)
-            weights = weights if weights is None or self.unit == 1 else weights / self.unit
             return RowBlock(points, self.targets.read(block.targets, n), weights, block.start)
 
 

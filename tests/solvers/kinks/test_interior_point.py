@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from mercer.solvers.kinks.interior_point import Interior, Root, _tridiagonal
+from mercer.solvers.kinks.interior_point import InteriorPoint, Root, _tridiagonal
 
 Array = NDArray[np.floating[Any]]
 
@@ -21,7 +21,7 @@ LEVELS = np.array([0.2, 0.5, 0.9])
 def test_a_root_has_the_rank_of_its_matrix(rank: int) -> None:
     half = RNG.normal(size=(12, rank))
     matrix = half @ half.T
-    root = Root.of(matrix)
+    root = Root.compute(matrix)
     assert root.rank == rank
     np.testing.assert_allclose(root.factor @ root.factor.T, matrix, atol=1e-12)
     np.testing.assert_allclose(root.factor.T @ root.inverse, np.eye(rank), atol=1e-10)
@@ -49,36 +49,36 @@ def test_the_blocks_are_solved_as_if_they_were_written_out() -> None:
 
 
 @pytest.mark.parametrize("spread", [0, 3])
-def test_the_way_leads_to_the_conditions_of_the_optimum(spread: int) -> None:
+def test_the_path_leads_to_the_conditions_of_the_optimum(spread: int) -> None:
     """Multipliers are a subgradient of the losses, and the coordinates are what they make."""
     n = 40
     root = RNG.normal(size=(n, 6))
     targets = RNG.normal(size=n).round()  # ties
     weights = 10.0 ** RNG.integers(-spread, spread + 1, size=n)
-    way = Interior(root, targets, weights, LEVELS, 1.0, True)
+    path = InteriorPoint(root, targets, weights, LEVELS, 1.0, True)
     steps = 0
-    while way.gap > 1e-12 * way.objective:
-        way.step()
+    while path.gap > 1e-12 * path.objective:
+        path.step()
         steps += 1
         assert steps <= 40
     size = float(weights.sum())
-    np.testing.assert_allclose(root.T @ way.scaled, way.coordinates, atol=1e-9 * size)
-    np.testing.assert_allclose(way.scaled.sum(axis=0), 0, atol=1e-9 * size)
-    values = root @ way.coordinates + way.intercept
+    np.testing.assert_allclose(root.T @ path.coef, path.coordinates, atol=1e-9 * size)
+    np.testing.assert_allclose(path.coef.sum(axis=0), 0, atol=1e-9 * size)
+    values = root @ path.coordinates + path.intercept
     assert np.diff(values, axis=1).min() >= -1e-9
     residuals = targets[:, None] - values
     loss = np.maximum(LEVELS * residuals, (LEVELS - 1) * residuals)
-    primal = weights @ loss.sum(axis=1) + np.sum(way.coordinates**2) / 2
-    bound = targets @ way.scaled.sum(axis=1) - np.sum((root.T @ way.scaled) ** 2) / 2
+    primal = weights @ loss.sum(axis=1) + np.sum(path.coordinates**2) / 2
+    bound = targets @ path.coef.sum(axis=1) - np.sum((root.T @ path.coef) ** 2) / 2
     assert primal == pytest.approx(bound, rel=1e-9)
 
 
 def test_without_a_kernel_constants_are_those_of_a_linear_programme() -> None:
     targets, weights = RNG.normal(size=15), RNG.uniform(0.5, 2, size=15)
-    way = Interior(np.zeros((15, 0)), targets, weights, LEVELS, 1.0, True)
-    while way.gap > 1e-10:
-        way.step()
-    for level, constant in zip(LEVELS, way.intercept, strict=True):
+    path = InteriorPoint(np.zeros((15, 0)), targets, weights, LEVELS, 1.0, True)
+    while path.gap > 1e-10:
+        path.step()
+    for level, constant in zip(LEVELS, path.intercept, strict=True):
         design = np.hstack([np.ones((15, 1)), np.eye(15), -np.eye(15)])
         costs = np.concatenate([[0.0], level * weights, (1 - level) * weights])
         bounds = [(None, None)] + [(0, None)] * 30

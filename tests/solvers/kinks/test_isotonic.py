@@ -11,7 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from mercer.solvers.kinks.isotonic import Envelope, System, isotonic
 from mercer.solvers.kinks.quantiles import pooled
-from mercer.solvers.newton.dense import State
+from mercer.solvers.newton.method import State
 
 Array = NDArray[np.floating[Any]]
 
@@ -59,10 +59,10 @@ def test_the_curvature_is_that_of_the_slopes() -> None:
 
 
 def test_what_is_known_of_the_slopes() -> None:
-    """Means over entries that meet, and nothing of those that are free."""
+    """Means over tied entries, and zero for free ones."""
     at = random_envelope()
     assert at.free.any()
-    assert at.meets.any()
+    assert at.tied.any()
     rows, mix = at.contrasts()
     np.testing.assert_allclose(mix.sum(axis=1), 0, atol=1e-12)
     for row in range(len(at.residuals)):
@@ -79,8 +79,8 @@ def test_the_equations_are_solved_as_if_they_were_written_out() -> None:
     gram = np.exp(-0.5 * np.sum((points[:, None] - points) ** 2, axis=2))
     system = System(gram, 0.3, 0.8, at)
     ridge = RNG.uniform(0.1, 1.0, size=40)
-    m = len(system.gathered(at.residuals))
-    basis = np.array([system.scattered(e).ravel() for e in np.eye(m)])
+    m = len(system.gather(at.residuals))
+    basis = np.array([system.scatter(e).ravel() for e in np.eye(m)])
     whole = np.kron(gram / 0.3 + 0.8, np.eye(len(LEVELS))) + np.diag(np.repeat(ridge, len(LEVELS)))
     right = RNG.normal(size=(m, 2))
     expected = np.linalg.solve(basis @ whole @ basis.T, right)
@@ -92,7 +92,7 @@ def test_functions_that_cross_give_way_to_their_mean() -> None:
     columns = np.array([[0.0, 1.0, 5.0], [0.0, -1.0, 6.0], [0.0, 2.0, 7.0]])
     state = State(columns, np.zeros(3), 1.0, 0.5, True)
     kept = pooled(gram, state, np.array([0.2, 0.5, 0.9]), 1.0)
-    np.testing.assert_allclose(kept.scaled[:, 0], [0.5, -0.5, 1.0])
-    np.testing.assert_array_equal(kept.scaled[:, 0], kept.scaled[:, 1])
-    np.testing.assert_array_equal(kept.scaled[:, 2], columns[:, 2])
+    np.testing.assert_allclose(kept.coef[:, 0], [0.5, -0.5, 1.0])
+    np.testing.assert_array_equal(kept.coef[:, 0], kept.coef[:, 1])
+    np.testing.assert_array_equal(kept.coef[:, 2], columns[:, 2])
     assert not kept.converged

@@ -293,7 +293,7 @@ def test_an_interrupt_leaves_quantiles_in_order(
 
         return step
 
-    for owner in (smoothing._Problem, quantiles._View, interior_point.Interior):
+    for owner in (smoothing._Problem, quantiles._SmoothedProblem, interior_point.InteriorPoint):
         monkeypatch.setattr(owner, "step", interrupted(owner.step))
     x, y = noisy(150, columns)
     levels = LEVELS[::-1]

@@ -33,7 +33,7 @@ from mercer.exceptions import (
 )
 from mercer.solvers import kernel_features
 from mercer.solvers.newton import on_features
-from mercer.solvers.newton.directions import ByIterations
+from mercer.solvers.newton.directions import InexactNewton
 
 Array = NDArray[np.floating[Any]]
 S = mc.solvers
@@ -104,8 +104,9 @@ def machine(loss: Any, y: Any) -> Any:
 # The kernel's own features ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("fit_intercept", "weights"), [(True, W), (False, None)], ids=["weighted", "plain"]
+)
 @pytest.mark.parametrize(("loss", "y"), [*REGRESSION, *CLASSES], ids=name)
 @pytest.mark.parametrize(("kernel", "rows", "points"), KERNELS, ids=name)
 def test_features_give_what_the_whole_matrix_gives(
@@ -140,7 +141,7 @@ def test_a_loss_of_ones_own() -> None:
     same_functions(model.set_params(solver=S.Primal()).fit(X, Y, W), exact, Z, 1e-8)
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1e3])
+@pytest.mark.parametrize("alpha", [1e-6, 1e3])
 @pytest.mark.parametrize(("loss", "y"), CLASSES, ids=name)
 def test_small_and_large_alphas(loss: Any, y: Any, alpha: float) -> None:
     model = mc.KernelMachineClassifier(mc.Polynomial(2), loss, alpha, tol=1e-11)
@@ -242,8 +243,9 @@ def test_weights_are_rows_repeated_and_zero_is_a_row_removed() -> None:
 # Features of a map --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("fit_intercept", "weights"), [(True, W), (False, None)], ids=["weighted", "plain"]
+)
 @pytest.mark.parametrize(("loss", "y"), [*REGRESSION, *CLASSES], ids=name)
 def test_features_of_a_map_have_a_kernel(
     loss: str, y: Any, fit_intercept: bool, weights: Any
@@ -291,17 +293,6 @@ def test_maps_are_set_by_name_and_searched() -> None:
     assert search.best_params_ == {"solver__map__n_components": 80}
 
 
-def test_maps_of_another_kernel() -> None:
-    other = S.RandomFeatures(mc.RandomFourier(mc.RBF(0.1), 50))
-    with pytest.raises(ParameterError, match=r"KernelHuberRegressor: the map of RandomFeatures"):
-        mc.KernelHuberRegressor(RBF, solver=other).fit(X, Y)
-    wrong, right = (RBFSampler(gamma=g, n_components=2000, random_state=0) for g in (50.0, 0.5))
-    with pytest.warns(NumericalWarning, match="KernelHuberRegressor: .* those of another kernel"):
-        mc.KernelHuberRegressor(mc.RBF(1.0), solver=S.RandomFeatures(wrong)).fit(X, Y)
-    model = mc.KernelHuberRegressor(mc.RBF(1.0), solver=S.RandomFeatures(right)).fit(X, Y)
-    assert model.kernel_error_ < 0.1
-
-
 # Ways to the same result --------------------------------------------------------------------------
 
 
@@ -329,14 +320,14 @@ def test_many_unknowns_are_found_by_iterations(
     model = mc.KernelLogisticRegression(kernel, 0.1, solver=S.Primal(), tol=1e-12)
     exact = clone(model).fit(rows, THREE, weights)
     monkeypatch.setattr(on_features, "UNKNOWNS", 5)
-    monkeypatch.setattr("mercer.solvers.newton.directions._TIED", tied)
-    by_iterations, steps = ByIterations.__call__, []
+    monkeypatch.setattr("mercer.solvers.newton.directions._COUPLED", tied)
+    by_iterations, steps = InexactNewton.__call__, []
 
     def counted(*arguments: Any) -> Any:
         steps.append(arguments)
         return by_iterations(*arguments)
 
-    monkeypatch.setattr(ByIterations, "__call__", counted)
+    monkeypatch.setattr(InexactNewton, "__call__", counted)
     found = clone(model).fit(rows, THREE, weights)
     assert steps
     same_functions(found, exact, points, 1e-9)
@@ -389,10 +380,9 @@ ON_BLOCKS = [
 ]
 
 
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
 @pytest.mark.parametrize(
-    ("loss", "y"),
-    [("logistic", BINARY), ("logistic", THREE), ("squared_hinge", THREE), ("poisson", COUNTS)],
+    ("loss", "y", "weights"),
+    [("logistic", BINARY, W), ("logistic", THREE, None), ("poisson", COUNTS, W)],
     ids=name,
 )
 @pytest.mark.parametrize(("kernel", "solver"), ON_BLOCKS, ids=name)

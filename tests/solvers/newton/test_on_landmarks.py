@@ -87,8 +87,9 @@ def values(model: Any, points: Any) -> Array:
 
 
 @pytest.mark.parametrize("solver", DIRECT, ids=name)
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("fit_intercept", "weights"), [(True, W), (False, None)], ids=["weighted", "plain"]
+)
 @pytest.mark.parametrize(("loss", "y"), REGRESSION, ids=name)
 def test_regression_on_all_rows_is_exact(
     loss: Any, y: Array, fit_intercept: bool, weights: Array | None, solver: Any
@@ -104,8 +105,9 @@ def test_regression_on_all_rows_is_exact(
 
 
 @pytest.mark.parametrize("solver", DIRECT, ids=name)
-@pytest.mark.parametrize("weights", [None, W], ids=["plain", "weighted"])
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("fit_intercept", "weights"), [(True, W), (False, None)], ids=["weighted", "plain"]
+)
 @pytest.mark.parametrize(("loss", "y"), CLASSES, ids=name)
 def test_classification_on_all_rows_is_exact(
     loss: Any, y: Any, fit_intercept: bool, weights: Array | None, solver: Any
@@ -119,7 +121,7 @@ def test_classification_on_all_rows_is_exact(
         assert_allclose(found.predict_proba(Z), exact.predict_proba(Z), atol=1e-7)
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 1e-3, 1e3])
+@pytest.mark.parametrize("alpha", [1e-6, 1e3])
 @pytest.mark.parametrize(("loss", "y"), CLASSES, ids=name)
 def test_small_and_large_alphas(loss: Any, y: Any, alpha: float) -> None:
     model = mc.KernelMachineClassifier(RBF, loss, alpha)

@@ -17,20 +17,20 @@ import mercer as mc
 from mercer.kernels.points import Points
 from mercer.linalg.whitening import whiten
 from mercer.rows.rows import InMemory, RowBlock, RowStatistics
-from mercer.solvers.newton.directions import ByIterations, Exactly
+from mercer.solvers.newton.directions import DirectNewton, HessianFactor, InexactNewton
 from mercer.solvers.newton.machine import MachineTask
+from mercer.solvers.newton.method import minimise
 from mercer.solvers.newton.on_landmarks import LandmarkMachine
-from mercer.solvers.newton.quadratic import Quadratic
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
-from mercer.solvers.newton.span import Problem, descend, minimise
+from mercer.solvers.newton.span import Problem, descend
 from mercer.solvers.newton.span_sums import (
-    BentAlong,
-    Compare,
-    Explained,
-    Mass,
-    Place,
-    Probe,
-    Squares,
+    Coefficients,
+    ExplainedTrace,
+    HessianProduct,
+    HessianSums,
+    LineSearch,
+    LossesAt,
+    WeightSums,
 )
 from mercer.solvers.newton.spans import Constants, FeatureSpan, LandmarkSpan, Span
 
@@ -117,27 +117,29 @@ def test_derivatives_of_rows(loss: RowLoss) -> None:
     f, u = RNG.normal(size=(2, N, loss.n_outputs))
     rise = (loss.value(y, f + step * u) - loss.value(y, f - step * u)) / (2 * step)
     assert_allclose(np.sum(loss.derivative(y, f) * u, axis=1), rise, atol=1e-8)
-    bend = (loss.derivative(y, f + step * u) - loss.derivative(y, f - step * u)) / (2 * step)
-    assert_allclose(loss.bent(y, f, u), bend, atol=1e-7)
-    directions = loss.directions
-    assert_allclose((loss.curvature(y, f) * (u @ directions.T)) @ directions, bend, atol=1e-7)
-    loose = loss.loosened()
-    assert_allclose(loose.directions, np.eye(loss.n_outputs))
+    second = (loss.derivative(y, f + step * u) - loss.derivative(y, f - step * u)) / (2 * step)
+    assert_allclose(loss.hessian_product(y, f, u), second, atol=1e-7)
+    factors = loss.hessian_factors
+    assert_allclose((loss.hessian_weights(y, f) * (u @ factors.T)) @ factors, second, atol=1e-7)
+    diagonal = loss.block_diagonal()
+    assert_allclose(diagonal.hessian_factors, np.eye(loss.n_outputs))
     for j, unit in enumerate(np.eye(loss.n_outputs)):
         column = np.broadcast_to(unit, f.shape)
-        assert_allclose(loose.curvature(y, f)[:, j], loss.bent(y, f, column)[:, j], atol=1e-12)
+        product = loss.hessian_product(y, f, column)[:, j]
+        assert_allclose(diagonal.hessian_weights(y, f)[:, j], product, atol=1e-12)
 
 
 def test_coordinates_are_those_of_the_norm() -> None:
-    plain, turned = span(whitened=False), span()
+    plain, whitened = span(whitened=False), span()
     v = RNG.normal(size=(M, 2))
-    c = plain.coefficients(v)
+    c = plain.landmark_coef(v)
     square = KERNEL(plain.points)
     assert_allclose(np.sum(c * (square @ c)), np.sum(v**2))
     (rows, _, _), *_ = plain.rows(part(LOSSES[0]))
-    (features, _, _), *_ = turned.rows(part(LOSSES[0]))
+    (features, _, _), *_ = whitened.rows(part(LOSSES[0]))
     assert_allclose(rows @ c, features @ v, atol=1e-9)
-    assert_allclose(plain.inward(rows.T @ W), turned.inward(features.T @ W), atol=1e-8)
+    gradient = plain.gradient_to_coordinates(rows.T @ W)
+    assert_allclose(gradient, whitened.gradient_to_coordinates(features.T @ W), atol=1e-8)
 
 
 SPANS: dict[str, Span] = {
@@ -159,42 +161,45 @@ def test_gradients_and_second_derivatives(loss: RowLoss, kind: str) -> None:
     b, db = RNG.normal(size=(2, k))
 
     def value(length: float) -> float:
-        place = Place(here.outward(v + length * dv), b + length * db)
-        return float(Compare(here, loss, (place,))(rows)[0])
+        place = Coefficients(here.to_coefficients(v + length * dv), b + length * db)
+        return float(LossesAt(here, loss, (place,))(rows)[0])
 
-    place, turn = Place(here.outward(v), b), Place(here.outward(dv), db)
-    found = Probe(here, loss, place, turn, (0.0, 0.5), curved=whitened)(rows)
+    start = Coefficients(here.to_coefficients(v), b)
+    direction = Coefficients(here.to_coefficients(dv), db)
+    found = LineSearch(here, loss, start, direction, (0.0, 0.5), needs_hessian=whitened)(rows)
     assert_allclose(found.losses, [value(0.0), value(0.5)])
     step = 1e-5
     slope = (value(step) - value(-step)) / (2 * step)
     assert found.slopes[0] == pytest.approx(slope, rel=1e-6)
-    assert np.sum(here.inward(found.pull) * dv) + found.push @ db == pytest.approx(slope, rel=1e-6)
-    bent = BentAlong(here, loss, place, turn)(rows)
-    squares = Squares(here, loss, place)(rows)
+    gradient = here.gradient_to_coordinates(found.grad_coef)
+    assert np.sum(gradient * dv) + found.grad_intercept @ db == pytest.approx(slope, rel=1e-6)
+    product = HessianProduct(here, loss, start, direction)(rows)
+    hessians = HessianSums(here, loss, start)(rows)
     if whitened:
-        assert_allclose(found.squares, squares, rtol=1e-9, atol=1e-9)
+        assert_allclose(found.hessians, hessians, rtol=1e-9, atol=1e-9)
     both = np.vstack([dv, db])
     image = sum(
-        np.outer(square @ (both @ direction), direction)
-        for square, direction in zip(squares, loss.directions, strict=True)
+        np.outer(hessian @ (both @ factor), factor)
+        for hessian, factor in zip(hessians, loss.hessian_factors, strict=True)
     )
-    assert_allclose(here.inward(bent.pull), image[:-1], atol=1e-6)
-    assert_allclose(bent.push, image[-1], atol=1e-7)
+    assert_allclose(here.gradient_to_coordinates(product.coef), image[:-1], atol=1e-6)
+    assert_allclose(product.intercept, image[-1], atol=1e-7)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_systems_are_solved(loss: RowLoss) -> None:
     here, k = span(), loss.n_outputs
-    squares = Squares(here, loss, Place(np.zeros((M, k)), np.zeros(k)))(part(loss))
+    zero = Coefficients(np.zeros((M, k)), np.zeros(k))
+    hessians = HessianSums(here, loss, zero)(part(loss))
     for fit_intercept in (True, False):
-        system = Quadratic(squares, loss.directions, 0.3, fit_intercept)
+        system = HessianFactor(hessians, loss.hessian_factors, 0.3, fit_intercept)
         right = RNG.normal(size=(M + 1, k))
         right -= right.mean(axis=1, keepdims=True) if k > 1 else 0.0
         v, b = system.solve(right[:-1], right[-1])
         both = np.vstack([v, b])
         image = sum(
-            np.outer(square @ (both @ direction), direction)
-            for square, direction in zip(squares, loss.directions, strict=True)
+            np.outer(hessian @ (both @ factor), factor)
+            for hessian, factor in zip(hessians, loss.hessian_factors, strict=True)
         )
         image[:-1] += 0.3 * v
         kept = slice(None) if fit_intercept else slice(-1)
@@ -210,7 +215,7 @@ def test_features_are_rows_about_an_origin() -> None:
         assert_allclose(np.concatenate(dense), phi - origin)
         squares = np.sum((phi - origin) ** 2, axis=1)
         assert_allclose(SPANS[kind].diag(rows.points), squares)
-        assert_allclose(Mass(SPANS[kind])(rows), [W.sum(), W @ squares])
+        assert_allclose(WeightSums(SPANS[kind])(rows), [W.sum(), W @ squares])
 
 
 def test_samples_of_rows() -> None:
@@ -221,46 +226,41 @@ def test_samples_of_rows() -> None:
     assert_array_equal(some // 7, np.arange(-(-len(X) // 7)))
     assert len(set(some % 7)) > 1
     few = RowBlock(mc.Points(X[some]), rows.targets[some], W[some])
-    place = Place(RNG.normal(size=(M, 1)), np.zeros(1))
+    place = Coefficients(RNG.normal(size=(M, 1)), np.zeros(1))
     for stride in (
-        lambda s: Squares(here, loss, place, s),
-        lambda s: Mass(here, s),
-        lambda s: Explained(here, s),
+        lambda s: HessianSums(here, loss, place, s),
+        lambda s: WeightSums(here, s),
+        lambda s: ExplainedTrace(here, s),
     ):
         assert_allclose(stride(7)(rows), stride(1)(few), rtol=1e-12)
-    assert_allclose(Mass(here)(rows), [W.sum(), W.sum()])
-    assert 0 < Explained(here)(rows) < W.sum()
+    assert_allclose(WeightSums(here)(rows), [W.sum(), W.sum()])
+    assert 0 < ExplainedTrace(here)(rows) < W.sum()
 
 
-@pytest.mark.parametrize("direct", [Exactly(), ByIterations(1e-9, 100)], ids=name)
+@pytest.mark.parametrize("direction", [DirectNewton(), InexactNewton(1e-9, 100)], ids=name)
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_parts_add_up_to_the_same_minimum(loss: RowLoss, direct: Any) -> None:
+def test_parts_add_up_to_the_same_minimum(loss: RowLoss, direction: Any) -> None:
     whole = part(loss)
-    here = span(whitened=direct.curved)
+    here = span(whitened=direction.needs_hessian)
     start = np.zeros((M, loss.n_outputs)), np.zeros(loss.n_outputs)
     ends = []
     for rows in (InMemory(whole), Parts(whole)):
-        problem = Problem(rows, here, loss, 0.1, fit_intercept=True)
-        *_, state = descend(problem, direct, start, tol=1e-9, max_iter=100)
+        problem = Problem(rows, here, loss, 0.1, True, direction, tol=1e-9)
+        *_, state = descend(problem, start, max_iter=100)
         assert state.converged
         ends.append(state)
-    assert_allclose(ends[0].coordinates, ends[1].coordinates, atol=1e-8)
+    assert_allclose(ends[0].coef, ends[1].coef, atol=1e-8)
     assert ends[0].loss == pytest.approx(ends[1].loss, rel=1e-12)
 
 
 def test_a_start_at_the_minimum_stays() -> None:
     loss = LOSSES[0]
-    problem = Problem(InMemory(part(loss)), span(), loss, 0.1, fit_intercept=True)
-    start = np.zeros((M, 1)), np.zeros(1)
-    *_, state = minimise(problem, Exactly(), start, tol=1e-10, max_iter=50)
-    again = list(
-        minimise(problem, Exactly(), (state.coordinates, state.intercept), tol=1e-8, max_iter=50)
-    )
-    assert len(again) == 1
-    harder = replace(problem, alpha=1e-3)
-    warm = list(
-        minimise(harder, Exactly(), (state.coordinates, state.intercept), tol=1e-8, max_iter=50)
-    )
+    rows = InMemory(part(loss))
+    problem = Problem(rows, span(), loss, 0.1, True, DirectNewton(), tol=1e-10)
+    *_, state = minimise(problem, (np.zeros((M, 1)), np.zeros(1)), 50)
+    problem, start = replace(problem, tol=1e-8), (state.coef, state.intercept)
+    assert len(list(minimise(problem, start, 50))) == 1
+    warm = list(minimise(replace(problem, alpha=1e-3), start, 50))
     assert warm[-1].converged
 
 
@@ -268,7 +268,7 @@ def test_a_machine_on_rows_that_are_elsewhere() -> None:
     """What a model does in memory, from rows that only give totals and single points."""
     loss, whole = LOSSES[0], part(LOSSES[0])
     task = MachineTask("Test", KERNEL, Parts(whole), (loss,), np.zeros(1), True)
-    machine = LandmarkMachine(task, task.rows.points_at(np.arange(M)).detached(), Exactly())
+    machine = LandmarkMachine(task, task.rows.points_at(np.arange(M)).detached(), DirectNewton())
     *_, state = machine.states(0.1, machine.start(), 1e-9, 100)
     model = mc.KernelLogisticRegression(
         KERNEL, 0.1, solver=mc.solvers.NystromSolver(landmarks=np.arange(M)), tol=1e-9

@@ -12,7 +12,7 @@ from sklearn.callback import with_callbacks
 
 from mercer import losses, penalties
 from mercer.estimator.base import KernelEstimator, shown
-from mercer.estimator.iterative import IterativeEstimator, Report
+from mercer.estimator.iterative import IterativeEstimator
 from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.linalg.cholesky import Advice
@@ -20,21 +20,21 @@ from mercer.losses import Loss
 from mercer.models.machine.data import Data, Joint, Options, Task, points_alone
 from mercer.models.machine.fitting import (
     FeatureProblem,
-    Found,
     LandmarkProblem,
     MachineProblem,
     Search,
+    Solution,
     SpanProblem,
     Stopped,
-    WholeProblem,
+    problem_by_products,
+    problem_in_memory,
 )
 from mercer.models.representer import FeatureRepresenterModel
 from mercer.parallel import blas_threads
 from mercer.penalties import HalfSquare, Penalty
-from mercer.rows.rows import InMemory, RowBlock, RowSource
+from mercer.rows.rows import InMemory, RowBlock, RowSource, require_weight_range
 from mercer.solvers.forecast import Forecast, MachineFit, choose, forecast, priced
 from mercer.solvers.newton.machine import MachineTask
-from mercer.solvers.newton.products import Products
 from mercer.solvers.newton.row_losses import RowLoss
 from mercer.solvers.protocol import checked_solver
 from mercer.solvers.ridge.gram import FEW_ROWS
@@ -49,10 +49,6 @@ _ADVICE = Advice(
     "the objective has no minimum: use a kernel whose is_psd is True, or pass a matrix repaired by "
     "mercer.validity.repair with Precomputed()",
 )
-
-
-# Beyond this ratio of largest to smallest, squares and their sums leave the range of numbers.
-_LARGEST = 1e100
 
 
 class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
@@ -116,24 +112,21 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             problem, X = self._problem(X, y, sample_weight)
             threads = 1 if problem.n_rows < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
-                self._search(problem, report)
+                options = Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter))
+                owner, update = type(self).__name__, self.__dict__.update
+                search = Search(owner, problem, options, self._fitted, update, report)
+                try:
+                    if not search.run(float(self.alpha), self.penalty):
+                        self._warn_of_short_fit(search.warning)
+                except Stopped:
+                    self.converged_ = False
         return self
-
-    def _search(self, problem: MachineProblem, report: Report) -> None:
-        """Minimise, and store what was learned."""
-        owner, update = type(self).__name__, self.__dict__.update
-        search = Search(owner, problem, self._options, self._fitted, update, report)
-        try:
-            if not search.run(float(self.alpha), self.penalty):
-                self._warn_of_short_fit(search.doubt)
-        except Stopped:
-            self.converged_ = False
 
     _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
 
     def _replaceable(self, name: str, given: object) -> Any:
         if name == "loss":
-            return self._named(given)
+            return losses.named(given, type(self).__name__)
         if name == "penalty" and given is None:
             return HalfSquare()
         return super()._replaceable(name, given)
@@ -141,7 +134,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     # The problem --------------------------------------------------------------------------------
 
     def _problem(self, X: Any, y: Any, sample_weight: Any) -> tuple[MachineProblem, Any]:
-        """What is to be minimised; and X as it is now."""
+        """The problem, and X as it was read."""
         kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
         rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
         if rows is not None:
@@ -151,15 +144,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         self.solver_ = self._chosen_solver(data)
         return self._in_memory(data), given.X
 
-    def _in_memory(self, data: Data) -> MachineProblem:
-        """The problem of rows in memory, as the solver sees it."""
-        if self.solver_.is_dense:
-            return self._whole(data)
-        return self._products(data) if self.solver_.needs_all_rows else self._spanned(data)
-
     @property
     def _held_rows(self) -> float:
-        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
+        """Number of rows up to which a file or blocks are read into memory."""
         if self.solver == "auto":
             return MachineFit.dense_rows if self.loss_.smooth else np.inf
         return np.inf if self.solver.needs_all_rows else 0
@@ -170,26 +157,18 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     @abstractmethod
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
-        """Of rows that come in blocks: losses, constants to begin with, and the scale of values."""
+        """Losses, initial intercepts and the typical size of values, for rows in blocks."""
 
     def _over_blocks(self, rows: StreamRows) -> SpanProblem:
         """The problem over landmarks or features of rows that come in blocks."""
-        owner, totals = type(self).__name__, rows.statistics
-        unit = self._weight_unit(totals.min_positive_weight, totals.max_weight)
-        measured = rows.measured_in(unit)
-        losses, constants, scale = self._row_losses(measured)
+        owner, statistics = type(self).__name__, rows.statistics
+        require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
+        losses, constants, scale = self._row_losses(rows)
         outputs = len(constants)
         self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
         intercept = bool(self.fit_intercept)
-        task = MachineTask(owner, self.kernel_, measured, losses, constants, intercept)
-        problem: SpanProblem
-        if self.solver_.has_features:
-            problem = FeatureProblem(self.solver_.machine(task, rows), unit, scale)
-        else:
-            problem = self._of_landmarks(task, rows, unit, scale)
-        # What spans the functions stands for the rows, of which some may count for nothing.
-        self._require_alpha(problem.machine.span.reach**2, unit)
-        return problem
+        task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept)
+        return self._over_span(task, rows, scale)
 
     def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
         if self.solver != "auto" and self.solver.needs_all_rows:
@@ -209,118 +188,51 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         given = self._validate_weights(sample_weight, targets)
         weights = np.ones(len(self.points_)) if given is None else given
         rows = np.flatnonzero(weights > 0)
-        counted = weights[rows]
-        unit = self._weight_unit(float(counted.min()), float(counted.max()))
+        positive = weights[rows]
+        require_weight_range(type(self).__name__, float(positive.min()), float(positive.max()))
         self.kernel_ = kernel.resolve(self.points_, given)
-        weights = counted / unit
-        task = self._task(self.loss_, targets[rows], weights)
-        return Data(self.points_, given, rows, weights, task, unit, self._scale(targets))
+        task, scale = self._task(self.loss_, targets[rows], positive)
+        return Data(self.points_, given, rows, positive, task, scale)
 
-    def _whole(self, data: Data) -> WholeProblem:
-        """The problem with the Gram matrix in memory."""
-        gram = self._gram(data.rows, data.task.n_outputs)
-        diagonal = np.maximum(gram.diagonal(), 0.0)  # a copy: the matrix is centred next
-        self._require_alpha(float(diagonal.max()), data.unit)
-        means = np.zeros(len(gram))
-        if self.fit_intercept:
-            # Any constant may be added to the kernel: without the mean, more digits are left.
-            means = gram.mean(axis=0)
-            gram -= means + means[:, None] - means.mean()
-        return self._of_matrix(data, gram, diagonal, means)
-
-    def _products(self, data: Data) -> WholeProblem:
-        """The same by products with the matrix, which is not stored."""
-        points = data.counted
-        diagonal = np.maximum(self.kernel_.diag(points), 0.0).astype(np.float64)
-        self._require_alpha(float(diagonal.max()), data.unit)
-        centred = bool(self.fit_intercept)
-        gram = self.solver_.matrix(type(self).__name__, self.kernel_, points, centred=centred)
-        means = np.zeros(len(gram)) if gram.means is None else gram.means
-        return self._of_matrix(data, gram, diagonal, means)
-
-    def _of_matrix(
-        self, data: Data, gram: Array | Products, diagonal: Array, means: Array
-    ) -> WholeProblem:
-        return WholeProblem(
-            gram,
-            diagonal,
-            means,
-            data.rows,
-            len(data.points),
-            data.task,
-            data.unit,
-            data.scale,
-            bool(self.fit_intercept),
-        )
-
-    def _spanned(self, data: Data) -> SpanProblem:
-        """The problem over landmarks, which become the points of the model, or on features."""
-        points = data.counted
-        self._require_alpha(float(self.kernel_.diag(points).max()), data.unit)
-        task = MachineTask(
-            type(self).__name__,
-            self.kernel_,
-            InMemory(RowBlock(points, data.task.row_targets, data.weights)),
-            data.task.row_losses,
-            data.task.constants,
-            bool(self.fit_intercept),
-        )
+    def _in_memory(self, data: Data) -> MachineProblem:
+        """The problem of rows in memory, for the solver."""
+        owner, points, intercept = type(self).__name__, data.weighted_points, self.fit_intercept
+        if self.solver_.is_dense:
+            return problem_in_memory(_gram(self, data), data, bool(intercept))
+        diagonal = self.kernel_.diag(points).astype(np.float64)
+        if not np.isfinite(diagonal).all():
+            raise DataError(
+                f"{owner}: {shown(self.kernel_)} gives NaN or infinity for k(x, x); scale the "
+                "data, or use a kernel that grows less fast."
+            )
+        if self.solver_.needs_all_rows:
+            gram = self.solver_.matrix(owner, self.kernel_, points, centred=bool(intercept))
+            return problem_by_products(gram, diagonal, data)
+        rows = InMemory(RowBlock(points, data.task.row_targets, data.weights))
+        losses, constants = data.task.row_losses, data.task.constants
+        task = MachineTask(owner, self.kernel_, rows, losses, constants, bool(intercept))
         candidates = InMemory(points_alone(data.points, data.given))
-        if self.solver_.has_features:
-            machine, n = self.solver_.machine(task, candidates), len(data.points)
-            return FeatureProblem(machine, data.unit, data.scale, data.rows, n)
-        return self._of_landmarks(task, candidates, data.unit, data.scale)
+        return self._over_span(task, candidates, data.scale, data)
 
-    def _of_landmarks(
-        self, task: MachineTask, candidates: RowSource, unit: float, scale: float
-    ) -> LandmarkProblem:
-        """The problem over landmarks that are chosen among rows."""
+    def _over_span(
+        self, task: MachineTask, candidates: RowSource, scale: float, data: Data | None = None
+    ) -> SpanProblem:
+        """The problem on features, or over landmarks selected among the candidates."""
         machine = self.solver_.machine(task, candidates)
+        if self.solver_.has_features:
+            return FeatureProblem(machine, scale, data)
         self.points_ = machine.points
         if machine.indices is not None:
             self.rows_ = machine.indices
-        return LandmarkProblem(machine, unit, scale)
-
-    def _weight_unit(self, low: float, high: float) -> float:
-        """A power of 2, so that dividing by it rounds nothing, near the largest weight."""
-        if low < high / _LARGEST:
-            raise DataError(
-                f"{type(self).__name__}: positive sample weights reach from {low:.3g} to "
-                f"{high:.3g}, a range beyond the arithmetic; set those that do not count to 0."
-            )
-        return float(2.0 ** np.floor(np.log2(high)))
-
-    def _require_alpha(self, diagonal: float, unit: float) -> None:
-        if not np.isfinite(diagonal):
-            raise DataError(
-                f"{type(self).__name__}: {shown(self.kernel_)} gives NaN or infinity: the largest "
-                f"k(x, x), {diagonal}, is beyond the arithmetic; scale the data, or use a kernel "
-                "that grows less fast."
-            )
-        if diagonal > _LARGEST * float(self.alpha) / unit:
-            raise DataError(
-                f"{type(self).__name__}: alpha = {self.alpha!r} is less than {1 / _LARGEST:g} of "
-                f"the largest sample weight, about {unit:.3g}, times the largest k(x, x), "
-                f"{diagonal:.3g}; raise alpha, or scale the weights or the kernel down."
-            )
-
-    def _gram(self, rows: NDArray[np.intp], n_outputs: int) -> Array:
-        gram = gram_matrix(self, self.kernel_, self.points_, MachineFit.matrices(n_outputs))
-        require_positive(self, self.kernel_, gram, _ADVICE)
-        gram = gram.astype(np.float64, copy=False)
-        return gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
+        return LandmarkProblem(machine, scale)
 
     @abstractmethod
     def _checked_targets(self, y: ArrayLike, n: int) -> Any:
         """The targets, of the right kind, one for each row."""
 
     @abstractmethod
-    def _task(self, loss: Any, targets: Any, weights: Array) -> Task:
-        """What is to be fitted to the rows that count."""
-
-    def _scale(self, targets: Any) -> float:
-        """What values of the function are compared with."""
-        return 1.0
+    def _task(self, loss: Any, targets: Any, weights: Array) -> tuple[Task, float]:
+        """The functions to fit to the rows of positive weight, and the typical size of values."""
 
     # Solvers ------------------------------------------------------------------------------------
 
@@ -332,7 +244,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return self.solver if self.solver.is_dense else self._smooth_solver(self.solver)
 
     def _smooth_solver(self, solver: Any) -> Any:
-        """A solver that does not see the whole matrix, if the loss and the kernel allow one."""
+        """A solver that does not need the Gram matrix, if the loss and the kernel allow one."""
         if not self.loss_.smooth:
             raise ParameterError(
                 f"{type(self).__name__}: {shown(solver)} needs a smooth loss, and loss = "
@@ -347,7 +259,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return solver
 
     def _fit_problem_of(self, data: Data) -> MachineFit:
-        rows, task = InMemory(points_alone(data.counted)), data.task
+        rows, task = InMemory(points_alone(data.weighted_points)), data.task
         return self._fit_problem(rows, task.n_outputs, joint=isinstance(task, Joint))
 
     def _fit_problem(self, rows: RowSource, outputs: int, *, joint: bool) -> MachineFit:
@@ -359,26 +271,23 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return forecast(problem, asked)
 
     def _forecast_for(self, X: Any, y: Any) -> Forecast:
-        """What each solver would cost; for one function, if no targets are given."""
+        """The cost of each solver; for one function, if no targets are given."""
         self._check_parameters()
         self.loss_ = self._checked_loss()
         kernel = self._kernel_or_default(self.kernel)
         reader = NoTargets() if y is None else self._target_reader()
         rows, given = self._stream(kernel, X, y, None, reader, whole=self._held_rows)
         if rows is None:
-            targets = self._some_targets(kernel, given.X) if y is None else given.y
+            targets = given.y
+            if y is None:  # two classes, which are positive targets: valid for every loss
+                targets = np.ones(len(self._validate_points(kernel, given.X, reset=True)))
+                targets[:1] += 1
             return self._forecast(self._fit_problem_of(self._read(given.X, targets, None)))
         self.kernel_ = rows.resolve(kernel)
         losses, constants = ((), ()) if y is None else self._row_losses(rows)[:2]
         outputs = max(1, len(constants))
         joint = 0 < len(losses) < outputs
         return self._forecast(self._fit_problem(rows, outputs, joint=joint))
-
-    def _some_targets(self, kernel: Kernel, X: Any) -> Array:
-        """Two classes, which are positive targets: valid for every loss."""
-        targets = np.ones(len(self._validate_points(kernel, X, reset=True)))
-        targets[:1] += 1
-        return targets
 
     def _check_solver(self) -> None:
         checked_solver(type(self).__name__, self.solver)
@@ -387,26 +296,29 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     # What is learned ----------------------------------------------------------------------------
 
-    def _fitted(self, found: Found, alpha: float, steps: int, converged: bool) -> dict[str, Any]:
-        """The fitted attributes that belong to what a solver found."""
+    def _fitted(
+        self, solution: Solution, alpha: float, steps: int, converged: bool
+    ) -> dict[str, Any]:
+        """The fitted attributes of a solution."""
         columns = self._has_columns
         error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
         return {
-            "dual_coef_": found.dual if columns else found.dual[:, 0],
-            "intercept_": found.intercept if columns else float(found.intercept[0]),
+            "dual_coef_": solution.dual if columns else solution.dual[:, 0],
+            "intercept_": solution.intercept if columns else float(solution.intercept[0]),
             "alpha_": alpha,
             "n_iter_": steps,
             "converged_": converged,
-            error: found.error,
-            "_function": found.function,
-        } | found.further
+            error: solution.error,
+            "_function": solution.function,
+        } | solution.further
 
     @property
     @abstractmethod
     def _has_columns(self) -> bool:
-        """Whether there is one function for each class or quantile, or a single one."""
+        """Whether there are several functions, one for each class or quantile."""
 
-    def _warn_of_short_fit(self, doubt: str) -> None:
+    def _warn_of_short_fit(self, warning: str) -> None:
+        """Warn that the solver stopped before it converged; a clause of its own says why."""
         what = "norm of the gradient" if self.loss_.smooth else "duality gap"
         error = self.gradient_norm_ if self.loss_.smooth else self.dual_gap_
         remedy = f"scale the data, or raise alpha, tol or max_iter ({self.max_iter})"
@@ -415,8 +327,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
                 "no step leads closer, most likely because of rounding: scale the data, or raise "
                 "alpha or tol"
             )
-        if doubt:
-            remedy = f"for its last step {doubt}"
+        if warning:
+            remedy = f"for its last step {warning}"
         warn(
             f"{type(self).__name__} stopped after {self.n_iter_} steps with a {what} of "
             f"{error:.3g}, more than tol = {self.tol:g} allows; {remedy}.",
@@ -441,9 +353,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         if self.penalty is not None:
             penalties.check_increasing(self.penalty, owner)
 
-    def _named(self, loss: object) -> Loss:
-        return losses.named(loss, type(self).__name__)
-
     loss: Loss | str
 
     def _given_loss(self) -> Loss | str:
@@ -451,7 +360,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         return self.loss
 
     def _checked_loss(self) -> Loss:
-        loss = self._named(self._given_loss())
+        loss = losses.named(self._given_loss(), type(self).__name__)
         if not isinstance(loss, self._kind):
             raise ParameterError(
                 f"{type(self).__name__}: loss = {loss!r} is not for {self._purpose}; pass one such "
@@ -459,17 +368,17 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             )
         return loss
 
-    def _check_own_loss(self, loss: Loss, targets: Array) -> None:
-        """Try a loss that a user wrote; those of mercer are known to be convex."""
-        if not type(loss).__module__.startswith("mercer."):
-            losses.check_convex(loss, targets, type(self).__name__)
-
     _smooth_loss: str
     _kind: type[Loss]
     _purpose: str
     _example: str
     _other: str
 
-    @property
-    def _options(self) -> Options:
-        return Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter))
+
+def _gram(model: KernelMachine, data: Data) -> Array:
+    """The Gram matrix of the rows of positive weight, in memory and valid."""
+    matrices = MachineFit.matrices(data.task.n_outputs)
+    gram = gram_matrix(model, model.kernel_, data.points, matrices)
+    require_positive(model, model.kernel_, gram, _ADVICE)
+    gram = gram.astype(np.float64, copy=False)
+    return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]

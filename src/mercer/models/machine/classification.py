@@ -18,6 +18,7 @@ from mercer.estimator.scoring import AccuracyOf
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
 from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial
+from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import Joint, Separate, Task
 from mercer.penalties import Penalty
@@ -83,11 +84,11 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
         `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it, `NystromSolver`
-        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
-        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
-        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `NystromSolver`;
-        `mercer.forecast` says what it takes and why.
+        `ConjugateGradient` has the same answer by products with it, without storing it,
+        `NystromSolver` and `Falkon` minimise over landmarks, `Primal` on the kernel's own features,
+        and `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few
+        features, otherwise the whole matrix up to 10,000 rows and for losses with kinks, and else
+        `NystromSolver`; `mercer.forecast` shows the choice and its reason.
 
     Attributes
     ----------
@@ -276,9 +277,9 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         """
         return float(super().score(X, y, sample_weight))
 
-    def _named(self, loss: object) -> Loss:
-        named = super()._named(loss)
-        return Logistic() if isinstance(named, Multinomial) else named
+    def _checked_loss(self) -> Loss:
+        loss = self._given_loss()
+        return Logistic() if isinstance(loss, Multinomial) else super()._checked_loss()
 
     @property
     def _has_columns(self) -> bool:
@@ -291,29 +292,31 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         return Labels(type(self).__name__, joint=isinstance(self.loss_, Logistic))
 
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
-        found = rows.survey.targets
-        assert isinstance(found, Labels)
-        assert found.classes is not None
-        self.classes_ = found.classes
+        labels = rows.survey.targets
+        assert isinstance(labels, Labels)
+        assert labels.classes is not None
+        self.classes_ = labels.classes
         require_two_classes(type(self).__name__, self.classes_)
-        self._check_own_loss(self.loss_, np.array([-1.0, 1.0]))
+        check_users_loss(self.loss_, np.array([-1.0, 1.0]), type(self).__name__)
         k = len(self.classes_)
         outputs = k if k > 2 else 1
         losses: tuple[RowLoss, ...] = tuple(SingleLoss(self.loss_, j) for j in range(outputs))
-        if k > 2 and found.joint:
+        if k > 2 and labels.joint:
             losses = (JointLoss(k),)
         return losses, np.zeros(outputs), 1.0
 
-    def _task(self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array) -> Task:
+    def _task(
+        self, loss: ClassificationLoss, targets: NDArray[Any], weights: Array
+    ) -> tuple[Task, float]:
         self.classes_, codes = np.unique(targets, return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
         k = len(self.classes_)
-        self._check_own_loss(loss, np.array([-1.0, 1.0]))
+        check_users_loss(loss, np.array([-1.0, 1.0]), type(self).__name__)
         if k > 2 and isinstance(loss, Logistic):
-            return Joint(codes, weights, k)
+            return Joint(codes, weights, k), 1.0
         wanted = np.arange(k) if k > 2 else np.array([1])
         signs = np.where(codes[:, None] == wanted, 1.0, -1.0)
-        return Separate(loss, signs, weights, np.zeros(len(wanted)))
+        return Separate(loss, signs, weights, np.zeros(len(wanted))), 1.0
 
 
 class KernelLogisticRegression(KernelMachineClassifier):

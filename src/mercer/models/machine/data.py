@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,21 +15,20 @@ from mercer.kernels.points import Points
 from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
 from mercer.rows.rows import RowBlock
 from mercer.solvers.kinks import quantiles, smoothing
-from mercer.solvers.kinks.smoothing import Terms
+from mercer.solvers.kinks.smoothing import Kinks
 from mercer.solvers.newton import dense
-from mercer.solvers.newton.curvature import Curvature, Diagonal, Softmax
-from mercer.solvers.newton.dense import State
+from mercer.solvers.newton.curvature import DiagonalHessian, Hessian, SoftmaxHessian
+from mercer.solvers.newton.method import Start, State, solve_in_turn
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
 
 Array = NDArray[np.floating[Any]]
-Start = tuple[Array, Array]
-# An array; for smooth losses also a matrix that is multiplied with alone, `newton_steps.Scalable`.
+# An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`.
 Gram = Any
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a solver is told beside the problem."""
+    """The options of a solver."""
 
     fit_intercept: bool
     tol: float
@@ -38,10 +38,10 @@ class Options:
 class Task(ABC):
     """Functions to fit to given targets, with a common Gram matrix."""
 
-    n_outputs: int  # how many functions
-    constants: Array  # (n_outputs,): constants to begin with
+    n_outputs: int  # the number of functions
+    constants: Array  # (n_outputs,): initial intercepts
 
-    # the same row by row, for solvers that sum over rows; empty if the loss is not smooth
+    # the losses row by row, for solvers that sum over rows; empty if the loss is not smooth
     row_losses: tuple[RowLoss, ...] = ()
     row_targets: Array  # (n, t): their targets
 
@@ -49,8 +49,8 @@ class Task(ABC):
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of a solver on the way to the minimum."""
 
-    def kept(self, gram: Gram, alpha: float, state: State) -> State:
-        """What to keep of a state if the search ends there."""
+    def final(self, gram: Gram, alpha: float, state: State) -> State:
+        """The state to keep if the search ends at this one."""
         return state
 
 
@@ -61,30 +61,28 @@ class Data:
     points: Points  # all points
     given: Array | None  # (n,): the weights as they were given
     rows: NDArray[np.intp]  # the rows of positive weight
-    weights: Array  # their weights, in the unit
-    task: Task  # what is to be fitted to them
-    # what weights, and with them alpha, are in: only their ratio matters to the solution
-    unit: float
-    scale: float  # what values of the function are large or small beside
+    weights: Array  # the positive weights
+    task: Task  # the functions to fit to these rows
+    scale: float  # typical size of values of the functions
 
     @property
-    def counted(self) -> Points:
+    def weighted_points(self) -> Points:
         """The rows of positive weight."""
         everything = len(self.rows) == len(self.points)
         return self.points if everything else self.points[self.rows]
 
 
 def points_alone(points: Points, weights: Array | None = None) -> RowBlock:
-    """Rows of which nobody asks for targets."""
+    """Rows without targets."""
     return RowBlock(points, np.empty((len(points), 0)), weights)
 
 
 class Joint(Task):
-    """Classes, one function for each, fitted together by the multinomial likelihood."""
+    """Classes, one function for each, fitted together by the multinomial log-loss."""
 
     def __init__(self, codes: NDArray[np.intp], weights: Array, n_classes: int) -> None:
         self.n_outputs, self.constants = n_classes, np.zeros(n_classes)
-        self._loss = _Likelihood(codes, weights)
+        self._loss = _MultinomialLoss(codes, weights)
         self.row_losses = (JointLoss(n_classes),)
         self.row_targets = codes[:, None].astype(np.float64)
 
@@ -96,23 +94,27 @@ class Joint(Task):
 class Separate(Task):
     """One function for each column of targets, each with its loss."""
 
+    _problems: list[_SingleLoss] | list[Kinks]
+
     def __init__(self, loss: Loss, targets: Array, weights: Array, constants: Array) -> None:
         self.n_outputs, self.constants = len(constants), constants
-        self._problems = [_bound(loss, column, weights) for column in targets.T]
+        if isinstance(loss, PiecewiseLinear):
+            self._problems = [_kinks(loss, column, weights) for column in targets.T]
+        else:
+            self._problems = [_SingleLoss(loss, column, weights) for column in targets.T]
         if loss.smooth:
             self.row_losses = tuple(SingleLoss(loss, j) for j in range(self.n_outputs))
             self.row_targets = targets
 
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of all functions after every step of one of them."""
-        scaled, intercept = start[0].copy(), start[1].copy()
-        parts: list[State | None] = [None] * self.n_outputs
-        for output, problem in enumerate(self._problems):
-            begin = (scaled[:, [output]], intercept[[output]])
-            for state in _solve(gram, problem, alpha, begin, options):
-                parts[output] = state
-                scaled[:, output], intercept[output] = state.scaled[:, 0], state.intercept[0]
-                yield _merged(scaled, intercept, parts)
+        solvers = []
+        for problem in self._problems:
+            minimise: Callable[..., Iterator[State]] = dense.minimise
+            if isinstance(problem, Kinks):
+                minimise = smoothing.minimise
+            solvers.append((1, partial(minimise, gram, problem, alpha, **vars(options))))
+        return solve_in_turn(solvers, start)
 
 
 class Quantiles(Separate):
@@ -128,27 +130,28 @@ class Quantiles(Separate):
     ) -> None:
         self.n_outputs, self.constants, self._levels = len(losses), constants, levels
         self._targets, self._weights = targets, weights
-        self._problems = [_terms(loss, targets, weights) for loss in losses]
+        self._problems = [_kinks(loss, targets, weights) for loss in losses]
 
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
-        """Yield states of each quantile alone, and if these cross, of all together."""
+        """Yield states of each quantile alone and, if they cross, of all together."""
         state: State | None = None
         for state in super().states(gram, alpha, start, options):
-            yield state
+            if not state.converged:  # otherwise the order is checked first
+                yield state
         assert state is not None
         yield from quantiles.minimise_in_order(
             gram, self._targets, self._weights, self._levels, alpha, state, **vars(options)
         )
 
-    def kept(self, gram: Gram, alpha: float, state: State) -> State:
-        """A solution as it is, else functions in order: an interrupt may find them crossing."""
+    def final(self, gram: Gram, alpha: float, state: State) -> State:
+        """The state if it has converged, otherwise functions in order: they may still cross."""
         if state.converged or self.n_outputs == 1:
             return state
         return quantiles.pooled(gram, state, self._levels, alpha)
 
 
-class _SingleValues:
-    """A smooth loss of one function, bound to targets and weights."""
+class _SingleLoss:
+    """A smooth loss of one function, with targets and weights."""
 
     def __init__(self, loss: Loss, targets: Array, weights: Array) -> None:
         self.loss, self.targets, self.weights = loss, targets, weights
@@ -159,14 +162,14 @@ class _SingleValues:
     def derivative(self, values: Array) -> Array:
         return (self.weights * self.loss.derivative(self.targets, values[:, 0]))[:, None]
 
-    def curvature(self, values: Array) -> Curvature:
+    def hessian(self, values: Array) -> Hessian:
         curvature = self.weights * self.loss.curvature(self.targets, values[:, 0])
         # Where a loss is linear everywhere, any curvature gives a direction of descent.
-        return Diagonal(curvature if curvature.any() else self.weights)
+        return DiagonalHessian(curvature if curvature.any() else self.weights)
 
 
-class _Likelihood:
-    """The multinomial likelihood, bound to codes and weights."""
+class _MultinomialLoss:
+    """The multinomial log-loss, with codes of classes and weights."""
 
     def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
         self.loss, self.codes, self.weights = Multinomial(), codes, weights
@@ -177,50 +180,19 @@ class _Likelihood:
     def derivative(self, values: Array) -> Array:
         return self.weights[:, None] * self.loss.derivative(self.codes, values)
 
-    def curvature(self, values: Array) -> Curvature:
-        return Softmax(self.weights, self.loss.probability(values))
+    def hessian(self, values: Array) -> Hessian:
+        return SoftmaxHessian(self.weights, self.loss.probability(values))
 
 
-def _bound(loss: Loss, targets: Array, weights: Array) -> _SingleValues | Terms:
-    if isinstance(loss, PiecewiseLinear):
-        return _terms(loss, targets, weights)
-    return _SingleValues(loss, targets, weights)
-
-
-def _terms(loss: PiecewiseLinear, targets: Array, weights: Array) -> Terms:
-    """The kinks of a loss of one function as terms."""
+def _kinks(loss: PiecewiseLinear, targets: Array, weights: Array) -> Kinks:
+    """The kinks of a loss at all rows."""
     shape = np.shape(targets)
     kinks = [Kink(*(np.broadcast_to(part, shape) for part in k)) for k in loss.kinks(targets)]
     rows = np.tile(np.arange(len(targets)), len(kinks))
-    return Terms(
+    return Kinks(
         rows,
         np.concatenate([kink.location for kink in kinks]).astype(np.float64),
         np.concatenate([weights * kink.low for kink in kinks]),
         np.concatenate([weights * kink.high for kink in kinks]),
         np.tile(weights, len(kinks)),
-    )
-
-
-def _solve(
-    gram: Gram, problem: Any, alpha: float, start: Start, options: Options
-) -> Iterator[State]:
-    minimise = smoothing.minimise if isinstance(problem, Terms) else dense.minimise
-    return minimise(gram, problem, alpha, start, **vars(options))
-
-
-def _merged(scaled: Array, intercept: Array, parts: list[State | None]) -> State:
-    """The state of all functions: losses and errors add up, and all have to converge."""
-    errors = [np.inf if part is None else part.error for part in parts]
-    loss = sum(np.inf if part is None else part.loss for part in parts)
-    converged = all(part is not None and part.converged for part in parts)
-    known = [part for part in parts if part is not None]
-    return State(
-        scaled.copy(),
-        intercept.copy(),
-        loss,
-        float(sum(errors)),
-        converged,
-        max(part.residual for part in known) if len(known) == len(parts) else np.inf,
-        sum(part.bound for part in known) if len(known) == len(parts) else np.inf,
-        next((part.doubt for part in known if part.doubt and not part.converged), ""),
     )

@@ -14,6 +14,7 @@ from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
 from mercer.losses import Huber, Loss, Pinball, RegressionLoss
+from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
 from mercer.models.machine.data import Quantiles, Separate, Task
 from mercer.models.regressor import ScoredRegressor
@@ -24,11 +25,12 @@ from mercer.streams.targets import OneNumber
 
 Array = NDArray[np.floating[Any]]
 
+# Largest absolute value of a target: squares of larger ones may overflow.
 _LARGEST_TARGET = 1e100
 
 
 def _score_of(model: KernelMachineRegressor) -> DeterminationOf:
-    """How blocks are scored; the pinball loss is compared with a quantile, which is no sum."""
+    """The score of blocks; that of the pinball loss needs a quantile of all targets."""
     if isinstance(model.__dict__.get("loss_"), Pinball):
         raise DataTypeError(
             f"{type(model).__name__}: the score of quantiles needs all targets in memory, and they "
@@ -70,11 +72,11 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         The largest number of steps, for each function that is fitted.
     solver : "auto" or a solver, default="auto"
         `mercer.solvers.Cholesky` (or `Spectral`) works on the whole matrix; for smooth losses,
-        `ConjugateGradient` has the same answer by products with it, without storing it, `NystromSolver`
-        and `Falkon` minimise over landmarks, `Primal` on the kernel's own features, and
-        `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few features,
-        otherwise the whole matrix up to 10,000 rows and for losses with kinks, else `NystromSolver`;
-        `mercer.forecast` says what it takes and why.
+        `ConjugateGradient` has the same answer by products with it, without storing it,
+        `NystromSolver` and `Falkon` minimise over landmarks, `Primal` on the kernel's own features,
+        and `RandomFeatures` on those of a map. "auto" takes `Primal` where the kernel has few
+        features, otherwise the whole matrix up to 10,000 rows and for losses with kinks, and else
+        `NystromSolver`; `mercer.forecast` shows the choice and its reason.
 
     Attributes
     ----------
@@ -249,52 +251,56 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         targets = self._validate_targets(y, n)
         with as_data_errors(type(self).__name__):
             column: Array = column_or_1d(targets, warn=True).astype(np.float64)
-        self._require_range(column)
+        _require_range(type(self).__name__, column)
         return column
-
-    def _require_range(self, targets: Array) -> None:
-        largest = float(np.abs(targets).max())
-        if largest > _LARGEST_TARGET:
-            raise DataError(
-                f"{type(self).__name__}: y reaches {largest:.3g} in absolute value, and squares of "
-                f"numbers beyond {_LARGEST_TARGET:g} overflow; divide y by a constant."
-            )
 
     def _target_reader(self) -> OneNumber:
         return OneNumber(type(self).__name__)
 
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
-        owner, loss, seen = type(self).__name__, self.loss_, rows.survey.targets
+        owner, loss, column = type(self).__name__, self.loss_, rows.survey.targets
         assert isinstance(loss, RegressionLoss)
-        assert isinstance(seen, OneNumber)
+        assert isinstance(column, OneNumber)
         mean = rows.statistics.targets / rows.statistics.weight
-        # A loss that refuses some targets refuses the least or the largest.
-        extremes = np.array([seen.least, seen.largest])
-        self._require_range(extremes)
+        # A loss that refuses some targets refuses the smallest or the largest.
+        extremes = np.array([column.least, column.largest])
+        _require_range(owner, extremes)
         loss.check_targets(extremes, np.ones(2), owner)
-        self._check_own_loss(loss, np.append(extremes, mean))
+        check_users_loss(loss, np.append(extremes, mean), owner)
         constants = np.zeros(1)
         if self.fit_intercept:
             constants[0] = loss.start(mean, np.ones(1))
-        return (SingleLoss(loss, 0),), constants, self._scale(extremes)
+        return (SingleLoss(loss, 0),), constants, _scale(loss, extremes)
 
-    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> Task:
+    def _task(self, loss: RegressionLoss, targets: Array, weights: Array) -> tuple[Task, float]:
         loss.check_targets(targets, weights, type(self).__name__)
-        self._check_own_loss(loss, targets)
+        check_users_loss(loss, targets, type(self).__name__)
         parts: list[Any] = [loss]
         if isinstance(loss, Pinball):
             parts = [Pinball(quantile=float(level)) for level in loss.levels]
         constants = np.zeros(len(parts))
         if self.fit_intercept:
             constants = np.array([part.start(targets, weights) for part in parts])
+        scale = _scale(loss, targets)
         if isinstance(loss, Pinball):
-            return Quantiles(parts, loss.levels, targets, weights, constants)
-        return Separate(loss, targets[:, None], weights, constants)
+            return Quantiles(parts, loss.levels, targets, weights, constants), scale
+        return Separate(loss, targets[:, None], weights, constants), scale
 
-    def _scale(self, targets: Array) -> float:
-        assert isinstance(self.loss_, RegressionLoss)
-        own = type(self.loss_).mean is not RegressionLoss.mean  # logarithms, for example
-        return 1.0 if own else float(np.abs(targets).max())
+
+def _require_range(owner: str, targets: Array) -> None:
+    """Refuse targets whose squares overflow."""
+    largest = float(np.abs(targets).max())
+    if largest > _LARGEST_TARGET:
+        raise DataError(
+            f"{owner}: y reaches {largest:.3g} in absolute value, and squares of numbers beyond "
+            f"{_LARGEST_TARGET:g} overflow; divide y by a constant."
+        )
+
+
+def _scale(loss: RegressionLoss, targets: Array) -> float:
+    """The typical size of values: that of the targets, or 1 for logarithms of means."""
+    linked = type(loss).mean is not RegressionLoss.mean
+    return 1.0 if linked else float(np.abs(targets).max())
 
 
 def _rearranged(values: Array, levels: Array) -> Array:

@@ -1,16 +1,17 @@
-r"""Several quantiles in order by an interior-point method, whatever ties and weights there are.
+r"""Several quantiles in order by an interior-point method, which ties and weights do not slow down.
 
-With a root R R' = K / alpha, of as many columns as the matrix has eigenvalues, the values of k
-functions are F = A X, where A is R and, with intercepts, a column of ones. Residuals F - y = U - V
-and rises F_(j+1) - F_j = O are at least zero, which gives a quadratic programme with multipliers
+With a root R R' = K / alpha, of as many columns as the matrix has positive eigenvalues, the values
+of k functions are F = A X, where A is R and, with intercepts, a column of ones. With residuals
+F - y = U - V and rises F_(j+1) - F_j = O, where U, V and O are at least zero, it is a quadratic
+program with multipliers
 
 .. math:: Z_U = w (1 - \tau) - S, \quad Z_V = w \tau + S, \quad \Lambda \ge 0, \qquad
    J X + A^\top (S - \Lambda B^\top) = 0,
 
 where B takes differences of neighbours and J leaves the intercepts out. The path U Z_U = V Z_V =
-O Lambda = mu is followed by the predictor and corrector of Mehrotra [1]_. Of a step the equations
-in X have blocks A' D_j A + J on the diagonal, with D_j positive, and -A' E_j A beside it, none
-else: neighbours alone see each other, which takes one factor for each function.
+O Lambda = mu is followed by the predictor and corrector of Mehrotra [1]_. The equations of a step
+in X are block tridiagonal, with blocks A' D_j A + J, where D_j is positive, on the diagonal and
+-A' E_j A beside it, which takes one factor for each function.
 
 .. [1] S. Mehrotra (1992). On the implementation of a primal-dual interior point method. SIAM
    Journal on Optimization 2(4).
@@ -30,20 +31,22 @@ from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 
+# Eigenvalues up to this share of the largest one count as rounding.
 _NEGLIGIBLE = 1e-14
+# Share of the way to the boundary that a step takes.
 _SHORT = 0.99
 
 
 @dataclass(frozen=True)
 class Root:
-    """A matrix as R R', and what takes coordinates in R back to coefficients."""
+    """A matrix as R R', and the generalised inverse of R."""
 
-    factor: Array  # (n, rank): R, and the transpose of its generalised inverse
-    inverse: Array  # (n, rank): R, and the transpose of its generalised inverse
+    factor: Array  # (n, rank): R
+    inverse: Array  # (n, rank): the transpose of the generalised inverse of R
 
     @classmethod
-    def of(cls, matrix: Array) -> Root:
-        """The root by an eigendecomposition; eigenvalues that are rounding are left out."""
+    def compute(cls, matrix: Array) -> Root:
+        """Compute the root by an eigendecomposition, without eigenvalues that are rounding."""
         values, vectors = eigh(matrix, check_finite=False)
         keep = values > max(_NEGLIGIBLE * float(values[-1]), 0.0)
         size = np.sqrt(values[keep])
@@ -57,23 +60,23 @@ class Root:
 
 @dataclass(frozen=True)
 class _Iterate:
-    """Coordinates X, slopes S, multipliers Lambda, and the parts U, V and O."""
+    """Coordinates X, slopes S, multipliers Lambda of the rises, and the parts U, V and O."""
 
     coordinates: Array
     slopes: Array
-    pressure: Array
+    rise_multiplier: Array
     over: Array
     under: Array
     rise: Array
 
     def moved(self, change: _Iterate, length: float) -> _Iterate:
-        """Some way along a direction."""
+        """The iterate after a step of some length."""
         steps = {name: value + length * vars(change)[name] for name, value in vars(self).items()}
         return _Iterate(**steps)
 
 
-class Interior:
-    """The way along the central path, one step at a time."""
+class InteriorPoint:
+    """An iterate near the central path, which moves one step at a time."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Interior:
         self._here = self._start(weights, levels, scale, (n, k))
 
     def _start(self, weights: Array, levels: Array, scale: float, shape: Any) -> _Iterate:
-        """All products equal, however much weights differ: else the steps are short."""
+        """A start with equal products for any weights: unequal ones make the steps short."""
         n, k = shape
         coordinates = np.zeros((self._basis.shape[1], k))
         coordinates[self._rank :] = np.quantile(self._targets, levels)
@@ -109,12 +112,12 @@ class Interior:
             np.full((n, k - 1), scale),
         )
 
-    # Where the way has led ----------------------------------------------------------------------
+    # The iterate --------------------------------------------------------------------------------
 
     @property
-    def scaled(self) -> Array:
-        """The multipliers as alpha times coefficients over the points."""
-        return -_spread(self._here.slopes, self._here.pressure)
+    def coef(self) -> Array:
+        """The multipliers as alpha times coefficients of the points."""
+        return -_total_slopes(self._here.slopes, self._here.rise_multiplier)
 
     @property
     def coordinates(self) -> Array:
@@ -123,7 +126,7 @@ class Interior:
 
     @property
     def intercept(self) -> Array:
-        """The constants, zero if they are not fitted."""
+        """The intercepts, zero if they are not fitted."""
         return np.asarray(self._here.coordinates[self._rank :].sum(axis=0))
 
     @property
@@ -139,40 +142,40 @@ class Interior:
         return loss + float(np.sum(self.coordinates**2)) / 2
 
     def _pairs(self, at: _Iterate) -> list[tuple[Array, Array]]:
-        """What has to be positive: parts, and the multiplier of each."""
+        """The parts and their multipliers, which have to be positive."""
         return [
             (at.over, self._high - at.slopes),
             (at.under, at.slopes - self._low),
-            (at.rise, at.pressure),
+            (at.rise, at.rise_multiplier),
         ]
 
     # A step -------------------------------------------------------------------------------------
 
     def step(self) -> float:
-        """Go one step."""
+        """Take one step and return its length."""
         here, pairs = self._here, self._pairs(self._here)
         products = [part * other for part, other in pairs]
         equations = _Equations(self._basis, self._penalised, pairs)
-        lacks = self._lacks(here)
-        predicted = equations.direction(lacks, [-product for product in products])
+        residuals = self._residuals(here)
+        predicted = equations.direction(residuals, [-product for product in products])
         reached = here.moved(predicted, self._room(predicted))
-        gap, left = self.gap, sum(float(np.sum(a * b)) for a, b in self._pairs(reached))
-        aim = (left / gap) ** 3 * gap / sum(product.size for product in products)
-        bends = [
+        gap, new_gap = self.gap, sum(float(np.sum(a * b)) for a, b in self._pairs(reached))
+        centre = (new_gap / gap) ** 3 * gap / sum(product.size for product in products)
+        corrections = [
             -predicted.over * predicted.slopes,
             predicted.under * predicted.slopes,
-            predicted.rise * predicted.pressure,
+            predicted.rise * predicted.rise_multiplier,
         ]
-        wanted = [aim - p - bend for p, bend in zip(products, bends, strict=True)]
-        change = equations.direction(lacks, wanted)
+        wanted = [centre - p - c for p, c in zip(products, corrections, strict=True)]
+        change = equations.direction(residuals, wanted)
         length = self._room(change)
         self._here = here.moved(change, length if length == 1.0 else _SHORT * length)
         return length
 
-    def _lacks(self, here: _Iterate) -> tuple[Array, Array, Array]:
-        """What the three equations lack: stationarity, residuals, rises."""
+    def _residuals(self, here: _Iterate) -> tuple[Array, Array, Array]:
+        """The residuals of stationarity, of F - y = U - V and of the rises."""
         values = self._basis @ here.coordinates
-        slopes = _spread(here.slopes, here.pressure)
+        slopes = _total_slopes(here.slopes, here.rise_multiplier)
         return (
             self._penalised * here.coordinates + self._basis.T @ slopes,
             values - self._targets - here.over + here.under,
@@ -180,11 +183,11 @@ class Interior:
         )
 
     def _room(self, change: _Iterate) -> float:
-        """How far everything stays positive, at most the whole way."""
+        """The length in [0, 1] up to which all parts and multipliers stay positive."""
         signs = [
             (change.over, -change.slopes),
             (change.under, change.slopes),
-            (change.rise, change.pressure),
+            (change.rise, change.rise_multiplier),
         ]
         length = 1.0
         for both, moves in zip(self._pairs(self._here), signs, strict=True):
@@ -195,50 +198,51 @@ class Interior:
 
 
 class _Equations:
-    """The Newton equations at an iterate, for any right side."""
+    """Newton's equations at an iterate, for any right-hand side."""
 
     def __init__(self, basis: Array, penalised: Array, pairs: list[tuple[Array, Array]]) -> None:
         self.basis, self.pairs = basis, pairs
-        (over, above), (under, below), (rise, pressure) = pairs
+        (over, above), (under, below), (rise, rise_multiplier) = pairs
         self.stiff = 1 / (over / above + under / below)
-        self.tie = pressure / rise
+        self.tie = rise_multiplier / rise
         diagonal = self.stiff.copy()
         diagonal[:, :-1] += self.tie
         diagonal[:, 1:] += self.tie
         self._solve = _tridiagonal(basis, penalised[:, 0], diagonal, self.tie)
 
-    def direction(self, lacks: tuple[Array, Array, Array], wanted: Sequence[Array]) -> _Iterate:
-        """The step that makes up for what is lacking and changes products as wanted."""
-        (over, above), (under, below), (rise, pressure) = self.pairs
-        force, gaps, rises = lacks
-        given = self.stiff * (gaps - wanted[0] / above + wanted[1] / below)
-        pushed = wanted[2] / rise - self.tie * rises
-        coordinates = self._solve(-force - self.basis.T @ _spread(given, pushed))
+    def direction(self, residuals: tuple[Array, Array, Array], wanted: Sequence[Array]) -> _Iterate:
+        """The step that removes the residuals and changes products as wanted."""
+        (over, above), (under, below), (rise, rise_multiplier) = self.pairs
+        gradient, gaps, rises = residuals
+        fixed = self.stiff * (gaps - wanted[0] / above + wanted[1] / below)
+        fixed_multiplier = wanted[2] / rise - self.tie * rises
+        right = -gradient - self.basis.T @ _total_slopes(fixed, fixed_multiplier)
+        coordinates = self._solve(right)
         values = self.basis @ coordinates
-        slopes = self.stiff * values + given
+        slopes = self.stiff * values + fixed
         rise_change = np.diff(values, axis=1) + rises
         return _Iterate(
             coordinates,
             slopes,
-            (wanted[2] - pressure * rise_change) / rise,
+            (wanted[2] - rise_multiplier * rise_change) / rise,
             (wanted[0] + over * slopes) / above,
             (wanted[1] - under * slopes) / below,
             rise_change,
         )
 
 
-def _spread(slopes: Array, pressure: Array) -> Array:
+def _total_slopes(slopes: Array, rise_multiplier: Array) -> Array:
     """S - Lambda B'."""
     total = slopes.copy()
-    total[:, :-1] += pressure
-    total[:, 1:] -= pressure
+    total[:, :-1] += rise_multiplier
+    total[:, 1:] -= rise_multiplier
     return total
 
 
 def _tridiagonal(
     basis: Array, penalised: Array, diagonal: Array, tie: Array
 ) -> Callable[[Array], Array]:
-    """Factors of the blocks A' D_j A + J and -A' E_j A, as what solves with them."""
+    """A solver of the block tridiagonal equations with blocks A' D_j A + J and -A' E_j A."""
     lowers: list[Array] = []
     for j, column in enumerate(diagonal.T):
         block = (basis.T * column) @ basis
@@ -248,7 +252,7 @@ def _tridiagonal(
             block -= half.T @ half
         lowers.append(np.tril(factorised(block)[0]))
 
-    def beside(j: int, column: Array) -> Array:  # one factor for each function is kept, no more
+    def beside(j: int, column: Array) -> Array:  # blocks beside the diagonal are not stored
         return np.asarray(basis.T @ (tie[:, j] * (basis @ column)))
 
     def solve(right: Array) -> Array:

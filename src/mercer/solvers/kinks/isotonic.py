@@ -7,10 +7,10 @@ rising, and rho the pinball loss,
    \text{ else infinity.}
 
 Its Moreau envelope of width gamma / w has the derivative w (F - P) / gamma, where P is the proximal
-point. That is found in one pass: with M the isotonic regression of F + gamma tau, P is y cut to the
-interval [M - gamma, M]. Entries are of three kinds. Those with P = y are free. Those that share
-their M with a neighbour, and are not at y, meet: the sum of their derivatives is known. Of the
-others the derivative is known.
+point: with M the isotonic regression of F + gamma tau, P is y clipped to the interval
+[M - gamma, M]. There are three kinds of entries. Free entries have P = y. Tied entries share their
+M with a neighbour, and are not free: the sum of their derivatives is known. The derivatives of all
+other entries are known.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
+# Steps of iterative refinement, which remove the effect of the ridge.
 _REFINEMENTS = 3
+# Ridge of equations without one, relative to the mean of the diagonal.
 _LEAST_RIDGE = 1e-12
 
 
 def isotonic(values: Array) -> Array:
     """The isotonic regression of every row."""
-    found = np.full_like(values, -np.inf)
+    fitted = np.full_like(values, -np.inf)
     k = values.shape[1]
     for first in range(k):
-        # Of entry j: the least mean of a run from here that reaches j. The largest of them counts.
+        # Entry j is the largest, over starts, of the smallest mean of a run that reaches j.
         means = np.cumsum(values[:, first:], axis=1) / np.arange(1, k - first + 1)
         least = np.minimum.accumulate(means[:, ::-1], axis=1)[:, ::-1]
-        np.maximum(found[:, first:], least, out=found[:, first:])
-    return found
+        np.maximum(fitted[:, first:], least, out=fitted[:, first:])
+    return fitted
 
 
 @dataclass(frozen=True)
@@ -72,28 +74,28 @@ class Envelope:
         return np.asarray((self.pooled > 0) & (self.pooled < self.gamma))
 
     @cached_property
-    def meets(self) -> Mask:
-        """Which entries meet the one before."""
+    def tied(self) -> Mask:
+        """Which entries are tied to the one before."""
         same = np.zeros(self.pooled.shape, dtype=bool)
         same[:, 1:] = (self.pooled[:, 1:] == self.pooled[:, :-1]) & ~self.free[:, 1:]
         return same
 
     def known(self) -> Array:
-        """Minus the derivative where it is known, its mean where entries meet, else 0."""
-        runs = np.cumsum(~self.meets).reshape(self.meets.shape) - 1
+        """Minus the derivative where it is known, its mean where entries are tied, otherwise 0."""
+        runs = np.cumsum(~self.tied).reshape(self.tied.shape) - 1
         levels = np.broadcast_to(self.levels, runs.shape)
         means = np.bincount(runs.ravel(), levels.ravel()) / np.bincount(runs.ravel())
         known = self.weights[:, None] * (means[runs] - (self.pooled >= self.gamma))
         return np.where(self.free, 0.0, known)
 
     def contrasts(self) -> tuple[Rows, Array]:
-        """The row of each entry that meets the one before, and a unit vector.
+        """The row of each entry that is tied to the one before, and a unit vector.
 
-        The vectors of entries that meet span the differences between them, and are orthogonal.
+        The vectors of tied entries span the differences between them, and are orthogonal.
         """
-        rows, at = np.nonzero(self.meets)
-        positions = np.arange(self.meets.shape[1])
-        begins = np.where(self.meets, 0, positions)
+        rows, at = np.nonzero(self.tied)
+        positions = np.arange(self.tied.shape[1])
+        begins = np.where(self.tied, 0, positions)
         first = np.maximum.accumulate(begins, axis=1)[rows, at]
         size = (at - first)[:, None]
         before = (positions >= first[:, None]) & (positions < at[:, None])
@@ -106,18 +108,18 @@ class Envelope:
         steep = self.weights / self.gamma
         return np.diag(steep @ self.free) + np.asarray((mix.T * steep[rows]) @ mix)
 
-    def same_kinds(self, other: Envelope) -> bool:
-        """Whether every entry is of the same kind elsewhere."""
+    def has_active_set_of(self, other: Envelope) -> bool:
+        """Whether every entry is of the kind that it has in another envelope."""
         above = np.array_equal(self.pooled >= self.gamma, other.pooled >= other.gamma)
-        free, meets = np.array_equal(self.free, other.free), np.array_equal(self.meets, other.meets)
-        return above and free and meets
+        free, tied = np.array_equal(self.free, other.free), np.array_equal(self.tied, other.tied)
+        return above and free and tied
 
 
 class System:
-    """The equations of a Newton step: unknowns for free entries, by function, and for pairs.
+    """Newton's equations: unknowns for free entries, function by function, and for tied pairs.
 
-    Free entries of different functions do not see each other, which leaves a factor for each
-    function, and one for the pairs that meet.
+    Free entries of different functions are not coupled, which leaves a factor for each function,
+    and one for the tied pairs.
     """
 
     def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:
@@ -127,13 +129,13 @@ class System:
         self.rows, self.mix = here.contrasts()
         self._ends = np.cumsum([len(rows) for rows in self.free])
 
-    def gathered(self, values: Array) -> Array:
-        """What the unknowns see of values at all entries."""
+    def gather(self, values: Array) -> Array:
+        """The parts of values at all entries that belong to the unknowns."""
         parts = [values[rows, k] for k, rows in enumerate(self.free)]
         return np.concatenate([*parts, np.einsum("zk,zk->z", values[self.rows], self.mix)])
 
-    def scattered(self, unknowns: Array) -> Array:
-        """Values at all entries."""
+    def scatter(self, unknowns: Array) -> Array:
+        """Values at all entries that belong to unknowns."""
         *parts, pairs = np.split(unknowns, self._ends)
         values = np.zeros(self.shape)
         np.add.at(values, self.rows, pairs[:, None] * self.mix)
@@ -146,20 +148,20 @@ class System:
         return np.asarray(self.gram @ values / self.alpha + self.constant * values.sum(axis=0))
 
     def solve(self, right: Array, ridge: Array) -> Array:
-        """Unknowns for each column, with a ridge for each row; without one, refined."""
+        """Solve for each column, with a ridge for each row; without one, refine."""
         if np.any(ridge):
             return self._inverse(ridge)(right)
-        # Rows that repeat make the equations singular: a ridge, whose effect refinement removes.
+        # Repeated rows make the equations singular: add a ridge, whose effect refinement removes.
         least = _LEAST_RIDGE * (float(np.mean(self.gram.diagonal())) / self.alpha + self.constant)
         apply = self._inverse(np.full(len(self.gram), least or 1.0))
         solved = apply(right)
         for _ in range(_REFINEMENTS):
-            products = [self.gathered(self.times(self.scattered(z))) for z in solved.T]
+            products = [self.gather(self.times(self.scatter(z))) for z in solved.T]
             solved = solved + apply(right - np.column_stack(products))
         return solved
 
     def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
-        """Factors of the free entries of each function; what they leave of the pairs."""
+        """The inverse from factors of each function and of the Schur complement of the pairs."""
         lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
         inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
         halves = []

@@ -7,18 +7,18 @@ is infinite where quantiles cross:
    = \max_T \sum_i y_i \sum_k T_{ik} - \tfrac12 \operatorname{tr} T^\top G\, T,
    \qquad -T_i \in \operatorname{dom} h_i^*,
 
-where with intercepts the columns of T sum to zero. The method of multipliers [1]_ puts envelopes of
-width gamma / w_i in the place of the losses, looked at from F - gamma C / w, where C are the
-coefficients T of the round before: first those of each quantile alone, which are right but for the
-neighbourhood of the crossings. A round is solved by Newton's method. A step has one unknown for
-each free entry and each pair that meets (see `kinks.isotonic`). Free entries of different
-functions do not see each other, which leaves a factor for each function and one of the size of the
-pairs, which are few. When entries have the kind that they have in the solution, gamma = 0 in the
-same equations gives it exactly, and the gap between both sides above proves it.
+where with intercepts the columns of T sum to zero. The method of multipliers [1]_ replaces the
+losses by their envelopes of width gamma / w_i at F - gamma C / w, where C are the coefficients T of
+the round before; those of the first round are fitted to each quantile alone, and are right except
+near the crossings. A round is solved by Newton's method. A step has one unknown for each free entry
+and for each pair of tied entries (see `kinks.isotonic`). Free entries of different functions are
+not coupled, which leaves a factor for each function and a small one for the pairs. When the active
+set is that of the solution, gamma = 0 in Newton's equations gives the solution exactly, and the gap
+between both sides above proves it.
 
-Ties, weights of many sizes and many quantiles make these rounds long. They do not matter to an
-interior-point method (see `kinks.interior_point`), whose steps cost as much as the matrix has
-eigenvalues. So where these are few it comes first, and else where the rounds do not end soon.
+Ties, weights of many sizes and many quantiles make these rounds long. They do not slow down an
+interior-point method (see `kinks.interior_point`), whose steps cost more, the larger the rank of
+the matrix. So that method comes first where the rank is small, and otherwise second.
 
 .. [1] R. T. Rockafellar (1976). Augmented Lagrangians and applications of the proximal point
    algorithm in convex programming. Mathematics of Operations Research 1(2).
@@ -34,26 +34,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.exceptions import ValidityError
-from mercer.solvers.kinks.interior_point import Interior, Root
+from mercer.linalg.line_search import length_to_minimum
+from mercer.solvers.kinks.certificate import Certificate
+from mercer.solvers.kinks.interior_point import InteriorPoint, Root
 from mercer.solvers.kinks.isotonic import Envelope, System
-from mercer.solvers.kinks.joint_quantiles import Certificate, Point, Problem, length_along
-from mercer.solvers.newton.dense import State, rounding
+from mercer.solvers.kinks.joint_quantiles import Point, Problem
+from mercer.solvers.newton.dense import value_rounding
+from mercer.solvers.newton.method import State
 
 Array = NDArray[np.floating[Any]]
 
-_FIRST, _FALL, _LEAST = 1.0, 0.3, 1e-11
+# Factor by which the width of the envelopes falls from one round to the next.
+_FALL = 0.3
+# Smallest width, relative to the scale of the targets.
+_LEAST = 1e-11
+# Largest number of Newton steps per round.
 _STEPS = 100
-
-# The method of multipliers gets so many steps in all, the interior-point method so many.
-_PATIENCE, _INTERIOR_STEPS = 150, 100
-
-# Where the matrix has so few eigenvalues, in parts of its rows, the latter is the faster one.
+# Largest number of steps of the method of multipliers in all.
+_PATIENCE = 150
+# Largest number of steps of the interior-point method.
+_INTERIOR_STEPS = 100
+# Rank, relative to the number of rows, up to which the interior-point method is faster.
 _THIN = 0.5
-
-# In tolerances: a gap worth proving, a gap to stop at once it is proved, and one to stop at anyway.
-_NEAR, _CLOSE, _LAST = 1e2, 1e-3, 1e-6
+# Relative gap, in tolerances, below which its solution is certified at every step,
+_NEAR = 1e2
+# below which it stops if that is proved,
+_CLOSE = 1e-3
+# and at which it stops in any case.
+_LAST = 1e-6
+# Length below which its steps count as idle.
 _SHORT_STEP = 1e-2
+# Idle steps in a row after which it gives up.
 _IDLE_STEPS = 5
+# A promised decrease is negligible up to this share of the distance to the next round.
 _NEGLIGIBLE = 1e-6
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -64,29 +77,35 @@ def minimise_in_order(
     weights: Array,
     levels: Array,
     alpha: float,
-    apart: State,
+    alone: State,
     *,
     fit_intercept: bool,
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield states of the joint problem in which quantiles do not cross at the points."""
+    """Yield states of the joint problem, unless quantiles fitted alone do not cross.
+
+    If these have converged, they come first, and count as converged only if they do not cross.
+    """
     order = np.argsort(levels)
-    back = np.argsort(order)
+    inverse = np.argsort(order)
     problem = Problem(gram, targets, weights, levels[order], alpha, fit_intercept)
-    point = problem.at(apart.scaled[:, order], apart.intercept[order])
-    if problem.is_in_order(point):
+    point = problem.at(alone.coef[:, order], alone.intercept[order])
+    in_order = problem.is_in_order(point)
+    if alone.converged:
+        yield replace(alone, converged=in_order)
+    if in_order:
         return
     for state in _states(problem, point, tol, max_iter):
-        yield replace(state, scaled=state.scaled[:, back], intercept=state.intercept[back])
+        yield replace(state, coef=state.coef[:, inverse], intercept=state.intercept[inverse])
 
 
 def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
-    """Put functions in order at every point: those that cross give way to their mean."""
+    """Put functions in order at every point: functions that cross are replaced by their mean."""
     order = np.argsort(levels)
-    columns = np.vstack([state.scaled, state.intercept])[:, order]
+    columns = np.vstack([state.coef, state.intercept])[:, order]
     values = gram @ columns[:-1] / alpha + columns[-1]
-    margin = 16 * float(rounding(gram, columns[:-1] / alpha, values).max())
+    margin = 16 * float(value_rounding(gram, columns[:-1] / alpha, values).max())
     runs: list[list[int]] = []
     for position in range(len(order)):
         runs.append([position])
@@ -95,7 +114,7 @@ def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
     for run in runs:
         columns[:, run] = columns[:, run].mean(axis=1, keepdims=True)
     columns = columns[:, np.argsort(order)]
-    return replace(state, scaled=columns[:-1], intercept=columns[-1], converged=False)
+    return replace(state, coef=columns[:-1], intercept=columns[-1], converged=False)
 
 
 def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> bool:
@@ -104,43 +123,47 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
 
 
 def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterator[State]:
-    """One method, and where it does not prove its result, the other one."""
-    root = Root.of(problem.gram / problem.alpha)
-    found = Certificate(problem, tol)
-    ways = [
-        _multipliers(problem, point, found, max_iter),
-        _interior(problem, root, found, max_iter),
+    """The states of one method and, if it does not prove its result, of the other one."""
+    root = Root.compute(problem.gram / problem.alpha)
+    certificate = Certificate(tol, problem.constant_loss)
+    methods = [
+        _multipliers(problem, point, certificate, max_iter),
+        _interior(problem, root, certificate, max_iter),
     ]
-    for way in reversed(ways) if root.rank <= _THIN * len(problem.gram) else ways:
+    for states in reversed(methods) if root.rank <= _THIN * len(problem.gram) else methods:
         try:
-            yield from way
-        except ValidityError:  # rounding has eaten a factor: this is as far as it leads
-            yield found.state(point)
-        if found.converged:
+            yield from states
+        except ValidityError:  # rounding leaves no Cholesky factor: the method ends here
+            yield certificate.best or point.state()
+        if certificate.converged:
             return
 
 
 def _multipliers(
-    problem: Problem, point: Point, found: Certificate, max_iter: int
+    problem: Problem, point: Point, certificate: Certificate, max_iter: int
 ) -> Iterator[State]:
+    """The method of multipliers."""
     steps, most = 0, min(max_iter, _PATIENCE)
-    gamma, centre = _FIRST * problem.scale, point.scaled
+    gamma, centre = problem.scale, point.coef
     while gamma >= _LEAST * problem.scale:
-        view = _View(problem, centre, gamma)
+        smoothed = _SmoothedProblem(problem, centre, gamma)
         for _ in range(_STEPS):
-            point, settled = view.step(point)
+            point, settled = smoothed.step(point)
             steps += 1
             if settled or steps >= most:
                 break
-            yield found.state(point)
-        yield _improved(found, point, view)
-        if found.converged or steps >= most:
+            yield certificate.best or point.state()
+        yield _certify_exact(certificate, point, smoothed)
+        if certificate.converged or steps >= most:
             return
-        centre, gamma = -view.at(point.residuals).slopes, _FALL * gamma
+        centre, gamma = -smoothed.at(point.residuals).slopes, _FALL * gamma
 
 
-def _interior(problem: Problem, root: Root, found: Certificate, max_iter: int) -> Iterator[State]:
-    way = Interior(
+def _interior(
+    problem: Problem, root: Root, certificate: Certificate, max_iter: int
+) -> Iterator[State]:
+    """The interior-point method."""
+    path = InteriorPoint(
         root.factor,
         problem.targets,
         problem.weights,
@@ -148,83 +171,86 @@ def _interior(problem: Problem, root: Root, found: Certificate, max_iter: int) -
         problem.scale,
         problem.fit_intercept,
     )
-    idle, least = 0, max(_LAST * found.tol, _EPS)
+    tol, idle = certificate.tol, 0
     for _ in range(min(max_iter, _INTERIOR_STEPS)):
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            length = way.step()
+            length = path.step()
         idle = idle + 1 if length < _SHORT_STEP else 0
-        point = problem.at(root.inverse @ way.coordinates, way.intercept)
+        point = problem.at(root.inverse @ path.coordinates, path.intercept)
         if not np.isfinite(point.residuals).all():
             return
-        gap = way.gap / way.objective
-        if gap <= _NEAR * found.tol:  # from here on, rounding may make it worse
-            found.tried([point], [way.scaled])
-        if gap <= _CLOSE * found.tol and not found.converged:
-            # As the centre is as good as the solution, any width tells the kinds of entries.
-            _improved(found, point, _View(problem, way.scaled, problem.scale))
-        yield found.state(point)
-        if (found.converged and gap <= _CLOSE * found.tol) or gap <= least or idle >= _IDLE_STEPS:
+        gap = path.gap / path.objective
+        close = gap <= _CLOSE * tol
+        if gap <= _NEAR * tol:  # further steps may be worse because of rounding
+            problem.certify(certificate, [point], [path.coef])
+        if close and not certificate.converged:
+            # Near the solution the active set does not depend on the width.
+            smoothed = _SmoothedProblem(problem, path.coef, problem.scale)
+            _certify_exact(certificate, point, smoothed)
+        yield certificate.best or point.state()
+        finished = (certificate.converged and close) or gap <= max(_LAST * tol, _EPS)
+        if finished or idle >= _IDLE_STEPS:
             return
 
 
-def _improved(found: Certificate, point: Point, view: _View) -> State:
-    """The best functions after one more round, which may have led to the kinds of entries."""
-    exact = view.landed(view.at(point.residuals), point.intercept, 0.0)
-    return found.tried([point, exact], [point.scaled, exact.scaled])
+def _certify_exact(certificate: Certificate, point: Point, smoothed: _SmoothedProblem) -> State:
+    """The best functions after a round, with the exact solution for its active set."""
+    exact = smoothed.full_step(smoothed.at(point.residuals), point.intercept, 0.0)
+    return smoothed.problem.certify(certificate, [point, exact], [point.coef, exact.coef])
 
 
-class _View:
+class _SmoothedProblem:
     """The smoothed problem of one round."""
 
     def __init__(self, problem: Problem, centre: Array, gamma: float) -> None:
         self.problem, self.centre, self.gamma = problem, centre, gamma
 
     def at(self, residuals: Array) -> Envelope:
-        moved = self.gamma * self.centre / self.problem.weights[:, None]
-        return self.problem.envelope(residuals - moved, self.gamma)
+        shift = self.gamma * self.centre / self.problem.weights[:, None]
+        return self.problem.envelope(residuals - shift, self.gamma)
 
     def step(self, point: Point) -> tuple[Point, bool]:
-        """One Newton step; True if it has led to the minimum."""
+        """One Newton step, and whether it has led to the minimum."""
         here = self.at(point.residuals)
         if self.problem.fit_intercept and not here.free.any(axis=0).all():
             # Newton's method cannot move the intercept of a function without free entries.
             shift = self.problem.balance(here.residuals, self.gamma)
-            point = point.moved(point.intercept + shift)
+            point = point.with_intercept(point.intercept + shift)
             here = self.at(point.residuals)
-        new = self.landed(here, point.intercept, self.gamma)
-        change, spread = new.residuals - point.residuals, new.spread - point.spread
-        linear = float(np.sum(point.scaled * spread))
-        quadratic = float(np.sum((new.scaled - point.scaled) * spread))
+        new = self.full_step(here, point.intercept, self.gamma)
+        change, gram_change = new.residuals - point.residuals, new.gram_coef - point.gram_coef
+        linear = float(np.sum(point.coef * gram_change))
+        quadratic = float(np.sum((new.coef - point.coef) * gram_change))
 
         def slope(length: float) -> float:
             slopes = self.at(point.residuals + length * change).slopes
             return float(np.sum(slopes * change)) + linear + length * quadratic
 
-        length = length_along(slope)
+        length = length_to_minimum(slope)
         moved = point.towards(new, length)
-        same = length == 1.0 and here.same_kinds(self.at(moved.residuals))
-        # What is left to gain is little beside what this round is away from the next.
-        away = (here.slopes + self.centre) ** 2 / self.problem.weights[:, None]
-        lost = _EPS * float(np.sum(np.abs(here.slopes * change)))
-        little = _NEGLIGIBLE * self.gamma / 2 * float(np.sum(away)) + 10 * lost
-        return moved, same or -slope(0.0) <= little
+        same = length == 1.0 and here.has_active_set_of(self.at(moved.residuals))
+        # The decrease that is left is negligible beside the distance to the next round.
+        distance = (here.slopes + self.centre) ** 2 / self.problem.weights[:, None]
+        rounding = _EPS * float(np.sum(np.abs(here.slopes * change)))
+        negligible = _NEGLIGIBLE * self.gamma / 2 * float(np.sum(distance)) + 10 * rounding
+        return moved, same or -slope(0.0) <= negligible
 
-    def landed(self, here: Envelope, intercept: Array, gamma: float) -> Point:
-        """The solution, if all entries keep their kind: F + gamma (T - C) / w is y where free."""
+    def full_step(self, here: Envelope, intercept: Array, gamma: float) -> Point:
+        """The solution for the active set of an envelope: F + gamma (T - C) / w is y where free."""
         problem = self.problem
         system = System(problem.gram, problem.alpha, problem.constant, here)
         known, ridge = here.known(), gamma / problem.weights
         units = np.eye(len(intercept))
-        sees = np.column_stack(
-            [system.gathered(np.broadcast_to(unit, known.shape)) for unit in units]
+        constants = np.column_stack(
+            [system.gather(np.broadcast_to(unit, known.shape)) for unit in units]
         )
-        aims = np.where(here.free, problem.targets[:, None], 0.0) + ridge[:, None] * self.centre
-        right = system.gathered(aims - system.times(known) - intercept)
-        solved = system.solve(np.column_stack([right, sees]), ridge)
-        found, borders = solved[:, 0], solved[:, 1:]
+        goals = np.where(here.free, problem.targets[:, None], 0.0) + ridge[:, None] * self.centre
+        right = system.gather(goals - system.times(known) - intercept)
+        solved = system.solve(np.column_stack([right, constants]), ridge)
+        solution, borders = solved[:, 0], solved[:, 1:]
         if problem.fit_intercept:
             # Functions without a free entry keep their intercept: least squares.
-            missing = known.sum(axis=0) + sees.T @ found
-            shift = np.linalg.lstsq(sees.T @ borders, missing, rcond=1e-13)[0]
-            found, intercept = found - borders @ shift, intercept + shift
-        return problem.at(known + system.scattered(found), intercept)
+            missing = known.sum(axis=0) + constants.T @ solution
+            shift = np.linalg.lstsq(constants.T @ borders, missing, rcond=1e-13)[0]
+            solution, intercept = solution - borders @ shift, intercept + shift
+        return problem.at(known + system.scatter(solution), intercept)

@@ -1,7 +1,7 @@
 r"""Finite smoothing for losses with kinks, finished exactly and certified by a duality gap.
 
-The values of a function are f = G t + b with G = K / alpha. A term z of the loss looks at one of
-them, f_i with i = i_z, and is linear on both sides of c_z, with slopes l_z <= 0 <= h_z:
+The values of a function are f = G t + b with G = K / alpha. A kink z of the loss belongs to one of
+them, f_i with i = i_z; its term is linear on both sides of c_z, with slopes l_z <= 0 <= h_z:
 
 .. math:: \min_{t, b} \sum_z \phi_z(f_{i_z}) + \tfrac12 t^\top G\, t
    = \max_{l \le s \le h} -\sum_z s_z c_z - \tfrac12 t^\top G\, t,
@@ -9,11 +9,11 @@ them, f_i with i = i_z, and is linear on both sides of c_z, with slopes l_z <= 0
 
 where with an intercept t sums to zero. Smoothing replaces the slope of a term by
 s_z = clip(w_z (f_i - c_z) / gamma, l_z, h_z). Newton's method on the smooth problem needs a
-Cholesky factor in the terms between their bounds alone, which become few as gamma falls: the other
-slopes are known. When gamma is small enough, those are the terms that sit at their kink in the
-solution; then gamma = 0 in the same equations gives it exactly, the idea of finite smoothing [1]_,
-and the gap between both sides above proves it. Because the factor is that small, the
-eigendecomposition of the whole matrix, which first-order methods reuse, is not worth its price.
+Cholesky factor in the free slopes alone, those strictly between their bounds, which become few as
+gamma falls. When gamma is small enough, these are the terms that sit at their kink in the solution;
+then gamma = 0 in Newton's equations gives it exactly, the idea of finite smoothing [1]_, and the
+gap between both sides above proves it. Because the factor is that small, the eigendecomposition of
+the whole matrix, which first-order methods reuse, does not pay.
 
 .. [1] Q. Tang, Y. Gu, B. Wang (2024). fastkqr: a fast algorithm for kernel quantile regression.
 """
@@ -28,67 +28,76 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
+from mercer.linalg.line_search import length_to_minimum
+from mercer.solvers.kinks.certificate import Certificate
 from mercer.solvers.newton.curvature import factorised
-from mercer.solvers.newton.dense import State, rounding
+from mercer.solvers.newton.dense import value_rounding
+from mercer.solvers.newton.method import Start, State
 
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
+# Factor by which the width of the smoothing falls.
 _FALL = 0.1
+# Smallest width, relative to the first.
 _LEAST = 1e-13
+# Largest number of Newton steps per width.
 _STEPS = 300
+# Steps of iterative refinement, which remove the effect of jitter.
 _REFINEMENTS = 3
+# A promised decrease is negligible up to this share of the cost of smoothing.
 _NEGLIGIBLE = 1e-6
+# Largest number of bisections for an intercept.
 _BISECTIONS = 60
-
-# Rounding excuses a gap of at most this many times the tolerance, or of one tolerance measured by
-# the loss of a constant function, which counts where the objective is next to nothing.
-_EXCUSED = 100
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class Terms:
-    """The terms of a piecewise linear loss."""
+class Kinks:
+    """The terms of a piecewise linear loss, one for each kink."""
 
-    rows: NDArray[np.intp]  # (m,): the point i_z that a term looks at
-    location: Array  # (m,): the kink c_z and the slopes on both sides
-    low: Array  # (m,): the kink c_z and the slopes on both sides
-    high: Array  # (m,): the kink c_z and the slopes on both sides
-    weight: Array  # (m,): how steeply the slope changes where the kink is smoothed
+    rows: NDArray[np.intp]  # (m,): the row i_z of a kink
+    location: Array  # (m,): the location c_z
+    low: Array  # (m,): the slope below the kink
+    high: Array  # (m,): the slope above the kink
+    weight: Array  # (m,): the rate at which a smoothed slope changes, times the width
 
-    def look(self, values: Array) -> Array:
-        """The value that each term looks at."""
+    def values_at_rows(self, values: Array) -> Array:
+        """The value at the row of each kink."""
         return np.asarray(values[self.rows])
 
-    def scatter(self, slopes: Array, n: int) -> Array:
-        """The coefficients t that belong to slopes."""
+    def coefficients(self, slopes: Array, n: int) -> Array:
+        """The coefficients t of slopes."""
         return np.asarray(-np.bincount(self.rows, slopes, minlength=n).astype(np.float64))
 
-    def slopes(self, gaps: Array, gamma: float) -> Array:
+    def slopes(self, residuals: Array, gamma: float) -> Array:
         """The slopes of the smoothed terms, at these distances from their kinks."""
-        return np.clip(self.weight * gaps / gamma, self.low, self.high)
+        return np.clip(self.weight * residuals / gamma, self.low, self.high)
 
-    def loss(self, gaps: Array) -> float:
+    def are_free(self, slopes: Array) -> Mask:
+        """Which slopes are strictly between their bounds."""
+        return np.asarray((slopes > self.low) & (slopes < self.high))
+
+    def loss(self, residuals: Array) -> float:
         """The sum of all terms."""
-        return float(np.sum(np.where(gaps > 0, self.high, self.low) * gaps))
+        return float(np.sum(np.where(residuals > 0, self.high, self.low) * residuals))
 
 
 def minimise(
     gram: Array,
-    terms: Terms,
+    kinks: Kinks,
     alpha: float,
-    start: tuple[Array, Array],
+    start: Start,
     *,
     fit_intercept: bool,
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the duality gap is small."""
-    problem = _Problem(gram, terms, alpha, fit_intercept)
+    problem = _Problem(gram, kinks, alpha, fit_intercept)
     scale = gamma = problem.scale
     point = problem.at(start[0][:, 0], float(start[1][0]))
-    found = _Certificate(problem, tol)
+    certificate = Certificate(tol, problem.constant_loss)
     steps = 0
     while gamma >= _LEAST * scale:
         for _ in range(_STEPS):
@@ -96,251 +105,214 @@ def minimise(
             steps += 1
             if settled or steps >= max_iter:
                 break
-            yield found.best or point.state()
-        yield found.improved(point)
-        if found.converged or steps >= max_iter:
+            yield certificate.best or point.state()
+        yield _certified(problem, certificate, point)
+        if certificate.converged or steps >= max_iter:
             return
         gamma *= _FALL
         point = problem.predicted(point, gamma)
 
 
+def _certified(problem: _Problem, certificate: Certificate, point: _Point) -> State:
+    """The best function after one more width of the smoothing."""
+    before, rounding = certificate.gap, 0.0
+    for slopes, intercept in ((point.slopes, point.intercept), problem.exact(point)):
+        coef, bound, size = problem.dual(slopes)
+        certificate.raise_bound(bound)
+        certificate.consider(*problem.primal(coef, intercept))
+        rounding = max(rounding, 100 * _EPS * size)
+    certificate.consider(*problem.primal(point.coef, point.intercept))
+    if certificate.best is None:  # no objective is finite
+        return point.state()
+    if abs(certificate.gap) > before / 2:  # no progress: rounding of the values may be the reason
+        rounding = max(rounding, problem.rounding(certificate.best))
+    return certificate.judge(rounding)
+
+
 @dataclass(frozen=True)
 class _Point:
-    """Coefficients and the intercept, and what follows from them.
+    """A coefficient vector and an intercept, with G t.
 
-    `gaps` are the distances of what terms look at from their kinks. Where a term is between its
-    bounds, they are gamma times its slope, as solved for: the difference of two values would lose
-    those digits. `slopes` are those of the last solution.
+    `residuals` are the distances of values from the kinks. Where a slope is free, they are gamma
+    times the slope, as solved for: the difference of two values would lose those digits. `slopes`
+    are those of the last solution.
     """
 
-    scaled: Array
+    coef: Array
     intercept: float
-    spread: Array
-    gaps: Array
+    gram_coef: Array
+    residuals: Array
     slopes: Array
 
     def state(self, loss: float = np.inf) -> State:
-        return State(self.scaled[:, None], np.array([self.intercept]), loss, np.inf, False)
+        return State(self.coef[:, None], np.array([self.intercept]), loss, np.inf, False)
 
 
 class _Problem:
-    def __init__(self, gram: Array, terms: Terms, alpha: float, fit_intercept: bool) -> None:
-        self.gram, self.terms, self.alpha, self.fit_intercept = gram, terms, alpha, fit_intercept
+    def __init__(self, gram: Array, kinks: Kinks, alpha: float, fit_intercept: bool) -> None:
+        self.gram, self.kinks, self.alpha, self.fit_intercept = gram, kinks, alpha, fit_intercept
         # With an intercept, any constant may be added to the kernel; this one keeps a small system
-        # regular whose rows differ by nothing but the intercept.
+        # regular whose rows differ by the intercept alone.
         mean = float(np.mean(gram.diagonal())) / alpha
         self.constant = (mean or 1.0) if fit_intercept else 0.0
 
     @property
     def scale(self) -> float:
-        """The spread of the kinks: the width at which to begin."""
-        locations = self.terms.location
-        spread = float(np.abs(locations - np.median(locations)).mean())
-        return spread or float(np.abs(locations).max()) or 1.0
+        """The mean deviation of the kinks: the first width."""
+        locations = self.kinks.location
+        deviation = float(np.abs(locations - np.median(locations)).mean())
+        return deviation or float(np.abs(locations).max()) or 1.0
 
     @property
-    def null(self) -> float:
-        """The loss of a constant function: what there is to lose."""
-        locations = self.terms.location
+    def constant_loss(self) -> float:
+        """The loss of a constant function."""
+        locations = self.kinks.location
         middle = float(np.median(locations)) if self.fit_intercept else 0.0
-        return self.terms.loss(middle - locations)
+        return self.kinks.loss(middle - locations)
 
-    def spread(self, scaled: Array) -> Array:
-        return self.gram @ scaled / self.alpha
+    def times_gram(self, coef: Array) -> Array:
+        """G t."""
+        return self.gram @ coef / self.alpha
 
-    def at(self, scaled: Array, intercept: float) -> _Point:
-        spread = self.spread(scaled)
-        gaps = self.terms.look(spread + intercept) - self.terms.location
-        return _Point(scaled, intercept, spread, gaps, np.zeros_like(gaps))
+    def at(self, coef: Array, intercept: float) -> _Point:
+        gram_coef = self.times_gram(coef)
+        residuals = self.kinks.values_at_rows(gram_coef + intercept) - self.kinks.location
+        return _Point(coef, intercept, gram_coef, residuals, np.zeros_like(residuals))
 
     # A step -----------------------------------------------------------------------------------
 
     def step(self, point: _Point, gamma: float) -> tuple[_Point, bool]:
-        """One Newton step on the smoothed problem; True if it has led to the minimum."""
-        terms = self.terms
-        intercept, gaps = self._balanced(point, gamma)
-        slopes = terms.slopes(gaps, gamma)
-        between = (slopes > terms.low) & (slopes < terms.high)
-        new = self._landed(slopes, between, intercept, gamma)
-        change, spread_change = new.gaps - gaps, new.spread - point.spread
-        linear = float(point.scaled @ spread_change)
-        quadratic = float((new.scaled - point.scaled) @ spread_change)
-        length = self._length(gaps, change, linear, quadratic, gamma)
-        promise = -float(slopes @ change) - linear
+        """One Newton step on the smoothed problem, and whether it has led to the minimum."""
+        kinks = self.kinks
+        intercept, residuals = self._centre_intercept(point, gamma)
+        slopes = kinks.slopes(residuals, gamma)
+        free = kinks.are_free(slopes)
+        new = self._full_step(slopes, free, intercept, gamma)
+        change, gram_change = new.residuals - residuals, new.gram_coef - point.gram_coef
+        linear = float(point.coef @ gram_change)
+        quadratic = float((new.coef - point.coef) @ gram_change)
+
+        def slope(length: float) -> float:
+            there = kinks.slopes(residuals + length * change, gamma)
+            return float(there @ change) + linear + length * quadratic
+
+        length = length_to_minimum(slope)
         moved = _Point(
-            point.scaled + length * (new.scaled - point.scaled),
+            point.coef + length * (new.coef - point.coef),
             intercept + length * (new.intercept - intercept),
-            point.spread + length * spread_change,
-            gaps + length * change,
+            point.gram_coef + length * gram_change,
+            residuals + length * change,
             new.slopes,
         )
-        again = terms.slopes(moved.gaps, gamma)
-        same = np.array_equal(between, (again > terms.low) & (again < terms.high))
-        same = same and np.array_equal(slopes[~between], again[~between])
-        # What is left to gain on the smoothed problem is little beside what smoothing itself costs.
-        cost = float(np.sum(slopes[between] * gaps[between]))
+        again = kinks.slopes(moved.residuals, gamma)
+        same = np.array_equal(free, kinks.are_free(again))
+        same = same and np.array_equal(slopes[~free], again[~free])
+        # The decrease that is left is negligible beside the cost of smoothing.
+        cost = float(np.sum(slopes[free] * residuals[free]))
         rounding = _EPS * float(np.abs(slopes) @ np.abs(change))
-        negligible = promise <= _NEGLIGIBLE * cost + 10 * rounding
+        negligible = -slope(0.0) <= _NEGLIGIBLE * cost + 10 * rounding
         return moved, negligible or bool(length == 1.0 and same)
 
     def predicted(self, point: _Point, gamma: float) -> _Point:
-        """The solution at another width, if the same terms are between their bounds."""
-        slopes = np.clip(point.slopes, self.terms.low, self.terms.high)
-        between = (slopes > self.terms.low) & (slopes < self.terms.high)
-        return self._landed(slopes, between, point.intercept, gamma)
+        """The solution at another width, if the same slopes are free."""
+        slopes = np.clip(point.slopes, self.kinks.low, self.kinks.high)
+        return self._full_step(slopes, self.kinks.are_free(slopes), point.intercept, gamma)
 
-    def _landed(self, slopes: Array, between: Mask, intercept: float, gamma: float) -> _Point:
-        """The point at the end of a full step."""
-        target, intercept = self._solve(slopes, between, intercept, gamma)
-        new = self.at(self.terms.scatter(target, len(self.gram)), intercept)
-        gaps = np.where(between, gamma * target / self.terms.weight, new.gaps)
-        return replace(new, gaps=gaps, slopes=target)
+    def _full_step(self, slopes: Array, free: Mask, intercept: float, gamma: float) -> _Point:
+        """The point at the end of a full Newton step."""
+        target, intercept = self._solve(slopes, free, intercept, gamma)
+        new = self.at(self.kinks.coefficients(target, len(self.gram)), intercept)
+        residuals = np.where(free, gamma * target / self.kinks.weight, new.residuals)
+        return replace(new, residuals=residuals, slopes=target)
 
     def _solve(
-        self, slopes: Array, between: Mask, intercept: float, gamma: float
+        self, slopes: Array, free: Mask, intercept: float, gamma: float
     ) -> tuple[Array, float]:
-        """Slopes and the intercept if the terms between their bounds stay so, the others not."""
-        terms, n = self.terms, len(self.gram)
-        fixed = np.where(between, 0.0, slopes)
-        rows, missing = terms.rows[between], -float(fixed.sum())
-        others = terms.look(self.spread(terms.scatter(fixed, n)) + intercept)[between]
-        right = others - terms.location[between] + self.constant * missing
+        """The slopes and the intercept that solve Newton's equations in the free slopes."""
+        kinks, n = self.kinks, len(self.gram)
+        fixed = np.where(free, 0.0, slopes)
+        rows, missing = kinks.rows[free], -float(fixed.sum())
+        others = self.times_gram(kinks.coefficients(fixed, n)) + intercept
+        right = kinks.values_at_rows(others)[free] - kinks.location[free]
+        right = right + self.constant * missing
         matrix = self.gram[np.ix_(rows, rows)] / self.alpha + self.constant
-        ridge = gamma / terms.weight[between]
-        solved = _solved(matrix, ridge, np.column_stack([right, np.ones(len(rows))]))
-        found, border = solved[:, 0], solved[:, 1]
-        if self.fit_intercept and border.sum() > 0:  # else nothing says where it belongs
-            shift = (missing - float(found.sum())) / float(border.sum())
-            found, intercept = found + shift * border, intercept + shift
+        ridge = gamma / kinks.weight[free]
+        solved = _solve_shifted(matrix, ridge, np.column_stack([right, np.ones(len(rows))]))
+        solution, border = solved[:, 0], solved[:, 1]
+        if self.fit_intercept and border.sum() > 0:  # otherwise no equation fixes the intercept
+            shift = (missing - float(solution.sum())) / float(border.sum())
+            solution, intercept = solution + shift * border, intercept + shift
         result = fixed.copy()
-        result[between] = found
+        result[free] = solution
         return result, intercept
 
-    def _balanced(self, point: _Point, gamma: float) -> tuple[float, Array]:
-        """The intercept and the gaps, at their best where Newton's method cannot move them."""
-        terms, gaps = self.terms, point.gaps
-        slopes = terms.slopes(gaps, gamma)
-        free = (slopes > terms.low) & (slopes < terms.high)
+    def _centre_intercept(self, point: _Point, gamma: float) -> tuple[float, Array]:
+        """The best intercept and its residuals, where Newton's method cannot move it."""
+        kinks, residuals = self.kinks, point.residuals
+        slopes = kinks.slopes(residuals, gamma)
         balanced = abs(slopes.sum()) <= _EPS * np.abs(slopes).sum()
-        if not self.fit_intercept or free.any() or balanced:
-            return point.intercept, gaps
-        low, high = -float(gaps.max()) - gamma, -float(gaps.min()) + gamma
+        if not self.fit_intercept or kinks.are_free(slopes).any() or balanced:
+            return point.intercept, residuals
+        low, high = -float(residuals.max()) - gamma, -float(residuals.min()) + gamma
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            rise = terms.slopes(gaps + middle, gamma).sum()
-            low, high = (middle, high) if rise < 0 else (low, middle)
+            total = kinks.slopes(residuals + middle, gamma).sum()
+            low, high = (middle, high) if total < 0 else (low, middle)
         shift = (low + high) / 2
-        return point.intercept + shift, gaps + shift
-
-    def _length(
-        self, gaps: Array, change: Array, linear: float, quadratic: float, gamma: float
-    ) -> float:
-        """How far to go: to the minimum along the direction, at most the whole way."""
-
-        def slope(length: float) -> float:
-            slopes = self.terms.slopes(gaps + length * change, gamma)
-            return float(slopes @ change) + linear + length * quadratic
-
-        if slope(1.0) <= 1e-9 * abs(slope(0.0)):
-            return 1.0
-        low, high = 0.0, 1.0
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
-            if high - low <= 1e-3 * high:
-                break
-        return (low + high) / 2
+        return point.intercept + shift, residuals + shift
 
     # Both sides of the gap ----------------------------------------------------------------------
 
     def exact(self, point: _Point) -> tuple[Array, float]:
-        """Slopes and the intercept if the terms between their bounds are those at their kinks."""
-        terms = self.terms
-        between = (point.slopes > terms.low) & (point.slopes < terms.high)
-        clipped = np.clip(point.slopes, terms.low, terms.high)
-        return self._solve(clipped, between, point.intercept, 0.0)
+        """The slopes and the intercept if the free slopes are those at their kinks."""
+        free = self.kinks.are_free(point.slopes)
+        clipped = np.clip(point.slopes, self.kinks.low, self.kinks.high)
+        return self._solve(clipped, free, point.intercept, 0.0)
 
-    def primal(self, scaled: Array, intercept: float) -> tuple[State, float]:
-        """A function with its loss and objective."""
-        point = self.at(scaled, intercept)
-        loss = self.terms.loss(point.gaps)
-        return point.state(loss), loss + float(scaled @ point.spread) / 2
+    def primal(self, coef: Array, intercept: float) -> tuple[State, float]:
+        """A function with its loss, and its objective."""
+        point = self.at(coef, intercept)
+        loss = self.kinks.loss(point.residuals)
+        return point.state(loss), loss + float(coef @ point.gram_coef) / 2
 
     def dual(self, slopes: Array) -> tuple[Array, float, float]:
-        """Coefficients of feasible slopes, a lower bound of the objective, and its size."""
-        slopes = self._feasible(np.clip(slopes, self.terms.low, self.terms.high))
-        scaled = self.terms.scatter(slopes, len(self.gram))
-        energy = float(scaled @ self.spread(scaled))
-        bound = -float(slopes @ self.terms.location) - energy / 2
-        size = float(np.abs(slopes) @ np.abs(self.terms.location))
-        total = abs(float(scaled.sum())) if self.fit_intercept else 0.0
-        if total > 100 * _EPS * np.abs(scaled).sum():
+        """Project onto the dual feasible set: coefficients, dual objective, sum of its terms."""
+        slopes = self._feasible(np.clip(slopes, self.kinks.low, self.kinks.high))
+        coef = self.kinks.coefficients(slopes, len(self.gram))
+        bound = -float(slopes @ self.kinks.location) - float(coef @ self.times_gram(coef)) / 2
+        size = float(np.abs(slopes) @ np.abs(self.kinks.location))
+        total = abs(float(coef.sum())) if self.fit_intercept else 0.0
+        if total > 100 * _EPS * np.abs(coef).sum():
             bound = -np.inf
-        return scaled, bound, size
+        return coef, bound, size
 
     def rounding(self, state: State) -> float:
-        """What rounding of the function's values can do to the objective."""
-        values = self.spread(state.scaled) + state.intercept
-        lost = rounding(self.gram, state.scaled / self.alpha, values)[:, 0]
-        return float((self.terms.high - self.terms.low) @ self.terms.look(lost))
+        """A bound of the effect of rounded values on the objective."""
+        values = self.times_gram(state.coef) + state.intercept
+        rounding = value_rounding(self.gram, state.coef / self.alpha, values)[:, 0]
+        jumps = self.kinks.high - self.kinks.low
+        return float(jumps @ self.kinks.values_at_rows(rounding))
 
     def _feasible(self, slopes: Array) -> Array:
-        """Slopes between their bounds such that the coefficients sum to zero."""
+        """Slopes within their bounds such that the coefficients sum to zero."""
         if not self.fit_intercept:
             return slopes
         excess = float(slopes.sum())
-        low, high = slopes - self.terms.low, self.terms.high - slopes
+        low, high = slopes - self.kinks.low, self.kinks.high - slopes
         room = low if excess > 0 else high
-        if np.any((low > 0) & (high > 0)):  # those at a bound stay there
+        if np.any((low > 0) & (high > 0)):  # slopes at a bound stay there
             room = np.where((low > 0) & (high > 0), room, 0.0)
         if room.sum() > 0:
             slopes = slopes - excess * room / max(float(room.sum()), abs(excess))
         return slopes
 
 
-class _Certificate:
-    """The best function and the best lower bound seen so far, and the gap between them."""
-
-    def __init__(self, problem: _Problem, tol: float) -> None:
-        self.problem, self.tol = problem, tol
-        self.best: State | None = None
-        self.converged = False
-        self._objective, self._bound = np.inf, -np.inf
-
-    def improved(self, point: _Point) -> State:
-        """The best function after one more width of the smoothing."""
-        problem, before = self.problem, self._objective - self._bound
-        exact, intercept = problem.exact(point)
-        slack = 0.0
-        for slopes, constants in ((point.slopes, point.intercept), (exact, intercept)):
-            scaled, bound, cost = problem.dual(slopes)
-            self._bound, slack = max(self._bound, bound), max(slack, 100 * _EPS * cost)
-            self._consider(scaled, constants)
-        self._consider(point.scaled, point.intercept)
-        if self.best is None:  # no objective is a number
-            return point.state()
-        gap = abs(self._objective - self._bound)  # below zero, it is a measure of rounding
-        enough = self.tol * self._objective
-        if gap > before / 2:  # no arithmetic may be able to tell it from the solution
-            slack = max(slack, problem.rounding(self.best))
-        self.converged = bool(
-            gap <= enough + min(slack, max(_EXCUSED * enough, self.tol * problem.null))
-        )
-        self.best = replace(self.best, error=gap, converged=self.converged)
-        return self.best
-
-    def _consider(self, scaled: Array, intercept: float) -> None:
-        state, objective = self.problem.primal(scaled, intercept)
-        if objective < self._objective:
-            self.best, self._objective = state, objective
-
-
-def _solved(matrix: Array, ridge: Array, right: Array) -> Array:
-    """The solution for the matrix plus a diagonal; without one, refined against jitter."""
+def _solve_shifted(matrix: Array, ridge: Array, right: Array) -> Array:
+    """Solve with a matrix plus a diagonal; if that is zero, refine against jitter."""
     shifted = matrix.copy()
     shifted.flat[:: len(matrix) + 1] += ridge
     factor = factorised(shifted)
-    found = cho_solve(factor, right)
+    solution = cho_solve(factor, right)
     for _ in range(_REFINEMENTS if not np.any(ridge) else 0):
-        found = found + cho_solve(factor, right - matrix @ found)
-    return np.asarray(found)
+        solution = solution + cho_solve(factor, right - matrix @ solution)
+    return np.asarray(solution)

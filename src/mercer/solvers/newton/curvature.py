@@ -1,4 +1,4 @@
-"""Second derivatives of smooth losses, and what they make of a matrix."""
+"""Hessians W of smooth losses, and the matrices (G + W^-1)^-1 of Newton's equations."""
 
 from __future__ import annotations
 
@@ -15,67 +15,75 @@ from mercer.exceptions import ValidityError
 Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
 
+# Largest jitter, relative to the mean of the diagonal.
 _MOST_JITTER = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 
 
-class Curvature(Protocol):
-    """The second derivative W of a loss of n rows and k outputs."""
+class Hessian(Protocol):
+    """The Hessian W of a loss of n rows and k outputs; its vectors are n by k matrices."""
 
-    def size(self, values: Array) -> Array:
-        """W applied to the absolute values: what rounding of the values does to the derivative."""
+    def product(self, values: Array) -> Array:
+        """W v."""
 
-    def operator(self, gram: Array) -> Operator:
-        """C = (G + W^-1)^-1, as a function of n by k matrices."""
+    def absolute_product(self, values: Array) -> Array:
+        """A bound of |W| |v|: the effect of rounding of the values on the derivative."""
 
-    def half(self, columns: Array) -> Array:
-        """A u, for n by k matrices u, where W = A A'."""
+    def root(self, columns: Array) -> Array:
+        """A u, where W = A A'."""
 
-    def half_turned(self, columns: Array) -> Array:
+    def root_transposed(self, columns: Array) -> Array:
         """A' v."""
 
-    def between(self, output: int, other: int) -> Array:
-        """The second derivatives in two outputs, one for each row."""
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives in two outputs, of shape (n,)."""
+
+    def resolvent(self, gram: Array) -> Operator:
+        """C = (G + W^-1)^-1."""
 
 
 @dataclass(frozen=True)
-class Diagonal:
-    """The curvature of a loss of single values."""
+class DiagonalHessian:
+    """The Hessian of a loss of one output."""
 
     weights: Array  # (n,): the second derivatives, 0 or more
 
-    def size(self, values: Array) -> Array:
-        """W applied to the absolute values."""
+    def product(self, values: Array) -> Array:
+        """W v."""
+        return self.weights[:, None] * values
+
+    def absolute_product(self, values: Array) -> Array:
+        """W |v|."""
         return self.weights[:, None] * np.abs(values)
 
-    def operator(self, gram: Array) -> Operator:
-        """C as a function of n by 1 matrices; rows without curvature are left out."""
+    def root(self, columns: Array) -> Array:
+        """W^1/2 u."""
+        return np.asarray(np.sqrt(self.weights)[:, None] * columns)
+
+    root_transposed = root
+
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives."""
+        return self.weights
+
+    def resolvent(self, gram: Array) -> Operator:
+        """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2; rows without curvature take no part."""
         rows = np.flatnonzero(self.weights > 0)
         root = np.sqrt(self.weights[rows])[:, None]
         inner = gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
         factor = _factor(inner, root[:, 0])
 
         def apply(columns: Array) -> Array:
-            found = np.zeros_like(columns)
-            found[rows] = root * cho_solve(factor, root * columns[rows], check_finite=False)
-            return found
+            product = np.zeros_like(columns)
+            product[rows] = root * cho_solve(factor, root * columns[rows], check_finite=False)
+            return product
 
         return apply
 
-    def half(self, columns: Array) -> Array:
-        """W^1/2 u."""
-        return np.asarray(np.sqrt(self.weights)[:, None] * columns)
-
-    half_turned = half
-
-    def between(self, output: int, other: int) -> Array:
-        """The weights: there is one output."""
-        return self.weights
-
 
 @dataclass(frozen=True)
-class Softmax:
-    """The curvature of the multinomial log-likelihood, w_i (diag(p_i) - p_i p_i').
+class SoftmaxHessian:
+    """The Hessian of the multinomial log-loss: blocks w_i (diag(p_i) - p_i p_i').
 
     .. [1] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian Processes for Machine Learning,
     section 3.5.
@@ -84,12 +92,34 @@ class Softmax:
     weights: Array  # (n,): positive weights of the rows
     probabilities: Array  # (n, k): the p_i
 
-    def size(self, values: Array) -> Array:
-        """A bound of W applied to the absolute values."""
+    def product(self, values: Array) -> Array:
+        """W v."""
+        return self.weights[:, None] * softmax_product(self.probabilities, values)
+
+    def absolute_product(self, values: Array) -> Array:
+        """A bound of |W| |v|, from the diagonal."""
         return self.weights[:, None] * self.probabilities * np.abs(values)
 
-    def operator(self, gram: Array) -> Operator:
-        """C = E - E R (R' E R)^-1 R' E, with E that of the diagonal part; R stacks identities."""
+    def root(self, columns: Array) -> Array:
+        """A u, with the blocks A_i = sqrt(w_i) (diag(sqrt(p_i)) - p_i sqrt(p_i)')."""
+        root = np.sqrt(self.probabilities)
+        shared = np.sum(root * columns, axis=1, keepdims=True)
+        product = root * columns - self.probabilities * shared
+        return np.asarray(np.sqrt(self.weights)[:, None] * product)
+
+    def root_transposed(self, columns: Array) -> Array:
+        """A' v."""
+        mean = np.sum(self.probabilities * columns, axis=1, keepdims=True)
+        weighted = np.sqrt(self.weights[:, None] * self.probabilities)
+        return np.asarray(weighted * (columns - mean))
+
+    def block(self, output: int, other: int) -> Array:
+        """The second derivatives w (diag(p) - p p') in two classes."""
+        mine = self.weights * self.probabilities[:, output]
+        return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
+
+    def resolvent(self, gram: Array) -> Operator:
+        """C = E - E R (R' E R)^-1 R' E, with E that of the diagonal of W; R stacks identities."""
         roots = np.sqrt(self.weights[:, None] * self.probabilities)
         factors = [_factor(gram, root) for root in roots.T]
         total = np.zeros_like(gram)
@@ -99,7 +129,7 @@ class Softmax:
             inverse *= root
             total += inverse
         # Only lower triangles were set, and only they are read.
-        tie = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
+        shared_factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
 
         def diagonal_part(columns: Array) -> Array:
             solved = [
@@ -110,28 +140,16 @@ class Softmax:
 
         def apply(columns: Array) -> Array:
             first = diagonal_part(columns)
-            shared = cho_solve(tie, first.sum(axis=1), check_finite=False)
+            shared = cho_solve(shared_factor, first.sum(axis=1), check_finite=False)
             return first - diagonal_part(np.repeat(shared[:, None], columns.shape[1], axis=1))
 
         return apply
 
-    def half(self, columns: Array) -> Array:
-        """A u, with the blocks A_i = sqrt(w_i) (diag(sqrt(p_i)) - p_i sqrt(p_i)')."""
-        root = np.sqrt(self.probabilities)
-        shared = np.sum(root * columns, axis=1, keepdims=True)
-        found = root * columns - self.probabilities * shared
-        return np.asarray(np.sqrt(self.weights)[:, None] * found)
 
-    def half_turned(self, columns: Array) -> Array:
-        """A' v."""
-        mean = np.sum(self.probabilities * columns, axis=1, keepdims=True)
-        weighted = np.sqrt(self.weights[:, None] * self.probabilities)
-        return np.asarray(weighted * (columns - mean))
-
-    def between(self, output: int, other: int) -> Array:
-        """The blocks w (diag(p) - p p') in two classes."""
-        mine = self.weights * self.probabilities[:, output]
-        return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
+def softmax_product(probabilities: Array, values: Array) -> Array:
+    """(diag(p) - p p') v of every row."""
+    mean = np.einsum("ij,ij->i", probabilities, values)
+    return np.asarray(probabilities * (values - mean[:, None]))
 
 
 def _factor(gram: Array, root: Array) -> Any:

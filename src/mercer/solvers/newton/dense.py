@@ -1,20 +1,18 @@
-r"""Newton's method for a smooth convex loss of the values of a function in the span of a kernel.
+r"""Newton's method for a smooth convex loss of functions in the span of all rows.
 
 With F = G T + 1 b', G = K / alpha, the coefficients T (n by k, alpha times those of the kernel) and
 the intercepts b minimise
 
 .. math:: L(F) + \tfrac12 \operatorname{tr} T^\top G\, T .
 
-At the minimum T = -D, the derivative of L. With W the second derivative of L and R = T + D, a step
-(dT, db) solves dT = -R + C (G R - 1 db'), where C = (G + W^-1)^-1. For a loss of single values C is
+At the minimum T = -D, the derivative of L. With W the Hessian of L and R = T + D, a step (dT, db)
+solves dT = -R + C (G R - 1 db'), where C = (G + W^-1)^-1. For a loss of one output C is
 W^1/2 B^-1 W^1/2 with B = I + W^1/2 G W^1/2, whose eigenvalues are at least 1; for a softmax it
-takes such a factor for each class and one more for what ties the classes. The intercepts follow
-from the condition that columns of T sum to zero (bordering). A whole step is taken if it lowers the
-objective by a fraction of what its slope promises (Armijo) and does not lead up again on the other
-side; else the step that leads to the minimum along the line, which convexity makes easy to find.
+takes such a factor for each class and one more that couples the classes. The intercepts follow from
+the condition that columns of T sum to zero (bordering).
 
-The matrix says how a step is found: `newton_steps.Dense` by factors, `newton_products.Products` by
-iterations.
+A matrix in memory solves these equations by factors (`Dense`), one that is only multiplied with by
+conjugate gradients (`products.Products`).
 """
 
 from __future__ import annotations
@@ -26,32 +24,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.solvers.newton.curvature import Curvature
-from mercer.solvers.newton.steps import Dense, Equations, Matrix, Scalable
+from mercer.linalg.line_search import decreases_enough, length_to_minimum
+from mercer.solvers.newton import method
+from mercer.solvers.newton.curvature import Hessian
+from mercer.solvers.newton.method import Start, State, is_small
 
 Array = NDArray[np.floating[Any]]
 
-_SUFFICIENT = 1e-4
+# Relative slope at the end of a full step up to which the step is taken.
 _FLAT = 0.9
-_RESOLUTION = 1e-6
-_IDLE_STEPS = 3
 _EPS = float(np.finfo(np.float64).eps)
-
-
-@dataclass(frozen=True)
-class State:
-    """Where a solver stands after a step."""
-
-    scaled: Array  # (n, k): alpha times the coefficients over the points
-    intercept: Array  # (k,): the constants
-    loss: float  # the weighted sum of losses
-    error: float  # how far from the minimum: the norm of the gradient, or the duality gap
-    converged: bool  # whether that is as little as was asked for
-    # the norm of the gradient relative to those of the terms that cancel in it
-    residual: float = np.inf
-    # the objective is at most this much above its minimum over functions with the same constants
-    bound: float = np.inf
-    doubt: str = ""  # why the last step is not what it should be, as a clause; empty if it is
 
 
 class SmoothLoss(Protocol):
@@ -63,15 +45,100 @@ class SmoothLoss(Protocol):
     def derivative(self, values: Array) -> Array:
         """Its derivative in every value."""
 
-    def curvature(self, values: Array) -> Curvature:
-        """Its second derivative."""
+    def hessian(self, values: Array) -> Hessian:
+        """Its Hessian."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The equations dT + W (G dT + 1 db') = -R; with intercepts, columns of T + dT sum to 0."""
+
+    hessian: Hessian  # W
+    gradient: Array  # (n, k): R
+    # (k,): the sums of the columns of T; None without intercepts, when db is zero
+    sums: Array | None
+    residual: float  # relative size of the gradient: the larger, the fewer digits are needed
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A solution of Newton's equations."""
+
+    coef: Array  # (n, k): dT
+    intercept: Array  # (k,): db
+    gram_coef: Array  # (n, k): G dT
+    warning: str = ""  # why the solution is less precise than was asked for; a clause or empty
+
+
+class Matrix(Protocol):
+    """The matrix G."""
+
+    @property
+    def least_tolerance(self) -> float:
+        """The smallest relative gradient that its products can tell from zero."""
+        ...
+
+    def __matmul__(self, columns: Array) -> Array: ...
+
+    def diagonal(self) -> Array:
+        """Its diagonal."""
+        ...
+
+    def solve(self, equations: Equations) -> Step:
+        """Solve Newton's equations."""
+        ...
+
+
+class Scalable(Protocol):
+    """A matrix K that is not an array."""
+
+    def __truediv__(self, alpha: float) -> Matrix: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """A matrix in memory, which solves Newton's equations by factors."""
+
+    gram: Array  # (n, n)
+    least_tolerance = 0.0
+
+    def __matmul__(self, columns: Array) -> Array:
+        return self.gram @ columns
+
+    def diagonal(self) -> Array:
+        """Its diagonal."""
+        return self.gram.diagonal()
+
+    def solve(self, equations: Equations) -> Step:
+        """Solve Newton's equations, exactly up to rounding."""
+        gradient = equations.gradient
+        apply = equations.hessian.resolvent(self.gram)
+        coef = -gradient + apply(self.gram @ gradient)
+        intercept = np.zeros(gradient.shape[1])
+        if equations.sums is not None:
+            k = len(intercept)
+            sums = np.empty((k, k))
+            borders = []
+            for output in range(k):
+                unit = np.zeros_like(coef)
+                unit[:, output] = 1
+                borders.append(apply(unit))
+                sums[:, output] = borders[-1].sum(axis=0)
+            target = coef.sum(axis=0) + equations.sums
+            # A softmax, the one loss of several outputs, does not change if a constant is added to
+            # all of them: least squares leaves that constant 0, up to rounding.
+            intercept = np.linalg.lstsq(sums, target, rcond=1e-12)[0]
+            intercept -= (k > 1) * intercept.mean()
+            for output, border in enumerate(borders):
+                coef = coef - intercept[output] * border
+        return Step(coef, intercept, self.gram @ coef)
 
 
 def minimise(
     gram: Array | Scalable,
     loss: SmoothLoss,
     alpha: float,
-    start: tuple[Array, Array],
+    start: Start,
     *,
     fit_intercept: bool,
     tol: float,
@@ -79,137 +146,114 @@ def minimise(
 ) -> Iterator[State]:
     """Yield the state after every Newton step, until the gradient is small."""
     matrix = Dense(gram / alpha) if isinstance(gram, np.ndarray) else gram / alpha
-    problem = _Problem(matrix, loss, fit_intercept)
-    point = problem.at(*start)
-    idle, left = 0, 1.0
-    for _ in range(max_iter):
-        moved = problem.step(point, left)
-        idle = 0 if moved.objective < point.objective - problem.rounding(point) else idle + 1
-        point = moved
-        state = problem.state(point, alpha, tol, excused=idle > 0)
-        left = state.residual
-        yield state
-        if state.converged or idle >= _IDLE_STEPS:
-            return
+    return method.minimise(_Problem(matrix, loss, alpha, fit_intercept, tol), start, max_iter)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Point:
-    """Coefficients, intercepts and what follows from them."""
+    """Coefficients T and intercepts, with G T, the values F and the loss."""
 
-    scaled: Array
+    coef: Array
     intercept: Array
-    spread: Array
+    gram_coef: Array
     values: Array
     derivative: Array
     loss: float
-    doubt: str = ""
+    warning: str = ""
 
     @property
     def objective(self) -> float:
-        return self.loss + float(np.sum(self.scaled * self.spread)) / 2
+        return self.loss + float(np.sum(self.coef * self.gram_coef)) / 2
+
+    @property
+    def rounding(self) -> float:
+        """Rounding error of a difference of two objectives."""
+        return 4 * _EPS * abs(self.objective)
 
     @property
     def gradient(self) -> Array:
-        """The gradient of the objective, as coefficients over the points."""
-        return self.scaled + self.derivative
+        """The gradient of the objective, as coefficients of the points."""
+        return self.coef + self.derivative
 
 
+@dataclass(frozen=True, eq=False)
 class _Problem:
-    def __init__(self, gram: Matrix, loss: SmoothLoss, fit_intercept: bool) -> None:
-        self.gram, self.loss, self.fit_intercept = gram, loss, fit_intercept
+    gram: Matrix  # G
+    loss: SmoothLoss
+    alpha: float
+    fit_intercept: bool
+    tol: float
 
-    def at(
-        self, scaled: Array, intercept: Array, spread: Array | None = None, doubt: str = ""
-    ) -> _Point:
-        spread = self.gram @ scaled if spread is None else spread
-        values = spread + intercept
-        derivative = self.loss.derivative(values)
-        loss = self.loss.value(values)
-        return _Point(scaled, intercept, spread, values, derivative, loss, doubt)
+    def at(self, coef: Array, intercept: Array) -> _Point:
+        return self._point(coef, intercept, self.gram @ coef)
 
-    def rounding(self, point: _Point) -> float:
-        """What rounding can do to a difference of objectives."""
-        return 4 * _EPS * abs(point.objective)
+    def _point(self, coef: Array, intercept: Array, gram_coef: Array, warning: str = "") -> _Point:
+        values = gram_coef + intercept
+        derivative, loss = self.loss.derivative(values), self.loss.value(values)
+        return _Point(coef, intercept, gram_coef, values, derivative, loss, warning)
 
-    def step(self, point: _Point, left: float) -> _Point:
-        """The point after one step; the same if no step lowers the objective."""
-        sums = point.scaled.sum(axis=0) if self.fit_intercept else None
-        curvature = self.loss.curvature(point.values)
-        step = self.gram.solve(Equations(curvature, point.gradient, sums, left))
+    def step(self, point: _Point, state: State | None) -> _Point:
+        """The point after one step; the given one if no step lowers the objective.
+
+        A full step is taken if it decreases the objective enough and does not end far beyond the
+        minimum along its line; otherwise the step leads to that minimum.
+        """
+        sums = point.coef.sum(axis=0) if self.fit_intercept else None
+        hessian, residual = self.loss.hessian(point.values), state.residual if state else 1.0
+        step = self.gram.solve(Equations(hessian, point.gradient, sums, residual))
 
         def along(length: float) -> _Point:
-            return self.at(
-                point.scaled + length * step.scaled,
+            return self._point(
+                point.coef + length * step.coef,
                 point.intercept + length * step.intercept,
-                point.spread + length * step.spread,
-                step.doubt,
+                point.gram_coef + length * step.gram_coef,
+                step.warning,
             )
 
-        def slope(there: _Point) -> float:
-            change = there.derivative * (step.spread + step.intercept)
-            return float(np.sum(change + there.scaled * step.spread))
+        def slope_at(there: _Point) -> float:
+            change = there.derivative * (step.gram_coef + step.intercept)
+            return float(np.sum(change + there.coef * step.gram_coef))
 
-        full, first = along(1.0), slope(point)
-        allowed = point.objective + _SUFFICIENT * first + self.rounding(point)
-        if full.objective <= allowed and slope(full) <= _FLAT * abs(first):
+        full, slope = along(1.0), slope_at(point)
+        enough = decreases_enough(full.objective - point.objective, slope, point.rounding)
+        if enough and slope_at(full) <= _FLAT * abs(slope):
             return full
-        # The objective is convex along the line: where it still falls, it is lower than before.
-        low, high, best = 0.0, 1.0, replace(point, doubt=step.doubt)
-        while high - low > _RESOLUTION * high and high > _EPS:
-            middle = along((low + high) / 2)
-            if slope(middle) <= 0:
-                low, best = (low + high) / 2, middle
-            else:
-                high = (low + high) / 2
-        return best
+        length = length_to_minimum(lambda length: slope_at(along(length)))
+        return along(length) if length > 0 else replace(point, warning=step.warning)
 
-    def state(self, point: _Point, alpha: float, tol: float, excused: bool) -> State:
-        """The point with the norm of its gradient, measured against the terms that cancel.
-
-        Where steps no longer lower the objective, rounding is an excuse.
-        """
+    def state(self, point: _Point, stalled: bool) -> State:
+        """The state of a point: its gradient is compared with the terms that cancel in it."""
         gradient, derivative = point.gradient, point.derivative
-        # Coarser products have a coarser tolerance, and no further excuse.
-        curvature, tol = self.loss.curvature(point.values), max(tol, self.gram.least_tolerance)
-        lost = curvature.size(rounding(self.gram, point.scaled, point.values))
-        lost = 8 * excused * (lost + _EPS * np.abs(derivative))
-        parts = curvature.size(np.abs(point.values)) + np.abs(derivative)
-        root = float(np.sqrt(alpha * self.gram.diagonal().sum()))
-        pulled = self.gram @ gradient
-        error = _norm(gradient, pulled, alpha)
-        terms = _norm(point.scaled, point.spread, alpha)
-        terms += _norm(derivative, pulled - point.spread, alpha)
-        residual, bound = error / terms if terms > 0 else 0.0, error**2 / (2 * alpha)
-        norms = [root * float(np.linalg.norm(part)) for part in (parts, lost)]
-        small = _small(error, terms, norms[0], norms[1], tol)
+        # Less precise products have a larger tolerance.
+        hessian, tol = self.loss.hessian(point.values), max(self.tol, self.gram.least_tolerance)
+        rounding = hessian.absolute_product(value_rounding(self.gram, point.coef, point.values))
+        rounding = 8 * stalled * (rounding + _EPS * np.abs(derivative))
+        parts = hessian.absolute_product(point.values) + np.abs(derivative)
+        root_trace = float(np.sqrt(self.alpha * self.gram.diagonal().sum()))
+        gram_gradient = self.gram @ gradient
+        error = self._norm(gradient, gram_gradient)
+        terms = self._norm(point.coef, point.gram_coef)
+        terms += self._norm(derivative, gram_gradient - point.gram_coef)
+        residual, bound = error / terms if terms > 0 else 0.0, error**2 / (2 * self.alpha)
+        norms = [root_trace * float(np.linalg.norm(part)) for part in (rounding, parts)]
+        small = is_small(error, terms, tol, *norms)
         if self.fit_intercept:
             total = float(np.linalg.norm(derivative.sum(axis=0)))
-            sums = [float(part.sum()) for part in (np.abs(derivative), parts, lost)]
-            small = small and _small(total, sums[0], sums[1], sums[2], tol)
-            residual = max(residual, total / sums[0] if sums[0] > 0 else 0.0)
+            terms = float(np.abs(derivative).sum())
+            small = small and is_small(total, terms, tol, float(rounding.sum()), float(parts.sum()))
+            residual = max(residual, total / terms if terms > 0 else 0.0)
             error = float(np.hypot(error, total))
-        place = point.scaled, point.intercept, point.loss
-        return State(*place, error, bool(small), residual, bound, point.doubt)
+        solution = point.coef, point.intercept, point.loss
+        return State(*solution, error, small, residual, bound, point.warning)
+
+    def _norm(self, coef: Array, gram_coef: Array) -> float:
+        """The norm of a function, from its coefficients and G times them."""
+        square = self.alpha * float(np.sum(coef * gram_coef))
+        return float(np.sqrt(max(square, 0.0)))
 
 
-def _norm(coefficients: Array, spread: Array, alpha: float) -> float:
-    """The norm of the function with these coefficients, from G times them."""
-    square = alpha * float(np.sum(coefficients * spread))
-    return float(np.sqrt(max(square, 0.0)))
-
-
-def _small(error: float, terms: float, parts: float, lost: float, tol: float) -> bool:
-    """Whether an error is little beside the terms it is a difference of, or beside their rounding.
-
-    Rounding excuses no more than a hundred times the tolerance, of the parts that make up the
-    terms: beyond that, what was found is not the solution, even if no arithmetic finds a better.
-    """
-    return error <= tol * terms + min(lost, 100 * tol * parts)
-
-
-def rounding(gram: Array | Matrix, scaled: Array, values: Array) -> Array:
-    """What rounding may change in the values of functions, from the sizes of what is added up."""
+def value_rounding(gram: Array | Matrix, coef: Array, values: Array) -> Array:
+    """A bound of the rounding errors of values G T + b, from the sizes of what is added up."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
-    terms = np.sqrt(diagonal[:, None] * (diagonal @ scaled**2))
+    terms = np.sqrt(diagonal[:, None] * (diagonal @ coef**2))
     return np.asarray(_EPS * (np.abs(values) + terms))

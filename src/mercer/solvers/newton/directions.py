@@ -1,4 +1,4 @@
-"""Directions of Newton's method for the functions of a span: exact ones, and by iterations."""
+"""Newton's directions for the functions of a span: from the Hessian, and by conjugate gradients."""
 
 from __future__ import annotations
 
@@ -7,110 +7,153 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
 from mercer.linalg import conjugate_gradient
-from mercer.solvers.newton.quadratic import Quadratic
+from mercer.solvers.newton.curvature import factorised
+from mercer.solvers.newton.method import Start
 from mercer.solvers.newton.span import Point, Problem
-from mercer.solvers.newton.span_sums import Mass
+from mercer.solvers.newton.span_sums import WeightSums
 
 Array = NDArray[np.floating[Any]]
 
-# What the equations of a step are solved to at least, relative to the gradient.
+# Largest relative residual of Newton's equations (the forcing term of inexact Newton methods).
 _FORCING = 0.1
-# A preconditioner has at least so many rows for each coordinate; while the square of their number
-# is small, more, as they then cost no more than some iterations.
-_ROWS_FOR_EACH = 2
-_COORDINATES_FOR_A_ROW = 100
-# The most unknowns of which all outputs are tied in it.
-_TIED = 4000
+# A preconditioner takes at least this many rows per coordinate,
+_ROWS_PER_COORDINATE = 2
+# and one row in at most m / 100, as the Hessian of few coordinates is cheap.
+_COORDINATES_PER_STRIDE = 100
+# Largest number of unknowns up to which the preconditioner couples the outputs.
+_COUPLED = 4000
 
 
 @dataclass(frozen=True)
-class Exactly:
-    """Newton's direction from the second derivative of the loss of all rows."""
+class DirectNewton:
+    """Newton's direction from the Hessian of the loss of all rows."""
 
     @property
-    def curved(self) -> bool:
-        """True: it is."""
+    def needs_hessian(self) -> bool:
+        """True."""
         return True
 
-    def __call__(self, problem: Problem, point: Point) -> tuple[Array, Array]:
-        """Changes of coordinates and constants."""
-        squares = problem.squares(point)
-        system = Quadratic(squares, problem.loss.directions, problem.alpha, problem.fit_intercept)
-        coordinates, intercept = system.solve(point.gradient, point.probed.push)
+    def __call__(self, problem: Problem, point: Point) -> Start:
+        """Changes of coordinates and intercepts."""
+        hessians, factors = problem.hessians(point), problem.loss.hessian_factors
+        system = HessianFactor(hessians, factors, problem.alpha, problem.fit_intercept)
+        coordinates, intercept = system.solve(point.gradient, point.sums.grad_intercept)
         return -coordinates, -intercept
 
 
 @dataclass(frozen=True)
-class ByIterations:
+class InexactNewton:
     """Newton's direction by conjugate gradients, to a tolerance that falls with the gradient."""
 
-    tol: float  # the least relative residual that is asked for
-    max_iter: int  # the largest number of iterations for a step
+    tol: float  # smallest relative residual that is asked for
+    max_iter: int  # largest number of iterations per step
 
     @property
-    def curved(self) -> bool:
-        """False: it takes too long."""
+    def needs_hessian(self) -> bool:
+        """False: products with the Hessian are enough."""
         return False
 
-    def __call__(self, problem: Problem, point: Point) -> tuple[Array, Array]:
-        """Changes of coordinates and constants."""
+    def __call__(self, problem: Problem, point: Point) -> Start:
+        """Changes of coordinates and intercepts."""
         system = _System(problem, point)
-        left = float(np.linalg.norm(point.gradient)) / (problem.terms(point) or 1.0)
-        found = conjugate_gradient.solve(
+        residual = float(np.linalg.norm(point.gradient)) / (problem.gradient_terms(point) or 1.0)
+        progress = conjugate_gradient.solve(
             system.multiply,
             system.right,
             0.0,
             precondition=system.precondition,
-            tol=max(self.tol, min(_FORCING, left)),
+            tol=max(self.tol, min(_FORCING, residual)),
             max_iter=self.max_iter,
         )
-        coordinates, intercept = system.split(found.solution)
-        if not problem.loss.directions.sum(axis=1).any():
-            # A softmax does not see a constant added to all outputs; a loosened inverse adds one.
+        coordinates, intercept = system.split(progress.solution)
+        if _ignores_constants(problem.loss.hessian_factors):
+            # A block-diagonal preconditioner may have added a constant to all outputs.
             intercept = intercept - intercept.mean()
         return coordinates, intercept
 
 
+class HessianFactor:
+    """The Hessian of the objective in coordinates and intercepts, factorised."""
+
+    def __init__(self, hessians: Array, factors: Array, alpha: float, fit_intercept: bool) -> None:
+        self.fit_intercept = fit_intercept
+        self.centred = _ignores_constants(factors)
+        m, k = hessians.shape[1] - 1, factors.shape[1]
+        blocks = np.zeros((k, m, k, m))
+        border, corner = np.zeros((k, m, k)), np.zeros((k, k))
+        for hessian, factor in zip(hessians, factors, strict=True):
+            used = np.flatnonzero(factor)
+            for a, b in ((a, b) for a in used for b in used):
+                sign = factor[a] * factor[b]
+                blocks[a, :, b] += sign * hessian[:m, :m]
+                border[a, :, b] += sign * hessian[:m, m]
+                corner[a, b] += sign * hessian[m, m]
+        matrix = blocks.reshape(k * m, k * m)
+        matrix.flat[:: k * m + 1] += alpha
+        self.cholesky = factorised(matrix) if m else None
+        self.border = border.reshape(k * m, k)
+        self.solved_border = self._inverse(self.border)
+        self.schur = corner - self.border.T @ self.solved_border
+
+    def solve(self, coordinates: Array, intercept: Array) -> Start:
+        """The direction whose product with the Hessian is given."""
+        m, k = coordinates.shape
+        solved = self._inverse(coordinates.T.reshape(-1))
+        shift: Array = np.zeros(k)
+        if self.fit_intercept:
+            target = intercept - self.border.T @ solved
+            shift = np.linalg.lstsq(self.schur, target, rcond=1e-12)[0]
+            shift -= self.centred * shift.mean()
+            solved = solved - self.solved_border @ shift
+        return solved.reshape(k, m).T, shift
+
+    def _inverse(self, columns: Array) -> Array:
+        if self.cholesky is None:
+            return columns.copy()
+        return np.asarray(cho_solve(self.cholesky, columns, check_finite=False))
+
+
 class _System:
-    """Newton's equations as one column of unknowns, coordinates before constants."""
+    """Newton's equations as one column of unknowns, coordinates before intercepts."""
 
     def __init__(self, problem: Problem, point: Point) -> None:
         self.problem, self.point = problem, point
         self.shape = (point.coordinates.shape[0] + 1, point.coordinates.shape[1])
-        push = point.probed.push if problem.fit_intercept else np.zeros(self.shape[1])
-        self.right = -self.join(point.gradient, push)
+        intercept = point.sums.grad_intercept if problem.fit_intercept else np.zeros(self.shape[1])
+        self.right = -self.join(point.gradient, intercept)
         self.inverses = self._inverses()
 
-    def _inverses(self) -> list[Quadratic]:
-        """The second derivative on a sample, of all outputs together or of each alone."""
+    def _inverses(self) -> list[HessianFactor]:
+        """The Hessian of a sample of rows, of all outputs together or of each alone."""
         problem, loss = self.problem, self.problem.loss
         m, k = self.shape[0] - 1, self.shape[1]
-        if m * k > _TIED:
-            loss = loss.loosened()
-        most = len(problem.rows) // max(1, _ROWS_FOR_EACH * m)
-        stride, share = max(problem.stride, min(m // _COORDINATES_FOR_A_ROW, most)), 1.0
+        if m * k > _COUPLED:
+            loss = loss.block_diagonal()
+        most = len(problem.rows) // max(1, _ROWS_PER_COORDINATE * m)
+        stride, share = max(problem.stride, min(m // _COORDINATES_PER_STRIDE, most)), 1.0
         if stride > problem.stride:
-            few, all_of_them = (
-                problem.rows.map_sum(Mass(problem.span, step))[0]
+            few, total = (
+                problem.rows.map_sum(WeightSums(problem.span, step))[0]
                 for step in (stride, problem.stride)
             )
-            share = few / all_of_them
-        squares = problem.squares(self.point, loss, stride) / share
+            share = few / total
+        hessians = problem.hessians(self.point, loss, stride) / share
         settings = problem.alpha, problem.fit_intercept
-        if np.array_equal(loss.directions, np.eye(k)):
-            return [Quadratic(square[None], np.ones((1, 1)), *settings) for square in squares]
-        return [Quadratic(squares, loss.directions, *settings)]
+        if np.array_equal(loss.hessian_factors, np.eye(k)):
+            return [HessianFactor(each[None], np.ones((1, 1)), *settings) for each in hessians]
+        return [HessianFactor(hessians, loss.hessian_factors, *settings)]
 
     def multiply(self, columns: Array) -> Array:
-        """The second derivative of the objective times a direction."""
+        """The Hessian of the objective times a column."""
         coordinates, intercept = self.split(columns)
-        pulled, pushed = self.problem.bent(self.point, coordinates, intercept)
-        return self.join(pulled, pushed if self.problem.fit_intercept else intercept)
+        coef, constants = self.problem.hessian_product(self.point, coordinates, intercept)
+        return self.join(coef, constants if self.problem.fit_intercept else intercept)
 
     def precondition(self, columns: Array, shifts: Array) -> Array:
-        """About the inverse of that."""
+        """The inverse of the Hessian of the sample, times a column."""
         coordinates, intercept = self.split(columns)
         if len(self.inverses) == 1:
             return self.join(*self.inverses[0].solve(coordinates, intercept))
@@ -123,10 +166,15 @@ class _System:
         )
 
     def join(self, coordinates: Array, intercept: Array) -> Array:
-        """One column of them all."""
+        """Coordinates and intercepts as one column."""
         return np.vstack([coordinates, intercept]).reshape(-1, 1)
 
-    def split(self, column: Array) -> tuple[Array, Array]:
-        """The other way."""
+    def split(self, column: Array) -> Start:
+        """Coordinates and intercepts of a column."""
         both = column.reshape(self.shape)
         return both[:-1], both[-1]
+
+
+def _ignores_constants(factors: Array) -> bool:
+    """Whether a loss does not change if a constant is added to all outputs, as for a softmax."""
+    return not factors.sum(axis=1).any()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from numpy.typing import NDArray
 from mercer import memory
 from mercer.kernels.base import Kernel
 from mercer.rows.rows import RowSource
+from mercer.solvers.newton import method
+from mercer.solvers.newton.method import Start, State
 from mercer.solvers.newton.row_losses import RowLoss
-from mercer.solvers.newton.span import Direct, Problem, SpanState, Start, descend, minimise
+from mercer.solvers.newton.span import NewtonDirection, Problem, descend
 from mercer.solvers.newton.spans import Constants, Span
 
 Array = NDArray[np.floating[Any]]
 
-# Matrices of second derivatives at a time: sums, what they are made into, and the factor.
+# Matrices in memory at a time: the sums of Hessians, the matrix made of them, and its factor.
 _MATRICES = 4
 
 
@@ -30,24 +33,23 @@ class MachineTask:
     kernel: Kernel  # the kernel, resolved
     rows: RowSource  # points, targets and weights; rows of weight 0 are left out
     losses: tuple[RowLoss, ...]  # smooth; each is minimised alone
-    # (n_outputs,): constants to begin with, for the outputs of all losses one after another
-    constants: Array
-    fit_intercept: bool  # whether constants are fitted, or stay as they are
+    constants: Array  # (n_outputs,): initial intercepts, for the outputs of all losses in turn
+    fit_intercept: bool  # whether intercepts are fitted, or stay as they are
 
     @property
-    def at_a_time(self) -> int:
+    def joint_outputs(self) -> int:
         """The largest number of functions that are fitted together."""
         return max(loss.n_outputs for loss in self.losses)
 
     def require_memory(
-        self, width: int, what: str, direct: Direct, remedy: str, beside: int = 0
+        self, width: int, what: str, direction: NewtonDirection, remedy: str, beside: int = 0
     ) -> None:
-        """Refuse second derivatives that do not fit in memory."""
-        together = self.at_a_time
-        numbers = (together * (width + 1)) ** 2 if direct.curved else together * (width + 1) ** 2
+        """Refuse Hessians that do not fit in memory."""
+        k = self.joint_outputs
+        numbers = (k * (width + 1)) ** 2 if direction.needs_hessian else k * (width + 1) ** 2
         memory.require(
             8 * (_MATRICES * numbers + beside),
-            f"{self.owner} with {what} and {together} functions at a time",
+            f"{self.owner} with {what} and {k} functions at a time",
             remedy,
         )
 
@@ -55,51 +57,35 @@ class MachineTask:
 class SpanMachine:
     """A task on the functions of a span."""
 
-    def __init__(self, task: MachineTask, span: Span, direct: Direct) -> None:
-        self.task, self.span, self.direct = task, span, direct
+    def __init__(self, task: MachineTask, span: Span, direction: NewtonDirection) -> None:
+        self.task, self.span, self.direction = task, span, direction
 
     def start(self) -> Start:
-        """Zeros, and constants near the best ones."""
+        """Zeros, and the initial intercepts."""
         return np.zeros((len(self.span), len(self.task.constants))), self.task.constants.copy()
 
-    def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[SpanState]:
-        """Yield the states of all functions after every step of one of them."""
-        span = self.span if np.isfinite(alpha) else Constants()
-        coordinates, intercept = start[0][: len(span)].copy(), start[1].copy()
-        parts: list[SpanState | None] = [None] * len(self.task.losses)
-        first = 0
-        for i, loss in enumerate(self.task.losses):
-            mine = slice(first, first + loss.n_outputs)
-            first = mine.stop
-            problem = Problem(
-                self.task.rows,
-                span,
-                loss,
-                alpha if np.isfinite(alpha) else 1.0,
-                self.task.fit_intercept,
-            )
-            begin = coordinates[:, mine], intercept[mine]
-            # From a solution at another alpha there is no need to come down again.
-            way = minimise if begin[0].any() or not len(span) else descend
-            for state in way(problem, self.direct, begin, tol=tol, max_iter=max_iter):
-                parts[i] = state
-                coordinates[:, mine], intercept[mine] = state.coordinates, state.intercept
-                yield self._merged(coordinates, intercept, parts)
+    def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[State]:
+        """Yield the states of all functions after every step of one of them.
 
-    def _merged(
-        self, coordinates: Array, intercept: Array, parts: list[SpanState | None]
-    ) -> SpanState:
-        """The state of all functions: losses and errors add up, and all have to converge."""
-        known = [part for part in parts if part is not None]
-        whole = len(known) == len(parts)
-        padded = np.zeros((len(self.span), coordinates.shape[1]))
-        padded[: len(coordinates)] = coordinates
-        return SpanState(
-            padded,
-            intercept.copy(),
-            sum(part.loss for part in known) if whole else np.inf,
-            sum(part.error for part in known) if whole else np.inf,
-            max(part.residual for part in known) if whole else np.inf,
-            sum(part.bound for part in known) if whole else np.inf,
-            whole and all(part.converged for part in known),
-        )
+        An infinite alpha leaves the intercepts alone.
+        """
+        span, weight = self.span, alpha
+        if not np.isfinite(alpha):
+            span, weight = Constants(), 1.0
+        solvers = []
+        for loss in self.task.losses:
+            problem = Problem(
+                self.task.rows, span, loss, weight, self.task.fit_intercept, self.direction, tol
+            )
+            solvers.append((loss.n_outputs, partial(_minimise, problem, max_iter=max_iter)))
+        for state in method.solve_in_turn(solvers, (start[0][: len(span)], start[1])):
+            coef = np.zeros((len(self.span), state.coef.shape[1]))
+            coef[: len(span)] = state.coef
+            yield replace(state, coef=coef)
+
+
+def _minimise(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
+    """Minimise from zero by larger alphas, from a solution at another alpha at once."""
+    if start[0].any() or not len(problem.span):
+        return method.minimise(problem, start, max_iter)
+    return descend(problem, start, max_iter)

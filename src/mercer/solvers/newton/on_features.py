@@ -1,12 +1,13 @@
 r"""Machines with a smooth loss on explicit features: f(x) = phi(x)'v + b with |v| as the norm.
 
-What they find are coefficients of features. Those of rows follow from the condition for a minimum,
+The solution is a vector of coefficients of features. Those of rows follow from the condition for a
+minimum,
 
 .. math:: \alpha a_i = -w_i\, \ell'(y_i, f(x_i)) , \qquad v = \sum_i a_i \phi(x_i) .
 
-So v is in the span of the features of rows. Where rows are fewer than features, they are turned to
-coordinates in that span, once: with Q R the features as columns, v = Q u and phi(x_i) becomes the
-i-th column of R.
+So v is in the span of the features of rows. If there are fewer rows than features, their features
+are replaced by coordinates in that span: with Q R the features as columns, v = Q u and phi(x_i)
+becomes the i-th column of R.
 """
 
 from __future__ import annotations
@@ -27,25 +28,28 @@ from mercer.losses import Squared
 from mercer.rows.moments import OUT_OF_RANGE
 from mercer.rows.rows import InMemory, RowBlock, RowSource
 from mercer.solvers.kernel_features import KernelFeatures, may_hold
-from mercer.solvers.newton.directions import ByIterations, Exactly
+from mercer.solvers.newton.directions import DirectNewton, InexactNewton
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
+from mercer.solvers.newton.method import State
 from mercer.solvers.newton.row_losses import SingleLoss
-from mercer.solvers.newton.span import Direct, SpanState
-from mercer.solvers.newton.span_sums import Place, Squares
-from mercer.solvers.newton.spans import FeatureSpan, squared_lengths
+from mercer.solvers.newton.span import NewtonDirection
+from mercer.solvers.newton.span_sums import Coefficients, HessianSums
+from mercer.solvers.newton.spans import FeatureSpan, squared_norms
 from mercer.solvers.protocol import FeatureFunction
 from mercer.solvers.ridge import representers
 from mercer.solvers.ridge.representers import Representers
 
 Array = NDArray[np.floating[Any]]
 
-# The share of sparse features that are not zero above which dense products are faster.
+# Share of non-zero entries above which dense products are faster than sparse ones.
 _DENSE = 0.15
-#: Unknowns of functions fitted together up to which all are in one matrix.
+#: Largest number of unknowns of functions fitted together that are in one Hessian.
 UNKNOWNS = 6000
-# What the equations of a step are solved to beyond that, and how many iterations that may take.
-_TOL, _ITERATIONS = 1e-10, 200
-# What overflows is refused when the longest row is known, there where rows may be elsewhere.
+# With more unknowns: smallest relative residual of Newton's equations,
+_TOL = 1e-10
+# and largest number of iterations per step.
+_ITERATIONS = 200
+# Overflow is refused later, when the largest norm is known.
 _quiet = np.errstate(over="ignore", invalid="ignore")
 
 
@@ -54,82 +58,84 @@ class FeatureMachine(SpanMachine):
 
     span: FeatureSpan
 
-    def __init__(self, task: MachineTask, given: KernelFeatures) -> None:
-        self.given, self.rows = given, task.rows
+    def __init__(self, task: MachineTask, features: KernelFeatures) -> None:
+        self.features, self.rows = features, task.rows
         n = len(task.rows)
-        few = isinstance(task.rows, InMemory) and n < given.width
-        width = n if few else given.width
-        whole = in_one_matrix(task.at_a_time, width)
-        direct: Direct = Exactly() if whole else ByIterations(_TOL, _ITERATIONS)
+        few_rows = isinstance(task.rows, InMemory) and n < features.width
+        width = n if few_rows else features.width
+        direction: NewtonDirection = InexactNewton(_TOL, _ITERATIONS)
+        if in_one_matrix(task.joint_outputs, width):
+            direction = DirectNewton()
         task.require_memory(
             width,
-            f"{given.width} features of {n} rows",
-            direct,
+            f"{features.width} features of {n} rows",
+            direction,
             "take fewer features, or solver=mercer.solvers.NystromSolver(...)",
-            beside=2 * n * given.width if few else 0,
+            beside=2 * n * features.width if few_rows else 0,
         )
-        seen = _in_their_span(task, given) if few else _one_by_one(task, given)
-        reach = seen.rows.map_sum(_Longest(seen.span)).length
-        if not np.isfinite(reach):
+        view = _in_row_span(task, features) if few_rows else _in_feature_space(task, features)
+        largest = view.rows.map_sum(_LargestNorm(view.span)).norm
+        if not np.isfinite(largest):
             raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
-        self.origin, self.basis = seen.origin, seen.basis
-        super().__init__(replace(task, rows=seen.rows), replace(seen.span, reach=reach), direct)
+        self.origin, self.basis = view.origin, view.basis
+        span = replace(view.span, max_norm=largest)
+        super().__init__(replace(task, rows=view.rows), span, direction)
 
     @property
-    def offset(self) -> float:
-        """The largest length of features, about, from zero."""
+    def max_feature_norm(self) -> float:
+        """A bound of the norms of features, measured from zero."""
         far = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
-        return self.span.reach + far
+        return self.span.max_norm + far
 
-    def function(self, state: SpanState) -> FeatureFunction:
-        """The functions, without their constants."""
-        coef = state.coordinates if self.basis is None else self.basis @ state.coordinates
-        return FeatureFunction(self.given.features, coef)
+    def function(self, state: State) -> FeatureFunction:
+        """The functions, without their intercepts."""
+        coef = state.coef if self.basis is None else self.basis @ state.coef
+        return FeatureFunction(self.features.features, coef)
 
-    def intercept(self, state: SpanState) -> Array:
-        """The constants, of features that are measured from zero."""
+    def intercept(self, state: State) -> Array:
+        """The intercepts, for features that are measured from zero."""
         if self.origin is None:
             return state.intercept
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
-    def representers(self, state: SpanState, alpha: float) -> Representers:
-        """Rows that carry the functions: all that count, or some if they come in blocks."""
+    def representers(self, state: State, alpha: float) -> Representers:
+        """The functions over all rows in memory, or over a few that span rows in blocks."""
         if not isinstance(self.rows, InMemory):
-            return representers.of_few(self.rows, self.function(state), self._squares)
-        slopes = np.concatenate(list(self._slopes(state)))
-        return Representers(self.rows.part.points, -slopes / alpha)
+            return representers.of_few(self.rows, self.function(state), self._second_moment)
+        derivatives = np.concatenate(list(self._derivatives(state)))
+        return Representers(self.rows.part.points, -derivatives / alpha)
 
-    def _slopes(self, state: SpanState) -> Iterator[Array]:
+    def _derivatives(self, state: State) -> Iterator[Array]:
         """Weighted derivatives of the losses in the values, for blocks of rows."""
         assert isinstance(self.task.rows, InMemory)
-        place = Place(state.coordinates, state.intercept)
-        for rows, targets, mass in self.span.rows(self.task.rows.part):
-            values, first = place.at(rows), 0
-            slopes = np.empty_like(values)
+        functions = Coefficients(state.coef, state.intercept)
+        for rows, targets, weights in self.span.rows(self.task.rows.part):
+            values, first = functions.values(rows), 0
+            derivatives = np.empty_like(values)
             for loss in self.task.losses:
                 mine = slice(first, first + loss.n_outputs)
-                slopes[:, mine] = loss.derivative(targets, values[:, mine])
+                derivatives[:, mine] = loss.derivative(targets, values[:, mine])
                 first = mine.stop
-            yield mass[:, None] * slopes
+            yield weights[:, None] * derivatives
 
     @cached_property
-    def _squares(self) -> Array:
+    def _second_moment(self) -> Array:
         """The weighted sum of phi phi'."""
         width, span = len(self.span), replace(self.span, origin=None)
-        place = Place(np.zeros((width, 1)), np.zeros(1))
-        summand = Squares(span, SingleLoss(Squared()), place, flat=True)
-        found: Array = self.task.rows.map_sum(summand)[0, :width, :width]
-        return found
+        zero = Coefficients(np.zeros((width, 1)), np.zeros(1))
+        summand = HessianSums(span, SingleLoss(Squared()), zero, unit_curvature=True)
+        moment: Array = self.task.rows.map_sum(summand)[0, :width, :width]
+        return moment
 
 
 def in_one_matrix(functions: int, width: int) -> bool:
-    """Whether Newton's equations of functions fitted together are one matrix of all of them."""
+    """Whether functions fitted together have one Hessian in memory."""
     return functions == 1 or functions * width <= UNKNOWNS
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """Rows, their span, what features are measured from, and a basis of those that occur."""
+class _View:
+    """Rows as Newton's method takes them, with the origin and a basis of their features."""
 
     rows: RowSource
     span: FeatureSpan
@@ -138,8 +144,8 @@ class _Seen:
 
 
 @_quiet
-def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
-    """Rows as coordinates in the span of their features, of which no more count than rows."""
+def _in_row_span(task: MachineTask, given: KernelFeatures) -> _View:
+    """Replace features by coordinates in their row span (QR): n unknowns instead of p."""
     assert isinstance(task.rows, InMemory)
     part = task.rows.part
     phi = given.features(part.points)
@@ -151,11 +157,11 @@ def _in_their_span(task: MachineTask, given: KernelFeatures) -> _Seen:
         raise DataError(f"{task.owner}: {OUT_OF_RANGE}.")
     basis, upper = qr(phi.T, mode="economic", overwrite_a=True, check_finite=False)
     rows = InMemory(replace(part, points=Points(upper.T)))
-    return _Seen(rows, FeatureSpan(_Held(), len(upper)), origin, basis)
+    return _View(rows, FeatureSpan(_Identity(), len(upper)), origin, basis)
 
 
-def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
-    """Rows as their features: all of them where they can be held, else made in every pass."""
+def _in_feature_space(task: MachineTask, given: KernelFeatures) -> _View:
+    """Rows as their features: in memory if they fit, otherwise computed in every pass."""
     rows, features = task.rows, given.features
     first = features(rows.first_row)
     span = FeatureSpan(features, given.width, sparse=sp.issparse(first))
@@ -166,54 +172,54 @@ def _one_by_one(task: MachineTask, given: KernelFeatures) -> _Seen:
             phi, span = phi.toarray(), replace(span, sparse=False)
         phi = sp.csr_array(phi) if span.sparse else phi
         rows = InMemory(replace(rows.part, points=Points(phi)))
-        span = replace(span, features=_Held())
+        span = replace(span, features=_Identity())
     if task.fit_intercept and not span.sparse:
-        sums = rows.map_sum(_Sums(span))
+        sums = rows.map_sum(_FeatureSums(span))
         span = replace(span, origin=sums[1:] / sums[0])
-    return _Seen(rows, span, span.origin)
+    return _View(rows, span, span.origin)
 
 
 @dataclass(frozen=True)
-class _Held:
-    """Points that are features already."""
+class _Identity:
+    """The feature map of points that are features."""
 
     def __call__(self, points: Points) -> Any:
         return points.data.copy()
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums of weights, and of weighted features."""
+class _FeatureSums:
+    """The sums of weights, and of weighted features."""
 
     span: FeatureSpan
 
     @_quiet
     def __call__(self, part: RowBlock) -> Array:
-        found = np.zeros(1 + len(self.span))
-        for rows, _, mass in self.span.rows(part):
-            found += np.append(mass.sum(), mass @ rows)
-        return found
+        total = np.zeros(1 + len(self.span))
+        for rows, _, weights in self.span.rows(part):
+            total += np.append(weights.sum(), weights @ rows)
+        return total
 
 
 @dataclass(frozen=True)
-class _Length:
-    """The largest of some lengths, which add up to the larger one; NaN if one is."""
+class _Norm:
+    """A largest norm: the sum of two is the larger one, and NaN if either is."""
 
-    length: float
+    norm: float
 
-    def __add__(self, other: Self) -> _Length:
-        return _Length(float(np.maximum(self.length, other.length)))
+    def __add__(self, other: Self) -> _Norm:
+        return _Norm(float(np.maximum(self.norm, other.norm)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Longest:
-    """The largest length of the rows that count."""
+class _LargestNorm:
+    """The largest norm of the rows of positive weight."""
 
     span: FeatureSpan
 
     @_quiet
-    def __call__(self, part: RowBlock) -> _Length:
-        found = 0.0
+    def __call__(self, part: RowBlock) -> _Norm:
+        largest = 0.0
         for rows, _, _ in self.span.rows(part):
-            found = float(np.maximum(found, np.sqrt(squared_lengths(rows).max(initial=0.0))))
-        return _Length(found)
+            largest = float(np.maximum(largest, np.sqrt(squared_norms(rows).max(initial=0.0))))
+        return _Norm(largest)

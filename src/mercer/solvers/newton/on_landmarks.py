@@ -1,7 +1,7 @@
-"""Machines with a smooth loss over landmarks: from rows and a choice of landmarks to coefficients.
+"""Machines with a smooth loss over landmarks.
 
-The functions are f(x) = sum_j c_j k(x, z_j) + b, and the penalty is alpha c' k(Z, Z) c / 2: they
-are the best in the span of the landmarks, which is that of all rows if all rows are landmarks.
+The functions are f(x) = sum_j c_j k(x, z_j) + b, and the penalty is alpha c' k(Z, Z) c / 2. If all
+rows are landmarks, they are the minimisers over all functions.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from mercer.rows.rows import InMemory, RowSource
 from mercer.rows.sums import among
 from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.machine import MachineTask, SpanMachine
-from mercer.solvers.newton.span import Direct, SpanState
-from mercer.solvers.newton.span_sums import Explained, Mass
-from mercer.solvers.newton.spans import HeldSpan, LandmarkSpan
+from mercer.solvers.newton.method import State
+from mercer.solvers.newton.span import NewtonDirection
+from mercer.solvers.newton.span_sums import ExplainedTrace, WeightSums
+from mercer.solvers.newton.spans import LandmarkSpan, StoredLandmarkSpan
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks up to which features cost no more than the kernel, and are taken for their digits.
+# Landmarks up to which whitened rows cost no more than the kernel.
 _CHEAP = 100
-# Rows from which the trace error is estimated; up to so many, all of them.
+# Number of rows from which the trace error is estimated.
 _SAMPLE = 10_000
 
 
@@ -41,14 +42,14 @@ class LandmarkMachine(SpanMachine):
         self,
         task: MachineTask,
         points: Points,
-        direct: Direct,
+        direction: NewtonDirection,
         indices: NDArray[np.intp] | None = None,
     ) -> None:
         self.points, self.indices = points, indices
         by_iterations = ", or solver=mercer.solvers.Falkon(...)"
-        several = direct.curved and task.at_a_time > 1
+        several = direction.needs_hessian and task.joint_outputs > 1
         remedy = "take fewer landmarks" + (by_iterations if several else "")
-        task.require_memory(len(points), f"{len(points)} landmarks", direct, remedy)
+        task.require_memory(len(points), f"{len(points)} landmarks", direction, remedy)
         square = among(task.kernel, points)
         if not np.isfinite(square).all():
             raise DataError(
@@ -60,16 +61,16 @@ class LandmarkMachine(SpanMachine):
         whitening = whiten(square, tol=rounding)
         self.kept = whitening.kept
         kept = points[whitening.kept].detached() if whitening.rank else points
-        whitened = direct.curved or whitening.rank <= _CHEAP
+        whitened = direction.needs_hessian or whitening.rank <= _CHEAP
         span = LandmarkSpan(task.kernel, kept, whitening.upper, whitened)
-        super().__init__(task, _held(span, task.rows), direct)
+        super().__init__(task, _stored(span, task.rows), direction)
 
     @classmethod
     def choose(
-        cls, task: MachineTask, solver: Any, candidates: RowSource, direct: Direct
+        cls, task: MachineTask, solver: Any, candidates: RowSource, direction: NewtonDirection
     ) -> LandmarkMachine:
-        """Take the landmarks that a solver asks for."""
-        found = selection.select_rows(
+        """A machine on the landmarks that a solver selects."""
+        chosen = selection.select_rows(
             task.kernel,
             candidates,
             solver.landmarks,
@@ -77,26 +78,28 @@ class LandmarkMachine(SpanMachine):
             random_state=solver.random_state,
             owner=task.owner,
         )
-        return cls(task, found.points, direct, found.indices)
+        return cls(task, chosen.points, direction, chosen.indices)
 
-    def coefficients(self, state: SpanState) -> Array:
-        """The c of all landmarks, zero for those that add nothing."""
-        found = np.zeros((len(self.points), state.coordinates.shape[1]))
-        found[self.kept] = self.span.coefficients(state.coordinates)
-        return found
+    def coefficients(self, state: State) -> Array:
+        """The coefficients of all landmarks, zero for those that depend on others."""
+        coef = np.zeros((len(self.points), state.coef.shape[1]))
+        coef[self.kept] = self.span.landmark_coef(state.coef)
+        return coef
 
     @cached_property
     def trace_error(self) -> float:
-        """The share of the weighted trace of K that the landmarks leave out, from a sample."""
+        """The share of the weighted trace of K that the landmarks do not explain, from a sample."""
         stride = max(1, self.task.rows.statistics.rows // _SAMPLE)
-        whole = self.task.rows.map_sum(Mass(self.span, stride))[1]
-        if not whole > 0:
+        trace = float(self.task.rows.map_sum(WeightSums(self.span, stride))[1])
+        if not trace > 0:
             return 0.0
-        return max(0.0, 1 - self.task.rows.map_sum(Explained(self.span, stride)) / float(whole))
+        return max(0.0, 1 - self.task.rows.map_sum(ExplainedTrace(self.span, stride)) / trace)
 
 
-def _held(span: LandmarkSpan, rows: RowSource) -> LandmarkSpan:
-    """The span with the features of all rows, where there are some to hold and room for them."""
+def _stored(span: LandmarkSpan, rows: RowSource) -> LandmarkSpan:
+    """The span with the whitened rows of all data, if there is memory for them."""
     if not (span.whitened and len(span) and isinstance(rows, InMemory)):
         return span
-    return HeldSpan.of(span, rows.part) if may_hold(8.0 * len(rows) * len(span)) else span
+    if not may_hold(8.0 * len(rows) * len(span)):
+        return span
+    return StoredLandmarkSpan.compute(span, rows.part)

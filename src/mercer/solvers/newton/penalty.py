@@ -1,4 +1,4 @@
-r"""Any increasing penalty of the norm, by half its square at another weight.
+r"""Any increasing penalty of the norm, as half the squared norm with another weight.
 
 A minimiser of L(f) + alpha Omega(\|f\|) of norm t > 0 is stationary for L(f) + beta \|f\|^2 / 2 at
 the weight beta = alpha Omega'(t) / t. As beta grows, the norm t(beta) of that problem's minimiser
@@ -6,8 +6,8 @@ never grows and beta t(beta) never falls, so that for a convex Omega
 
 .. math:: \log (\alpha\, \Omega'(t(\beta))) - \log (\beta\, t(\beta))
 
-changes sign once, or never: then the minimiser is the constant function. For other Omega, every
-norm is still that of some beta, and the best beta is looked for.
+changes sign once, or never: then the minimiser is the constant function. For other Omega, the
+minimiser still belongs to some beta, and the best beta is searched.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from mercer.penalties import Penalty
 
 Measure = Callable[[float], tuple[float, float]]
 
+# Largest distance of beta from alpha, in decades.
 _DECADES = 15
+# Number of weights on the grid of a penalty that is not convex.
 _GRID = 33
+# Largest number of times that the grid is extended to smaller weights.
 _EXTENSIONS = 3
+# Tolerance of the logarithm of beta.
 _TOLERANCE = 1e-10
 
 
@@ -46,8 +50,8 @@ def _root(measure: Measure, alpha: float, penalty: Penalty) -> float:
     other = start
     for _ in range(_DECADES):
         other = start + decade if sign > 0 else start - decade
-        found = excess(other)
-        if (found > 0) != (sign > 0) or found == 0:
+        value = excess(other)
+        if (value > 0) != (sign > 0) or value == 0:
             low, high = min(start, other), max(start, other)
             return float(np.exp(brentq(excess, low, high, xtol=_TOLERANCE)))
         start = other
@@ -62,7 +66,7 @@ def _best(measure: Measure, alpha: float, penalty: Penalty) -> float:
     half = _DECADES / 2 * np.log(10)
     grid = np.log(alpha) + np.linspace(half, -half, _GRID)
     values = [objective(logarithm) for logarithm in grid]
-    # While the smallest weight is the best, smaller ones may be better.
+    # If the smallest weight is the best, even smaller ones may be better.
     for _ in range(_EXTENSIONS):
         if np.argmin(values) < len(values) - 1:
             break
@@ -70,9 +74,9 @@ def _best(measure: Measure, alpha: float, penalty: Penalty) -> float:
         grid, values = np.append(grid, more), values + [objective(logarithm) for logarithm in more]
     middle = int(np.argmin(values))
     bounds = grid[min(middle + 1, len(grid) - 1)], grid[max(middle - 1, 0)]
-    found = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-8})
+    local = minimize_scalar(objective, bounds=bounds, method="bounded", options={"xatol": 1e-8})
     constant = measure(np.inf)[0] + alpha * float(penalty.value(0.0))
-    if constant <= min(found.fun, values[middle]):
+    if constant <= min(local.fun, values[middle]):
         return np.inf
-    best = found.x if found.fun <= values[middle] else grid[middle]
+    best = local.x if local.fun <= values[middle] else grid[middle]
     return float(np.exp(best))

@@ -1,10 +1,10 @@
-"""Smooth losses of one row: what a sum over rows is made of.
+"""Smooth losses of one row, for solvers that sum over rows.
 
-A row's loss is a function of the k values that the fitted functions have there. Its second
-derivative is W_i = sum_p q_ip u_p u_p' with few directions u_p that are the same for all rows, and
-numbers q_ip >= 0: one direction for a loss of a single value, the differences of two classes for
-the multinomial likelihood, as diag(p) - pp' = sum over a < b of p_a p_b (e_a - e_b)(e_a - e_b)'. So
-the second derivative of a sum over rows takes one symmetric matrix for each direction.
+A row's loss is a function of the k values of the fitted functions at that row. Its Hessian is
+W_i = sum_p q_ip u_p u_p' with a few factors u_p that all rows share, and weights q_ip >= 0: one
+factor for a loss of one output, the differences of two classes for the multinomial log-loss, as
+diag(p) - pp' = sum over a < b of p_a p_b (e_a - e_b)(e_a - e_b)'. So the Hessian of a sum over rows
+takes one symmetric matrix for each factor.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, Multinomial
+from mercer.solvers.newton.curvature import softmax_product
 
 Array = NDArray[np.floating[Any]]
 
@@ -30,8 +31,8 @@ class RowLoss(Protocol):
         ...
 
     @property
-    def directions(self) -> Array:
-        """The u_p, as rows."""
+    def hessian_factors(self) -> Array:
+        """The u_p, of shape (p, k)."""
         ...
 
     def value(self, targets: Array, values: Array) -> Array:
@@ -39,25 +40,25 @@ class RowLoss(Protocol):
         ...
 
     def derivative(self, targets: Array, values: Array) -> Array:
-        """Their derivatives in the values, of shape (n, k)."""
+        """The derivatives in the values, of shape (n, k)."""
         ...
 
-    def curvature(self, targets: Array, values: Array) -> Array:
-        """The numbers q, of shape (n, p)."""
+    def hessian_weights(self, targets: Array, values: Array) -> Array:
+        """The weights q, of shape (n, p)."""
         ...
 
-    def bent(self, targets: Array, values: Array, changes: Array) -> Array:
+    def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
         """W_i times the changes of the values, of shape (n, k)."""
         ...
 
-    def loosened(self) -> RowLoss:
-        """The same loss with the diagonal of W_i alone, one direction for each output."""
+    def block_diagonal(self) -> RowLoss:
+        """The loss with the diagonal of W_i as its Hessian, one factor per output."""
         ...
 
 
 @dataclass(frozen=True)
 class SingleLoss:
-    """A loss of one value and one column of targets."""
+    """A loss of one output and one column of targets."""
 
     loss: Loss  # smooth
     column: int = 0
@@ -68,8 +69,8 @@ class SingleLoss:
         return 1
 
     @property
-    def directions(self) -> Array:
-        """One."""
+    def hessian_factors(self) -> Array:
+        """The number one."""
         return np.ones((1, 1))
 
     def value(self, targets: Array, values: Array) -> Array:
@@ -77,62 +78,61 @@ class SingleLoss:
         return np.asarray(self.loss.value(targets[:, self.column], values[:, 0]))
 
     def derivative(self, targets: Array, values: Array) -> Array:
-        """Their derivatives."""
+        """The derivatives of the losses."""
         return np.asarray(self.loss.derivative(targets[:, self.column], values[:, 0]))[:, None]
 
-    def curvature(self, targets: Array, values: Array) -> Array:
-        """Their second derivatives."""
+    def hessian_weights(self, targets: Array, values: Array) -> Array:
+        """The second derivatives of the losses."""
         return np.asarray(self.loss.curvature(targets[:, self.column], values[:, 0]))[:, None]
 
-    def bent(self, targets: Array, values: Array, changes: Array) -> Array:
-        """The second derivatives times changes."""
-        return self.curvature(targets, values) * changes
+    def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
+        """The second derivatives times changes of the values."""
+        return self.hessian_weights(targets, values) * changes
 
-    def loosened(self) -> SingleLoss:
-        """The same: there is nothing to loosen."""
+    def block_diagonal(self) -> SingleLoss:
+        """The loss itself: one output has no other blocks."""
         return self
 
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The multinomial likelihood of codes of classes, which are the one column of targets."""
+    """The multinomial log-loss of codes of classes, which are the one column of targets."""
 
     n_outputs: int  # the number of classes
-    tied: bool = True  # whether the second derivative is whole, or its diagonal
+    full: bool = True  # whether the whole Hessian is taken, or its diagonal
 
     @property
-    def directions(self) -> Array:
-        """The differences of two classes, or the classes."""
-        one = np.eye(self.n_outputs)
-        if not self.tied:
-            return one
-        return np.array([one[a] - one[b] for a, b in combinations(range(self.n_outputs), 2)])
+    def hessian_factors(self) -> Array:
+        """The differences of two classes; the classes if only the diagonal is taken."""
+        classes = np.eye(self.n_outputs)
+        if not self.full:
+            return classes
+        pairs = combinations(range(self.n_outputs), 2)
+        return np.array([classes[a] - classes[b] for a, b in pairs])
 
     def value(self, targets: Array, values: Array) -> Array:
         """The losses of the rows."""
         return Multinomial().value(_codes(targets), values)
 
     def derivative(self, targets: Array, values: Array) -> Array:
-        """Their derivatives."""
+        """The derivatives of the losses."""
         return Multinomial().derivative(_codes(targets), values)
 
-    def curvature(self, targets: Array, values: Array) -> Array:
-        """Products of the probabilities of two classes, or of one and all others."""
-        chances = Multinomial().probability(values)
-        if not self.tied:
-            return np.asarray(chances * (1 - chances))
-        pairs = combinations(chances.T, 2)
+    def hessian_weights(self, targets: Array, values: Array) -> Array:
+        """Products p_a p_b of two probabilities; p_a (1 - p_a) if only the diagonal is taken."""
+        probabilities = Multinomial().probability(values)
+        if not self.full:
+            return np.asarray(probabilities * (1 - probabilities))
+        pairs = combinations(probabilities.T, 2)
         return np.column_stack([first * second for first, second in pairs])
 
-    def bent(self, targets: Array, values: Array, changes: Array) -> Array:
-        """The whole second derivative, times changes."""
-        chances = Multinomial().probability(values)
-        mean = np.einsum("ij,ij->i", chances, changes)
-        return np.asarray(chances * (changes - mean[:, None]))
+    def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
+        """The whole Hessian times changes of the values."""
+        return softmax_product(Multinomial().probability(values), changes)
 
-    def loosened(self) -> JointLoss:
-        """The same with the diagonal of the second derivative."""
-        return replace(self, tied=False)
+    def block_diagonal(self) -> JointLoss:
+        """The loss with the diagonal of its Hessian."""
+        return replace(self, full=False)
 
 
 def _codes(targets: Array) -> NDArray[np.intp]:

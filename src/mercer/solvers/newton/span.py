@@ -4,10 +4,10 @@ With coordinates v in which the squared norm is |v|^2 (`spans.Span`), the functi
 
 .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac\alpha2 \|v\|^2, \qquad f(x) = \phi(x)^\top v + b .
 
-`span_steps.Exactly` asks the rows for the second derivative, n m^2 operations: one pass of the
-rows for each step, as losses at several lengths of a step and the derivatives where it is whole
-come together. `span_steps.ByIterations` solves Newton's equations by conjugate gradients, each
-iteration a pass of n m operations, preconditioned by the second derivative of a sample of rows.
+`directions.DirectNewton` asks the rows for the Hessian, n m^2 operations: one pass over the rows
+per step, as losses at several lengths of a step and the derivatives at its full length come
+together. `directions.InexactNewton` solves Newton's equations by conjugate gradients, each
+iteration a pass of n m operations, preconditioned by the Hessian of a sample of rows.
 
 First steps are taken with alphas that fall to the one that is asked for and, where there are many
 rows, on every s-th of them: few steps on all rows are then left. See Marteau-Ferey, Bach and Rudi
@@ -23,67 +23,71 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.linalg.line_search import decreases_enough
 from mercer.rows.rows import RowSource
+from mercer.solvers.newton import method
+from mercer.solvers.newton.method import Start, State, is_small
 from mercer.solvers.newton.row_losses import RowLoss
-from mercer.solvers.newton.span_sums import BentAlong, Compare, Mass, Place, Probe, Probed, Squares
+from mercer.solvers.newton.span_sums import (
+    Coefficients,
+    HessianProduct,
+    HessianSums,
+    LineSearch,
+    LineSearchSums,
+    LossesAt,
+    WeightSums,
+)
 from mercer.solvers.newton.spans import Span
 
 Array = NDArray[np.floating[Any]]
-Start = tuple[Array, Array]
 
+# Lengths of a step that are tried in one pass.
 _LENGTHS = tuple(0.5**i for i in range(12))
+# Shortest length that is tried.
 _SHORTEST = 1e-12
-_SUFFICIENT = 1e-4
+# Relative slope at the end of a full step up to which the step is taken.
 _FLAT = 0.9
-_IDLE_STEPS = 3
 _EPS = float(np.finfo(np.float64).eps)
 
-# Alphas fall by this factor, from this share of the sum of k(x, x), with few steps for each.
+# Factor by which alphas of first steps fall.
 _FALL = 10.0
+# The first alpha, as a share of the weighted sum of k(x, x).
 _FIRST = 1 / 300
-_STEPS_OF_PATH, _TOL_OF_PATH = 2, 0.1
-# A sample has so many rows for each coordinate, at least so many, and at most one of so many rows.
-_ROWS_FOR_EACH, _FEWEST, _WORTH_A_SAMPLE = 8, 4000, 8
-
-
-@dataclass(frozen=True, eq=False)
-class SpanState:
-    """Where the method stands after a step."""
-
-    coordinates: Array  # (m, k): the v
-    intercept: Array  # (k,): the constants b
-    loss: float  # the weighted sum of losses
-    error: float  # the norm of the gradient in v and b
-    residual: float  # the same relative to the terms that cancel in it
-    # the objective is at most this much above its minimum over functions with the same constants
-    bound: float
-    converged: bool  # whether the gradient is as small as was asked for
-    # why the last step is not what it should be, as a clause; empty if nothing is known
-    doubt: str = ""
+# Steps per alpha.
+_STEPS_OF_PATH = 2
+# Tolerance of the steps at larger alphas.
+_TOL_OF_PATH = 0.1
+# Rows of a sample: at least this many per coordinate,
+_ROWS_PER_COORDINATE = 8
+# at least this many in all,
+_FEWEST = 4000
+# and at most one in this many rows.
+_WORTH_A_SAMPLE = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Coordinates and constants, and what the rows say of them."""
+    """Coordinates v and intercepts b, and sums over the rows there."""
 
-    coordinates: Array  # the v and b
-    intercept: Array  # the v and b
-    probed: Probed  # sums over the rows
-    gradient: Array  # (m, k): of the objective, in v
-    objective: float  # its value
-    rounding: float  # what rounding can do to a difference of values
+    coordinates: Array  # (m, k)
+    intercept: Array  # (k,)
+    sums: LineSearchSums
+    gradient: Array  # (m, k): gradient of the objective in v
+    objective: float
+    rounding: float  # rounding error of a difference of two objectives
+    full_step: bool = True  # whether a full step has led here
 
 
-class Direct(Protocol):
-    """Where to go from a point."""
+class NewtonDirection(Protocol):
+    """How the search direction is computed."""
 
     @property
-    def curved(self) -> bool:
-        """Whether the second derivative is asked of all rows."""
+    def needs_hessian(self) -> bool:
+        """Whether it needs the Hessian of all rows."""
         ...
 
-    def __call__(self, problem: Problem, point: Point) -> tuple[Array, Array]:
-        """Changes of coordinates and constants."""
+    def __call__(self, problem: Problem, point: Point) -> Start:
+        """Changes of coordinates and intercepts."""
         ...
 
 
@@ -92,187 +96,174 @@ class Problem:
     """A smooth loss of the functions of a span."""
 
     rows: RowSource
-    span: Span  # the functions
-    loss: RowLoss  # the loss of a row
+    span: Span
+    loss: RowLoss
     alpha: float  # positive weight of half the squared norm
-    fit_intercept: bool  # whether constants are fitted, or stay as they are
+    fit_intercept: bool  # whether intercepts are fitted, or stay as they are
+    direction: NewtonDirection
+    tol: float  # tolerance of the relative gradient
     stride: int = 1  # 1 for all rows, more for a sample of them
 
-    def at(self, coordinates: Array, intercept: Array, *, curved: bool) -> Point:
-        """A point, by a pass over the rows."""
-        still = Place(np.zeros_like(coordinates), np.zeros_like(intercept))
-        probed = self._probe(self.place(coordinates, intercept), still, (0.0,), curved)
-        return self._point(coordinates, intercept, probed)
+    def at(self, coordinates: Array, intercept: Array) -> Point:
+        """Evaluate coordinates and intercepts, by a pass over the rows."""
+        return self._evaluate(coordinates, intercept, self.direction.needs_hessian)
 
-    def place(self, coordinates: Array, intercept: Array) -> Place:
-        """The same as rows are multiplied with it."""
-        return Place(self.span.outward(coordinates), intercept)
+    def _evaluate(self, coordinates: Array, intercept: Array, needs_hessian: bool) -> Point:
+        still = Coefficients(np.zeros_like(coordinates), np.zeros_like(intercept))
+        start = self.coefficients(coordinates, intercept)
+        sums = self._line_search(start, still, (0.0,), needs_hessian)
+        return self._point(coordinates, intercept, sums)
 
-    def squares(
+    def coefficients(self, coordinates: Array, intercept: Array) -> Coefficients:
+        """The coefficients that rows are multiplied with."""
+        return Coefficients(self.span.to_coefficients(coordinates), intercept)
+
+    def hessians(
         self, point: Point, loss: RowLoss | None = None, stride: int | None = None
     ) -> Array:
-        """The second derivative of the loss, not of zeros alone."""
-        found = point.probed.squares
-        place = self.place(point.coordinates, point.intercept)
-        summand = Squares(self.span, loss or self.loss, place, stride or self.stride)
-        if not found.size or loss is not None:
-            found = self.rows.map_sum(summand)
-        if not found[:, -1, -1].any():
-            found = self.rows.map_sum(replace(summand, flat=True))
-        return found
+        """The Hessians of the loss, one for each of its factors; not all of them zero."""
+        hessians = point.sums.hessians
+        at = self.coefficients(point.coordinates, point.intercept)
+        summand = HessianSums(self.span, loss or self.loss, at, stride or self.stride)
+        if not hessians.size or loss is not None:
+            hessians = self.rows.map_sum(summand)
+        if not hessians[:, -1, -1].any():
+            hessians = self.rows.map_sum(replace(summand, unit_curvature=True))
+        return hessians
 
-    def bent(self, point: Point, coordinates: Array, intercept: Array) -> tuple[Array, Array]:
-        """The second derivative of the objective times a direction."""
-        place = self.place(point.coordinates, point.intercept)
-        turn = self.place(coordinates, intercept)
-        found = self.rows.map_sum(BentAlong(self.span, self.loss, place, turn, self.stride))
-        return self.span.inward(found.pull) + self.alpha * coordinates, found.push
+    def hessian_product(self, point: Point, coordinates: Array, intercept: Array) -> Start:
+        """The Hessian of the objective times a direction."""
+        at = self.coefficients(point.coordinates, point.intercept)
+        direction = self.coefficients(coordinates, intercept)
+        sums = self.rows.map_sum(HessianProduct(self.span, self.loss, at, direction, self.stride))
+        in_coordinates = self.span.gradient_to_coordinates(sums.coef)
+        return in_coordinates + self.alpha * coordinates, sums.intercept
 
-    def moved(self, point: Point, turn: Start, *, curved: bool) -> Point:
-        """The point after a step in a direction; the same if no step lowers the objective.
+    def step(self, point: Point, state: State | None) -> Point:
+        """The point after a step; the given one if no step lowers the objective.
 
-        A whole step is taken if it lowers the objective by a fraction of what its slope promises
-        and does not lead up again on the other side, else the best of several shorter ones.
+        A full step is taken if it decreases the objective enough and does not end far beyond the
+        minimum along its line, otherwise the best of several shorter ones.
         """
-        first = float(np.sum(point.gradient * turn[0]) + point.probed.push @ turn[1])
-        begin, line = self.place(point.coordinates, point.intercept), self.place(*turn)
+        change, change_intercept = self.direction(self, point)
+        slope = float(np.sum(point.gradient * change))
+        slope += float(point.sums.grad_intercept @ change_intercept)
+        start = self.coefficients(point.coordinates, point.intercept)
+        line = self.coefficients(change, change_intercept)
+        # Hessians come with the next step, unless that is likely to be shortened or the last one.
+        needs_hessian = self.direction.needs_hessian and (
+            state is None or (point.full_step and state.residual > np.sqrt(self.tol))
+        )
         scale = 1.0
         while scale > _SHORTEST:
             lengths = scale * np.array(_LENGTHS)
-            probed = self._probe(begin, line, tuple(lengths), curved and scale == 1)
-            ends = point.coordinates + lengths[:, None, None] * turn[0]
-            values = probed.losses + self.alpha / 2 * np.sum(ends**2, axis=(1, 2))
-            slope = probed.slopes[0] + self.alpha * float(np.sum(ends[0] * turn[0]))
-            allowed = point.objective + _SUFFICIENT * scale * first + point.rounding
-            if values[0] <= allowed and slope <= _FLAT * abs(first):
-                return self._point(ends[0], point.intercept + scale * turn[1], probed)
+            sums = self._line_search(start, line, tuple(lengths), needs_hessian and scale == 1)
+            ends = point.coordinates + lengths[:, None, None] * change
+            values = sums.losses + self.alpha / 2 * np.sum(ends**2, axis=(1, 2))
+            end_slope = sums.slopes[0] + self.alpha * float(np.sum(ends[0] * change))
+            gain = float(values[0]) - point.objective
+            enough = decreases_enough(gain, scale * slope, point.rounding)
+            if enough and end_slope <= _FLAT * abs(slope):
+                intercept = point.intercept + scale * change_intercept
+                return replace(self._point(ends[0], intercept, sums), full_step=scale == 1)
             best = int(np.argmin(values))
             if values[best] < point.objective:
-                constants = point.intercept + lengths[best] * turn[1]
-                return self.at(ends[best], constants, curved=curved)
+                intercept = point.intercept + lengths[best] * change_intercept
+                shortened = self._evaluate(ends[best], intercept, needs_hessian)
+                return replace(shortened, full_step=False)
             scale = float(lengths[-1]) / 2
-        return point
+        return replace(point, full_step=False)
 
-    def state(self, point: Point, tol: float, excused: bool) -> SpanState:
-        """The point with the norm of its gradient, measured against the terms that cancel.
-
-        Where steps no longer lower the objective, rounding is an excuse, as in `newton`, as long as
-        the objective is known to be near its minimum.
-        """
-        probed = point.probed
-        error, terms = float(np.linalg.norm(point.gradient)), self.terms(point)
-        slopes, bends, products = np.sqrt(probed.sizes)
-        reach, length = self.span.reach, self._length(point.coordinates)
-        lost = _EPS * reach * (self.span.stretch * slopes + bends * length)
-        parts = reach * np.sqrt(len(self.rows)) * float(slopes + products)
-        ratio = error / terms if terms > 0 else 0.0
-        bound = error**2 / (2 * self.alpha)
-        worth = max(abs(point.objective), self._penalty(point))
-        excused = excused and bound <= 100 * tol * worth
-        small = error <= tol * terms + min(8 * excused * lost, 100 * tol * parts)
-        small = small or (excused and bound <= _EPS * worth)
+    def state(self, point: Point, stalled: bool) -> State:
+        """The state of a point: its gradient is compared with the terms that cancel in it."""
+        sums, tol = point.sums, self.tol
+        error, terms = float(np.linalg.norm(point.gradient)), self.gradient_terms(point)
+        slopes, curvatures, products = np.sqrt(sums.sizes)
+        max_norm, size = self.span.max_norm, self._value_size(point.coordinates)
+        rounding = self.span.whitening_condition * slopes + curvatures * size
+        rounding *= 8 * stalled * _EPS * max_norm
+        parts = max_norm * np.sqrt(len(self.rows)) * float(slopes + products)
+        residual, bound = error / terms if terms > 0 else 0.0, error**2 / (2 * self.alpha)
+        small = is_small(error, terms, tol, rounding, parts)
         if self.fit_intercept:
-            total, sums = float(np.linalg.norm(probed.push)), float(probed.terms.sum())
-            noise = _EPS * (sums + np.sqrt(len(self.rows)) * bends * length)
-            small = small and total <= tol * sums + min(8 * excused * noise, 100 * tol * sums)
-            ratio = max(ratio, total / sums if sums > 0 else 0.0)
+            total = float(np.linalg.norm(sums.grad_intercept))
+            terms = float(sums.abs_grad_intercept.sum())
+            rounding = 8 * stalled * _EPS * (terms + np.sqrt(len(self.rows)) * curvatures * size)
+            small = small and is_small(total, terms, tol, rounding)
+            residual = max(residual, total / terms if terms > 0 else 0.0)
             error = float(np.hypot(error, total))
-        return SpanState(
-            point.coordinates,
-            point.intercept,
-            float(probed.losses[0]),
-            error,
-            ratio,
-            bound,
-            bool(small),
-        )
+        solution = point.coordinates, point.intercept, float(sums.losses[0])
+        return State(*solution, error, small, residual, bound)
 
-    def _penalty(self, point: Point) -> float:
-        return self.alpha / 2 * float(np.sum(point.coordinates**2))
-
-    def terms(self, point: Point) -> float:
-        """The norms of the two terms of the gradient, that of the loss and that of the penalty."""
+    def gradient_terms(self, point: Point) -> float:
+        """The sum of the norms of the gradients of the loss and of the penalty."""
         penalty = self.alpha * point.coordinates
         return float(np.linalg.norm(penalty) + np.linalg.norm(point.gradient - penalty))
 
-    def _length(self, coordinates: Array) -> float:
-        """What values are sums of, about, whose rounding is theirs."""
-        size = float(np.linalg.norm(self.span.outward(coordinates)))
-        return size * self.span.reach ** (1 if self.span.whitened else 2)
+    def _value_size(self, coordinates: Array) -> float:
+        """A bound of the terms that add up to values, whose rounding is that of the values."""
+        size = float(np.linalg.norm(self.span.to_coefficients(coordinates)))
+        return size * self.span.max_norm ** (1 if self.span.whitened else 2)
 
-    def _probe(self, place: Place, turn: Place, lengths: tuple[float, ...], curved: bool) -> Probed:
-        summand = Probe(self.span, self.loss, place, turn, lengths, self.stride, curved)
-        return self.rows.map_sum(summand)
+    def _line_search(
+        self,
+        start: Coefficients,
+        direction: Coefficients,
+        lengths: tuple[float, ...],
+        needs_hessian: bool,
+    ) -> LineSearchSums:
+        return self.rows.map_sum(
+            LineSearch(self.span, self.loss, start, direction, lengths, self.stride, needs_hessian)
+        )
 
-    def _point(self, coordinates: Array, intercept: Array, probed: Probed) -> Point:
-        gradient = self.span.inward(probed.pull) + self.alpha * coordinates
-        objective = float(probed.losses[0]) + self.alpha / 2 * float(np.sum(coordinates**2))
-        values = float(np.sqrt(probed.sizes[0])) * self._length(coordinates)
+    def _point(self, coordinates: Array, intercept: Array, sums: LineSearchSums) -> Point:
+        gradient = self.span.gradient_to_coordinates(sums.grad_coef) + self.alpha * coordinates
+        objective = float(sums.losses[0]) + self.alpha / 2 * float(np.sum(coordinates**2))
+        values = float(np.sqrt(sums.sizes[0])) * self._value_size(coordinates)
         rounding = 4 * _EPS * (abs(objective) + values)
-        return Point(coordinates, intercept, probed, gradient, objective, rounding)
+        return Point(coordinates, intercept, sums, gradient, objective, rounding)
 
 
-def minimise(
-    problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
-) -> Iterator[SpanState]:
-    """Yield the state after every step, until the gradient is small."""
-    point, idle, more = problem.at(*start, curved=direct.curved), 0, True
-    for _ in range(max_iter):
-        turn = direct(problem, point)
-        moved = problem.moved(point, turn, curved=direct.curved and more)
-        whole = np.array_equal(moved.coordinates, point.coordinates + turn[0])
-        idle = 0 if moved.objective < point.objective - point.rounding else idle + 1
-        point = moved
-        state = problem.state(point, tol, excused=idle > 0)
-        yield state
-        if state.converged or idle >= _IDLE_STEPS:
-            return
-        # Second derivatives come with the next step, unless it is likely to be cut or the last.
-        more = whole and state.residual > np.sqrt(tol)
-
-
-def descend(
-    problem: Problem, direct: Direct, start: Start, *, tol: float, max_iter: int
-) -> Iterator[SpanState]:
-    """The same after first steps at larger alphas, on few of the rows where there are many."""
-    steps, best = 0, start
+def descend(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
+    """Minimise after first steps at larger alphas, on a sample where there are many rows."""
+    steps, last = 0, start
     sample = _sample(problem)
-    ends = [start]
-    for stage in [*_easier(sample), *([sample] if sample.stride > 1 else [])]:
+    candidates = [start]
+    for stage in [*_larger_alphas(sample), *([sample] if sample.stride > 1 else [])]:
         allowed = min(_STEPS_OF_PATH, max_iter - 1 - steps)
         if allowed < 1:
             break
-        for state in minimise(stage, direct, ends[-1], tol=_TOL_OF_PATH, max_iter=allowed):
-            steps, best = steps + 1, (state.coordinates, state.intercept)
+        for state in method.minimise(replace(stage, tol=_TOL_OF_PATH), last, allowed):
+            steps, last = steps + 1, (state.coef, state.intercept)
             yield replace(state, converged=False)
-        ends.append(best)
-    # What suits a sample need not suit all rows: the more so, the smaller alpha is.
-    start = _best(problem, ends) if sample.stride > 1 else best
-    yield from minimise(problem, direct, start, tol=tol, max_iter=max_iter - steps)
+        candidates.append(last)
+    # The best of a sample need not be good for all rows, in particular if alpha is small.
+    start = _best(problem, candidates) if sample.stride > 1 else last
+    yield from method.minimise(problem, start, max_iter - steps)
 
 
 def _sample(problem: Problem) -> Problem:
-    """The problem on every s-th row that counts, with an alpha as large beside their loss."""
-    fewest = max(_FEWEST, _ROWS_FOR_EACH * len(problem.span))
+    """The problem on every s-th row of positive weight, with alpha scaled by their weight."""
+    fewest = max(_FEWEST, _ROWS_PER_COORDINATE * len(problem.span))
     stride = problem.rows.statistics.rows // fewest
     if stride < _WORTH_A_SAMPLE:
         return problem
-    few, all_of_them = (problem.rows.map_sum(Mass(problem.span, step))[0] for step in (stride, 1))
-    return replace(problem, stride=stride, alpha=problem.alpha * few / all_of_them)
+    few, total = (problem.rows.map_sum(WeightSums(problem.span, step))[0] for step in (stride, 1))
+    return replace(problem, stride=stride, alpha=problem.alpha * few / total)
 
 
-def _easier(problem: Problem) -> Iterator[Problem]:
-    """The same with alphas that fall."""
-    total = _FIRST * problem.rows.map_sum(Mass(problem.span, problem.stride))[1]
-    if problem.alpha < total:
-        falls = int(np.log(total / problem.alpha) / np.log(_FALL))
+def _larger_alphas(problem: Problem) -> Iterator[Problem]:
+    """The problem at alphas that fall."""
+    largest = _FIRST * problem.rows.map_sum(WeightSums(problem.span, problem.stride))[1]
+    if problem.alpha < largest:
+        falls = int(np.log(largest / problem.alpha) / np.log(_FALL))
         for fall in range(falls, 0, -1):
             yield replace(problem, alpha=problem.alpha * _FALL**fall)
 
 
-def _best(problem: Problem, starts: list[Start]) -> Start:
-    """The one with the least objective, by one pass for all of them."""
-    places = tuple(problem.place(*start) for start in starts)
-    values = problem.rows.map_sum(Compare(problem.span, problem.loss, places))
-    values = values + [problem.alpha / 2 * np.sum(start[0] ** 2) for start in starts]
-    return starts[int(np.argmin(values))]
+def _best(problem: Problem, candidates: list[Start]) -> Start:
+    """The candidate with the smallest objective, by one pass for all of them."""
+    coefficients = tuple(problem.coefficients(*each) for each in candidates)
+    values = problem.rows.map_sum(LossesAt(problem.span, problem.loss, coefficients))
+    values = values + [problem.alpha / 2 * np.sum(each[0] ** 2) for each in candidates]
+    return candidates[int(np.argmin(values))]

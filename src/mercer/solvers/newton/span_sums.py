@@ -1,9 +1,9 @@
-r"""Sums over rows for the functions of a span: losses, gradients and second derivatives.
+"""Sums over rows for the functions of a span: losses, gradients and Hessians.
 
-For f(x) = r(x)'v + b (`spans`) and a smooth loss of each row, everything that Newton's method asks
-of the rows is a sum over them. The summands of this module are given to `rows.Rows.total`: each
-takes a part of the rows, works in blocks of bounded memory, and returns something that can be
-added. They hold a span and arrays alone, so that they can be sent to where the rows are.
+For f(x) = r(x)'c + b (`spans`) and a smooth loss of each row, Newton's method needs only sums over
+rows. The classes of this module are given to `RowSource.map_sum`: each takes a block of rows, works
+in chunks of bounded memory, and returns a sum that can be added to others. They hold a span and
+arrays alone, so that they can be sent to where the rows are.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from scipy.linalg.blas import dsyrk
 
 from mercer.rows.rows import RowBlock
 from mercer.solvers.newton.row_losses import RowLoss
-from mercer.solvers.newton.spans import Span, counted, squared_lengths
+from mercer.solvers.newton.spans import Span, squared_norms, used_rows
 
 Array = NDArray[np.floating[Any]]
 
 
-class _Added:
-    """Numbers and arrays, field by field."""
+class _Sums:
+    """Arrays that are added field by field."""
 
     def __add__(self, other: Self) -> Self:
         names = [field.name for field in fields(self)]  # type: ignore[arg-type]
@@ -32,193 +32,185 @@ class _Added:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where functions are, or a direction in which they change."""
+class Coefficients:
+    """Coefficients and intercepts of functions, or of a search direction."""
 
     coef: Array  # (m, k): what rows are multiplied with
-    intercept: Array  # (k,): the constants
+    intercept: Array  # (k,)
 
-    def at(self, rows: Any) -> Array:
-        """Values, or changes of them."""
+    def values(self, rows: Any) -> Array:
+        """The values of the functions."""
         return np.asarray(rows @ self.coef + self.intercept)
 
 
 @dataclass(frozen=True, eq=False)
-class Probed(_Added):
-    """What rows say of functions on a line."""
+class LineSearchSums(_Sums):
+    """Losses at several lengths of a step, and derivatives at the first of them."""
 
-    # (n_lengths,): weighted losses after steps of these lengths, and their derivatives in the
-    # length
-    losses: Array
-    # (n_lengths,): weighted losses after steps of these lengths, and their derivatives in the
-    # length
-    slopes: Array
-    # (m, k): the derivative of the loss in what rows are multiplied with, after the first of the
-    # steps
-    pull: Array
-    # (k,): the derivative in the constants, and the sum of the absolute values of its terms
-    push: Array
-    # (k,): the derivative in the constants, and the sum of the absolute values of its terms
-    terms: Array
+    losses: Array  # (n_lengths,): weighted losses
+    slopes: Array  # (n_lengths,): their derivatives in the length
+    grad_coef: Array  # (m, k): gradient of the loss in the coefficients
+    grad_intercept: Array  # (k,): gradient of the loss in the intercepts
+    abs_grad_intercept: Array  # (k,): sum of the absolute values of its terms
     # (3,): sums of squares of derivatives, of second derivatives, and of these times values
     sizes: Array
-    # (p, m + 1, m + 1): the second derivative of the loss, as in `Squares`; empty if it is not
-    # wanted
-    squares: Array
+    hessians: Array  # (p, m + 1, m + 1): as in `HessianSums`; empty if they are not wanted
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
-    """Losses at places on a line from one place in a direction, and derivatives at the first."""
+class LineSearch:
+    """Losses at several lengths of a step, and derivatives at the first of them."""
 
-    span: Span  # the functions
+    span: Span
     loss: RowLoss
-    place: Place  # where the line begins
-    turn: Place  # its direction
-    lengths: tuple[float, ...] = (0.0,)  # how far to go
+    start: Coefficients
+    direction: Coefficients
+    lengths: tuple[float, ...] = (0.0,)
     stride: int = 1  # 1 for all rows, more for a sample of them
-    curved: bool = False  # whether second derivatives are wanted; the span has to be whitened
+    needs_hessian: bool = False  # whether Hessians are wanted; the span has to be whitened
 
-    def __call__(self, part: RowBlock) -> Probed:
-        """The sums over a part."""
+    def __call__(self, part: RowBlock) -> LineSearchSums:
+        """The sums over a block of rows."""
         m, k, count = len(self.span), self.loss.n_outputs, len(self.lengths)
         losses, slopes, sizes = np.zeros(count), np.zeros(count), np.zeros(3)
-        pull, push, terms = np.zeros((m, k)), np.zeros(k), np.zeros(k)
-        squares = _no_squares(self.loss, m if self.curved else -1)
-        curvature = (self.loss if self.curved else self.loss.loosened()).curvature
-        width = len(squares) if self.curved else k
-        for rows, targets, mass in self.span.rows(part, self.stride, width=width):
-            begin, change = self.place.at(rows), self.turn.at(rows)
+        grad_coef, grad_intercept, absolute = np.zeros((m, k)), np.zeros(k), np.zeros(k)
+        hessians = _zeros(self.loss, m if self.needs_hessian else -1)
+        loss = self.loss if self.needs_hessian else self.loss.block_diagonal()
+        width = len(hessians) if self.needs_hessian else k
+        for rows, targets, weights in self.span.rows(part, self.stride, width=width):
+            begin, change = self.start.values(rows), self.direction.values(rows)
             for i, length in enumerate(self.lengths):
                 values = begin + length * change
-                bend = mass[:, None] * self.loss.derivative(targets, values)
-                losses[i] += mass @ self.loss.value(targets, values)
-                slopes[i] += np.sum(bend * change)
+                dloss = weights[:, None] * self.loss.derivative(targets, values)
+                losses[i] += weights @ self.loss.value(targets, values)
+                slopes[i] += np.sum(dloss * change)
                 if i == 0:
-                    pull += rows.T @ bend
-                    push += bend.sum(axis=0)
-                    terms += np.abs(bend).sum(axis=0)
-                    bends = mass[:, None] * curvature(targets, values)
-                    sizes += _sizes(bend, bends, values)
-                    if self.curved:
-                        _add_squares(squares, rows, bends)
-        return Probed(losses, slopes, pull, push, terms, sizes, _mirrored(squares))
+                    grad_coef += rows.T @ dloss
+                    grad_intercept += dloss.sum(axis=0)
+                    absolute += np.abs(dloss).sum(axis=0)
+                    d2loss = weights[:, None] * loss.hessian_weights(targets, values)
+                    sizes += _sizes(dloss, d2loss, values)
+                    if self.needs_hessian:
+                        _add_hessians(hessians, rows, d2loss)
+        gradient = grad_coef, grad_intercept, absolute
+        return LineSearchSums(losses, slopes, *gradient, sizes, _mirror(hessians))
 
 
 @dataclass(frozen=True, eq=False)
-class Squares:
-    """Second derivatives, in the coordinates of the span and a constant, for each direction."""
+class HessianSums:
+    """Hessians in the coordinates of the span and a constant, one for each factor of the loss."""
 
-    span: Span  # as in `Probe`
-    loss: RowLoss  # as in `Probe`
-    place: Place  # as in `Probe`
-    stride: int = 1  # as in `Probe`
-    # whether to take every row's weight for its second derivative: where a loss is linear at all
+    span: Span
+    loss: RowLoss
+    at: Coefficients
+    stride: int = 1  # 1 for all rows, more for a sample of them
+    # whether the weight of a row stands for its second derivative: where a loss is linear at all
     # rows, any curvature gives a direction of descent
-    flat: bool = False
+    unit_curvature: bool = False
 
     def __call__(self, part: RowBlock) -> Array:
-        """The sums over a part, of shape (p, m + 1, m + 1)."""
-        total = _no_squares(self.loss, len(self.span))
-        place = Place(self.span.coordinates(self.place.coef), self.place.intercept)
+        """The sums over a block of rows, of shape (p, m + 1, m + 1)."""
+        total = _zeros(self.loss, len(self.span))
+        at = Coefficients(self.span.to_coordinates(self.at.coef), self.at.intercept)
         width = len(total)
-        for rows, targets, mass in self.span.rows(part, self.stride, whitened=True, width=width):
-            bends = mass[:, None] * self.loss.curvature(targets, place.at(rows))
-            if self.flat:
-                bends = np.repeat(mass[:, None], len(total), axis=1)
-            _add_squares(total, rows, bends)
-        return _mirrored(total)
+        for rows, targets, weights in self.span.rows(part, self.stride, whitened=True, width=width):
+            d2loss = weights[:, None] * self.loss.hessian_weights(targets, at.values(rows))
+            if self.unit_curvature:
+                d2loss = np.repeat(weights[:, None], len(total), axis=1)
+            _add_hessians(total, rows, d2loss)
+        return _mirror(total)
 
 
 @dataclass(frozen=True, eq=False)
-class Bent(_Added):
-    """The second derivative times a direction."""
+class GradientSums(_Sums):
+    """Derivatives in coefficients and intercepts."""
 
-    pull: Array  # (m, k): in what rows are multiplied with
-    push: Array  # (k,): in the constants
+    coef: Array  # (m, k)
+    intercept: Array  # (k,)
 
 
 @dataclass(frozen=True, eq=False)
-class BentAlong:
-    """The second derivative of the loss times one direction, which no matrix is needed for."""
+class HessianProduct:
+    """The Hessian of the loss times one direction, without a matrix."""
 
-    span: Span  # as in `Probe`
-    loss: RowLoss  # as in `Probe`
-    place: Place  # as in `Probe`
-    turn: Place  # as in `Probe`
-    stride: int = 1  # as in `Probe`
+    span: Span
+    loss: RowLoss
+    at: Coefficients
+    direction: Coefficients
+    stride: int = 1  # 1 for all rows, more for a sample of them
 
-    def __call__(self, part: RowBlock) -> Bent:
-        """The sums over a part."""
+    def __call__(self, part: RowBlock) -> GradientSums:
+        """The sums over a block of rows."""
         m, k = len(self.span), self.loss.n_outputs
-        total = Bent(np.zeros((m, k)), np.zeros(k))
-        for rows, targets, mass in self.span.rows(part, self.stride):
-            values, change = self.place.at(rows), self.turn.at(rows)
-            bent = mass[:, None] * self.loss.bent(targets, values, change)
-            total = total + Bent(rows.T @ bent, bent.sum(axis=0))
+        total = GradientSums(np.zeros((m, k)), np.zeros(k))
+        for rows, targets, weights in self.span.rows(part, self.stride):
+            values, change = self.at.values(rows), self.direction.values(rows)
+            product = weights[:, None] * self.loss.hessian_product(targets, values, change)
+            total = total + GradientSums(rows.T @ product, product.sum(axis=0))
         return total
 
 
 @dataclass(frozen=True, eq=False)
-class Compare:
-    """Losses at several places."""
+class LossesAt:
+    """Losses of several coefficients."""
 
-    span: Span  # as in `Probe`
-    loss: RowLoss  # as in `Probe`
-    places: tuple[Place, ...]
+    span: Span
+    loss: RowLoss
+    candidates: tuple[Coefficients, ...]
 
     def __call__(self, part: RowBlock) -> Array:
-        """The sums over a part, one for each place."""
-        total = np.zeros(len(self.places))
-        for rows, targets, mass in self.span.rows(part):
-            total += [mass @ self.loss.value(targets, place.at(rows)) for place in self.places]
+        """The sums over a block of rows, one for each candidate."""
+        total = np.zeros(len(self.candidates))
+        for rows, targets, weights in self.span.rows(part):
+            losses = [self.loss.value(targets, each.values(rows)) for each in self.candidates]
+            total += [weights @ loss for loss in losses]
         return total
 
 
 @dataclass(frozen=True, eq=False)
-class Mass:
-    """Sums of weights, and of weighted k(x, x)."""
+class WeightSums:
+    """The sums of weights, and of weighted k(x, x)."""
 
-    span: Span  # as in `Probe`
-    stride: int = 1  # as in `Probe`
+    span: Span
+    stride: int = 1  # 1 for all rows, more for a sample of them
 
     def __call__(self, part: RowBlock) -> Array:
-        """The sums over a part, two numbers."""
-        found = np.zeros(2)
-        for some in counted(part, self.stride, self.span.step()):
-            mass = np.asarray(part.mass[some], dtype=np.float64)
-            found += [mass.sum(), mass @ self.span.diag(part.points[some])]
-        return found
+        """The two sums over a block of rows."""
+        total = np.zeros(2)
+        for some in used_rows(part, self.stride, self.span.block_rows()):
+            weights = np.asarray(part.mass[some], dtype=np.float64)
+            total += [weights.sum(), weights @ self.span.diag(part.points[some])]
+        return total
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
-    """The weighted part of k(x, x) that the functions of the span explain."""
+class ExplainedTrace:
+    """The weighted sum of k(x, x) as far as the functions of the span explain it."""
 
-    span: Span  # as in `Probe`
-    stride: int = 1  # as in `Probe`
+    span: Span
+    stride: int = 1  # 1 for all rows, more for a sample of them
 
     def __call__(self, part: RowBlock) -> float:
-        """The sum over a part."""
-        found = 0.0
+        """The sum over a block of rows."""
+        total = 0.0
         for rows, _, weights in self.span.rows(part, self.stride, whitened=True):
-            found += float(weights @ squared_lengths(rows))
-        return found
+            total += float(weights @ squared_norms(rows))
+        return total
 
 
-def _no_squares(loss: RowLoss, m: int) -> Array:
-    return np.zeros((len(loss.directions), m + 1, m + 1))
+def _zeros(loss: RowLoss, m: int) -> Array:
+    return np.zeros((len(loss.hessian_factors), m + 1, m + 1))
 
 
-def _add_squares(total: Array, rows: Any, bends: Array) -> None:
-    """Add products of rows and a one, weighted, to the triangles above the diagonals.
+def _add_hessians(total: Array, rows: Any, d2loss: Array) -> None:
+    """Add weighted products of rows and a one to the triangles above the diagonals.
 
-    Rows that do not bend are left out.
+    Rows without curvature are left out.
     """
-    some = np.flatnonzero(bends.any(axis=1))
+    some = np.flatnonzero(d2loss.any(axis=1))
     if len(some) < rows.shape[0]:
-        rows, bends = rows[some], bends[some]
-    for matrix, root in zip(total, np.sqrt(bends).T, strict=True):
+        rows, d2loss = rows[some], d2loss[some]
+    for matrix, root in zip(total, np.sqrt(d2loss).T, strict=True):
         if sp.issparse(rows):
             _add_sparse(matrix, sp.csr_array(rows.multiply(root[:, None])), root)
         elif len(some):
@@ -231,20 +223,21 @@ def _add_squares(total: Array, rows: Any, bends: Array) -> None:
 
 def _add_sparse(matrix: Array, scaled: Any, root: Array) -> None:
     m = scaled.shape[1]
-    # One dense factor: products of two sparse ones have more entries than they save.
+    # One dense factor: the product of two sparse ones has more entries than it saves.
     matrix[:m, :m] += scaled.T @ scaled.toarray()
     matrix[:m, m] += scaled.T @ root
     matrix[m, m] += root @ root
 
 
-def _mirrored(total: Array) -> Array:
-    """Matrices of which the triangles above the diagonals are known."""
+def _mirror(total: Array) -> Array:
+    """Complete symmetric matrices of which the triangles above the diagonals are known."""
     for matrix in total:
         matrix[:] = np.triu(matrix) + np.triu(matrix, 1).T
     return total
 
 
-def _sizes(bend: Array, bends: Array, values: Array) -> Array:
-    curvature = bends.sum(axis=1)
+def _sizes(dloss: Array, d2loss: Array, values: Array) -> Array:
+    curvature = d2loss.sum(axis=1)
     largest = np.abs(values).max(axis=1)
-    return np.array([np.sum(bend**2), np.sum(curvature**2), np.sum(np.square(curvature * largest))])
+    squares = dloss**2, curvature**2, np.square(curvature * largest)
+    return np.array([np.sum(square) for square in squares])

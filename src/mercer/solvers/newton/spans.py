@@ -1,8 +1,8 @@
-"""Functions that a machine chooses from, in coordinates v in which their squared norm is |v|^2.
+"""Spaces of functions in coordinates v in which the squared norm of a function is |v|^2.
 
-A function of a span is f(x) = r(x)'v + b. The rows r(x) are kernel values with landmarks, turned to
-such coordinates (`LandmarkSpan`), or explicit features with k(x, z) = r(x)'r(z), which are in them
-already (`FeatureSpan`). What sums over rows and Newton's method ask of either is the same.
+A function of a span is f(x) = r(x)'c + b. The rows r(x) are kernel values with landmarks, whitened
+or not (`LandmarkSpan`), or explicit features with k(x, z) = r(x)'r(z) (`FeatureSpan`). Where rows
+are whitened or explicit features, the coefficients c are the coordinates v.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from mercer.rows.rows import RowBlock
 from mercer.rows.sums import Features
 
 Array = NDArray[np.floating[Any]]
-Some = slice | NDArray[np.intp]
+Rows = slice | NDArray[np.intp]
 
-# Values of rows that are in memory at a time.
+# Bytes of rows that are computed at a time.
 _BLOCK_BYTES = 2**22
-# Numbers for each row beside them.
+# Smallest number of columns that a block of rows is sized for.
 _LEAST_WIDTH = 64
-# Sparse rows at a time, at least.
+# Smallest number of sparse rows at a time.
 _SPARSE_ROWS = 1024
 
 
 class Span(ABC):
-    """Functions, and coordinates v in which their squared norm is |v|^2.
+    """A space of functions.
 
-    They hold arrays, kernels and maps alone, so that they can be sent to where the rows are.
+    It holds arrays, kernels and maps alone, so that it can be sent to where the rows are.
     """
 
-    #: Whether rows are given in these coordinates, or as they are.
+    #: Whether coefficients of rows are the coordinates.
     whitened: bool = True
 
     @abstractmethod
@@ -48,12 +48,12 @@ class Span(ABC):
 
     @property
     @abstractmethod
-    def reach(self) -> float:
-        """The length of the longest rows in these coordinates, about."""
+    def max_norm(self) -> float:
+        """About the largest norm of a row in coordinates."""
 
     @property
-    def stretch(self) -> float:
-        """By how much rounding in sums over rows grows on the way to coordinates, about."""
+    def whitening_condition(self) -> float:
+        """About the factor by which rounding of gradients grows in coordinates."""
         return 1.0
 
     @abstractmethod
@@ -61,49 +61,49 @@ class Span(ABC):
         """Values k(x, x)."""
 
     @abstractmethod
-    def _rows_of(self, points: Points, *, whitened: bool) -> Any:
-        """The rows of points, in float64, dense or sparse."""
+    def _features(self, points: Points, *, whitened: bool) -> Any:
+        """The rows r(x) of points, in float64, dense or sparse."""
 
-    def outward(self, coordinates: Array) -> Array:
-        """What rows are multiplied with in place of v."""
+    def to_coefficients(self, coordinates: Array) -> Array:
+        """The coefficients c of coordinates v."""
         return coordinates
 
-    def inward(self, sums: Array) -> Array:
-        """What a derivative in that is in v."""
-        return sums
+    def to_coordinates(self, coef: Array) -> Array:
+        """The coordinates v of coefficients c."""
+        return coef
 
-    def coordinates(self, outward: Array) -> Array:
-        """The v of what rows are multiplied with."""
-        return outward
+    def gradient_to_coordinates(self, gradient: Array) -> Array:
+        """The gradient in v, from that in c."""
+        return gradient
 
-    def step(self, width: int = 0) -> int:
-        """How many rows to take at a time, with so many numbers for each beside its own."""
+    def block_rows(self, width: int = 0) -> int:
+        """Number of rows to take at a time, if each needs `width` numbers beside its own."""
         return max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
 
     def rows(
         self, part: RowBlock, stride: int = 1, *, whitened: bool | None = None, width: int = 0
     ) -> Iterator[tuple[Any, Array, Array]]:
-        """One in `stride` of the rows that count, in coordinates or as they are; targets, weights.
+        """Blocks of every `stride`-th row of positive weight, with targets and weights.
 
-        So few rows at a time that `width` numbers for each of them are not too many.
+        Blocks are sized for `width` further numbers per row.
         """
         wanted = self.whitened if whitened is None else whitened
-        for some in counted(part, stride, self.step(width)):
-            mass = np.asarray(part.mass[some], dtype=np.float64)
-            found = np.empty((len(mass), 0))
+        for some in used_rows(part, stride, self.block_rows(width)):
+            weights = np.asarray(part.mass[some], dtype=np.float64)
+            rows = np.empty((len(weights), 0))
             if len(self):
-                found = self._rows_at(part, some, whitened=wanted)
-            yield found, part.targets[some], mass
+                rows = self._rows_at(part, some, whitened=wanted)
+            yield rows, part.targets[some], weights
 
-    def _rows_at(self, part: RowBlock, some: Some, *, whitened: bool) -> Any:
-        """The rows at some places of a part, which are not to be written to."""
-        return self._rows_of(part.points[some], whitened=whitened)
+    def _rows_at(self, part: RowBlock, some: Rows, *, whitened: bool) -> Any:
+        """Some rows of a block, which must not be written to."""
+        return self._features(part.points[some], whitened=whitened)
 
 
 class Constants(Span):
-    """No functions but constants."""
+    """The constant functions alone."""
 
-    reach = 0.0
+    max_norm = 0.0
 
     def __len__(self) -> int:
         return 0
@@ -112,7 +112,7 @@ class Constants(Span):
         """Zeros."""
         return np.zeros(len(points))
 
-    def _rows_of(self, points: Points, *, whitened: bool) -> Array:
+    def _features(self, points: Points, *, whitened: bool) -> Array:
         return np.empty((len(points), 0))
 
 
@@ -120,55 +120,54 @@ class Constants(Span):
 class LandmarkSpan(Span):
     """Functions over landmarks.
 
-    With R'R = k(Z, Z) the coordinates are v = R c, and the features of a row, whose product with v
-    is f(x) - b, are k(x, Z) R^-1. They cost m^2 operations for a row. Where that is too much, rows
-    are taken as they are, k(x, Z) c, at the price of digits: c is long where R is nearly singular.
+    With R'R = k(Z, Z) the coordinates are v = R c. Whitened rows k(x, Z) R^-1 cost m^2 operations
+    per row. Rows k(x, Z) are cheaper and lose digits: c is long where R is nearly singular.
     """
 
     kernel: Kernel  # the kernel, resolved
-    points: Points  # the m landmarks, none of which the others make superfluous
+    points: Points  # the m landmarks, linearly independent
     upper: Array  # (m, m): the triangle R, in float64
-    whitened: bool = True  # whether rows are given as features, or as they are
+    whitened: bool = True  # whether rows are whitened
 
     def __len__(self) -> int:
         return len(self.upper)
 
-    def coefficients(self, coordinates: Array) -> Array:
-        """The coefficients c = R^-1 v."""
+    def landmark_coef(self, coordinates: Array) -> Array:
+        """The coefficients R^-1 v of the landmarks."""
         return self._triangular(coordinates, "N")
 
-    def outward(self, coordinates: Array) -> Array:
-        """What rows are multiplied with: v or c."""
-        return coordinates if self.whitened else self.coefficients(coordinates)
+    def to_coefficients(self, coordinates: Array) -> Array:
+        """The coefficients of rows: v itself if they are whitened, otherwise R^-1 v."""
+        return coordinates if self.whitened else self.landmark_coef(coordinates)
 
-    def inward(self, sums: Array) -> Array:
-        """What a derivative in that is in v."""
-        return sums if self.whitened else self._triangular(sums, "T")
+    def to_coordinates(self, coef: Array) -> Array:
+        """The coordinates v of coefficients of rows."""
+        return coef if self.whitened else self.upper @ coef
 
-    def coordinates(self, outward: Array) -> Array:
-        """The v of v or c."""
-        return outward if self.whitened else self.upper @ outward
+    def gradient_to_coordinates(self, gradient: Array) -> Array:
+        """The gradient in v, from that in the coefficients of rows."""
+        return gradient if self.whitened else self._triangular(gradient, "T")
 
     def diag(self, points: Points) -> Array:
-        """Values k(x, x), of which the landmarks need not explain all."""
+        """Values k(x, x), which the landmarks may explain in part."""
         return np.asarray(self.kernel.diag(points))
 
     @property
-    def reach(self) -> float:
+    def max_norm(self) -> float:
         """The square root of the largest k(z, z)."""
         return float(np.abs(self.upper[:1, :1]).sum())
 
     @property
-    def stretch(self) -> float:
-        """By how much rounding in sums over rows grows on the way to coordinates, about."""
+    def whitening_condition(self) -> float:
+        """About the condition number of R, if rows are not whitened."""
         if self.whitened or not len(self):
             return 1.0
         trcon = get_lapack_funcs("trcon", (self.upper,))
-        share = float(trcon(self.upper, norm="1")[0])
-        largest = float(np.abs(self.upper).sum(axis=0).max())
-        return self.reach / max(share * largest, np.finfo(np.float64).tiny)
+        reciprocal_condition = float(trcon(self.upper, norm="1")[0])
+        norm = float(np.abs(self.upper).sum(axis=0).max())
+        return self.max_norm / max(reciprocal_condition * norm, np.finfo(np.float64).tiny)
 
-    def _rows_of(self, points: Points, *, whitened: bool) -> Array:
+    def _features(self, points: Points, *, whitened: bool) -> Array:
         cross = self.kernel(points, self.points).astype(np.float64, copy=False)
         if not (whitened and cross.size):
             return cross
@@ -177,87 +176,86 @@ class LandmarkSpan(Span):
     def _triangular(self, columns: Array, trans: str) -> Array:
         if not columns.size:
             return columns.copy()
-        found = solve_triangular(self.upper, columns, trans=trans, check_finite=False)
-        return np.asarray(found)
+        return np.asarray(solve_triangular(self.upper, columns, trans=trans, check_finite=False))
 
 
 @dataclass(frozen=True, eq=False)
-class HeldSpan(LandmarkSpan):
-    """Functions over landmarks whose features are held for all rows: each pass reads them again."""
+class StoredLandmarkSpan(LandmarkSpan):
+    """Functions over landmarks with the whitened rows of all data in memory."""
 
-    held: Array = field(kw_only=True)  # (n, m): the features of the one part that there is
+    stored: Array = field(kw_only=True)  # (n, m): the whitened rows of the only block
 
     @classmethod
-    def of(cls, span: LandmarkSpan, part: RowBlock) -> HeldSpan:
-        """The same functions, with the features of the rows of a part."""
-        held, step = np.empty((len(part), len(span))), span.step()
+    def compute(cls, span: LandmarkSpan, part: RowBlock) -> StoredLandmarkSpan:
+        """Compute the whitened rows of a block."""
+        stored, step = np.empty((len(part), len(span))), span.block_rows()
         for start in range(0, len(part), step):
             some = slice(start, start + step)
-            held[some] = span._rows_of(part.points[some], whitened=True)
-        return cls(span.kernel, span.points, span.upper, held=held)
+            stored[some] = span._features(part.points[some], whitened=True)
+        return cls(span.kernel, span.points, span.upper, stored=stored)
 
-    def _rows_at(self, part: RowBlock, some: Some, *, whitened: bool) -> Array:
-        return self.held[some]
+    def _rows_at(self, part: RowBlock, some: Rows, *, whitened: bool) -> Array:
+        return self.stored[some]
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSpan(Span):
     """Functions of explicit features: f(x) = (phi(x) - o)'v + b.
 
-    An origin o moves the constant alone, which is not penalised. Taken from features that are far
-    from zero it leaves them more digits.
+    An origin o changes only the intercept, which is not penalised. It saves digits of features that
+    are far from zero.
     """
 
     features: Features  # ``features(points)`` returns phi, dense or sparse; it may be overwritten
     width: int  # the number p of features
     origin: Array | None = None  # (p,): the o of dense features; zero if it is not given
-    reach: float = 0.0  # the largest length of phi(x) - o
-    sparse: bool = False  # whether they are sparse
+    max_norm: float = 0.0  # the largest norm of phi(x) - o
+    sparse: bool = False  # whether features are sparse
 
     def __len__(self) -> int:
         return self.width
 
-    def step(self, width: int = 0) -> int:
-        """How many rows to take at a time: of sparse ones more, as sums over them are dense."""
-        return max(super().step(width), _SPARSE_ROWS if self.sparse else 0)
+    def block_rows(self, width: int = 0) -> int:
+        """Number of rows to take at a time: more sparse rows, as sums over them are dense."""
+        return max(super().block_rows(width), _SPARSE_ROWS if self.sparse else 0)
 
     def diag(self, points: Points) -> Array:
-        """Squared lengths of phi(x) - o."""
-        return squared_lengths(self._rows_of(points, whitened=True))
+        """Squared norms of phi(x) - o."""
+        return squared_norms(self._features(points, whitened=True))
 
-    def _rows_of(self, points: Points, *, whitened: bool) -> Any:
-        found = self.features(points).astype(np.float64, copy=False)
+    def _features(self, points: Points, *, whitened: bool) -> Any:
+        features = self.features(points).astype(np.float64, copy=False)
         if self.origin is not None:
-            found -= self.origin
-        return sp.csr_array(found) if sp.issparse(found) else found
+            features -= self.origin
+        return sp.csr_array(features) if sp.issparse(features) else features
 
 
-def squared_lengths(rows: Any) -> Array:
-    """The sums of squares of rows."""
-    with np.errstate(over="ignore"):  # infinity is refused by those who ask
+def squared_norms(rows: Any) -> Array:
+    """The sums of squares of rows; infinite if they overflow."""
+    with np.errstate(over="ignore"):
         if sp.issparse(rows):
             return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
         return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
-def counted(part: RowBlock, stride: int, step: int) -> Iterator[Some]:
-    """One in `stride` of the rows of positive weight, so many at a time."""
+def used_rows(part: RowBlock, stride: int, step: int) -> Iterator[Rows]:
+    """Every `stride`-th row of positive weight, in blocks of at most `step` rows."""
     everything = part.weights is None or part.weights.all()
     if everything and stride == 1:
         for start in range(0, len(part), step):
             yield slice(start, min(start + step, len(part)))
         return
     rows = np.arange(len(part)) if everything else np.flatnonzero(part.mass)
-    rows = _one_in(stride, rows, part.start)
+    rows = _sample(stride, rows, part.start)
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
 
 
-def _one_in(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """One of every `stride` rows, at random, as rows may come from several places in turn."""
+def _sample(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
+    """One of every `stride` rows at random, as rows may alternate between several sources."""
     if stride == 1:
         return rows
     firsts = np.arange(0, len(rows), stride)
     sizes = np.minimum(stride, len(rows) - firsts)
-    found: NDArray[np.intp] = rows[firsts + np.random.default_rng(seed).integers(sizes)]
-    return found
+    sample: NDArray[np.intp] = rows[firsts + np.random.default_rng(seed).integers(sizes)]
+    return sample
