@@ -91,15 +91,19 @@ class ExplainedModel(KernelEstimator):
             several quantiles each is explained before they are put in order.
         """
         check_is_fitted(self)
-        number = self._checked_top(top)
+        if not _is_integer(top) or top < 1:
+            raise ParameterError(
+                f"{type(self).__name__}: top = {top!r} is not a whole number of at least 1; pass "
+                "how many training points to show, for example 10."
+            )
         points = self._validate_points(self.kernel_, _as_rows(X, self.kernel_), reset=False)
         kind, names = self._output_names()
-        places = self._explained_places(points, output, kind, names)
+        places = _explained_places(self, points, output, kind, names)
         # Two classes share a function; what speaks for one of them speaks against the other.
         shared = len(names) > self._n_functions
         signs = np.where(places == 0, -1.0, 1.0) if shared else np.ones(len(places))
         terms, intercepts = self._terms(points, np.zeros_like(places) if shared else places)
-        most = min(number, len(self.points_))
+        most = min(int(top), len(self.points_))
         parts = [_largest_terms(*block, most) for block in terms]
         indices, similarities, values, rest = (
             np.concatenate(part) for part in zip(*parts, strict=True)
@@ -130,42 +134,37 @@ class ExplainedModel(KernelEstimator):
         rows: Positions | None = getattr(self, "rows_", None)
         return np.arange(len(self.points_)) if rows is None else rows
 
-    def _explained_places(
-        self, points: Points, output: Any, kind: str, names: NDArray[Any]
-    ) -> Positions:
-        """The place, among the names, of the output that each row explains."""
-        if output is not None:
-            place = self._place_of(output, kind, names)
-        elif kind == "class" and len(names) > 2:
-            return self._predicted_places(points)
-        else:
-            place = 1 if kind == "class" else 0
-        return np.full(len(points), place, dtype=np.intp)
 
-    def _place_of(self, output: Any, kind: str, names: NDArray[Any]) -> int:
-        listed = names.tolist()
-        wanted = output.item() if isinstance(output, np.generic) else output
-        for place, name in enumerate(listed):
-            # True is 1 in Python, but no label 1.
-            if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
-                return place
-        if _is_integer(wanted) and 0 <= wanted < len(listed):
-            return int(wanted)
-        known = "" if kind == "target" else f", {shown(listed)}"
-        example = "" if kind == "target" else f"one of these {_PLURALS[kind]}, or "
-        raise ParameterError(
-            f"{type(self).__name__}: output = {shown(output)} does not name one of the model's "
-            f"{len(listed)} {_PLURALS[kind]}{known}; pass {example}a number from 0 to "
-            f"{len(listed) - 1}."
-        )
+def _explained_places(
+    model: ExplainedModel, points: Points, output: Any, kind: str, names: NDArray[Any]
+) -> Positions:
+    """The position, among the names, of the output that each row explains."""
+    if output is not None:
+        place = _place_of(type(model).__name__, output, kind, names)
+    elif kind == "class" and len(names) > 2:
+        return model._predicted_places(points)
+    else:
+        place = 1 if kind == "class" else 0
+    return np.full(len(points), place, dtype=np.intp)
 
-    def _checked_top(self, top: int) -> int:
-        if not _is_integer(top) or top < 1:
-            raise ParameterError(
-                f"{type(self).__name__}: top = {top!r} is not a whole number of at least 1; pass "
-                "how many training points to show, for example 10."
-            )
-        return int(top)
+
+def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
+    """The position of the output that a label, a level or a number names."""
+    listed = names.tolist()
+    wanted = output.item() if isinstance(output, np.generic) else output
+    for place, name in enumerate(listed):
+        # True is 1 in Python, but no label 1.
+        if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
+            return place
+    if _is_integer(wanted) and 0 <= wanted < len(listed):
+        return int(wanted)
+    known = "" if kind == "target" else f", {shown(listed)}"
+    example = "" if kind == "target" else f"one of these {_PLURALS[kind]}, or "
+    raise ParameterError(
+        f"{owner}: output = {shown(output)} does not name one of the model's "
+        f"{len(listed)} {_PLURALS[kind]}{known}; pass {example}a number from 0 to "
+        f"{len(listed) - 1}."
+    )
 
 
 def _are_same(wanted: Any, name: Any) -> bool:

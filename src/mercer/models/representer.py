@@ -68,19 +68,23 @@ class RepresenterModel(ExplainedModel):
         coefficients, intercept = self._explained
         added = np.broadcast_to(np.asarray(intercept, dtype=np.float64), self._n_functions)
         columns = np.asarray(coefficients, dtype=np.float64).T.reshape(-1, len(self.points_))
-        return self._blocks_of_terms(points, columns, functions), added[functions]
-
-    def _blocks_of_terms(self, points: Points, columns: Array, functions: Positions) -> Terms:
-        """Rows of kernel values with all training points, a block at a time, and of terms."""
-        step, values = max(1, _BLOCK // len(self.points_)), self._similarities()
-        for start in range(0, len(points), step):
-            rows = slice(start, start + step)
-            block = values(points[rows]).astype(np.float64, copy=False)
-            yield block, block * columns[functions[rows]]
+        terms = _blocks_of_terms(self._similarities(), points, columns, functions)
+        return terms, added[functions]
 
     def _similarities(self) -> Callable[[Points], Array]:
         """What makes rows of values k(x, x_i) of points."""
         return lambda points: self.kernel_(points, self.points_)
+
+
+def _blocks_of_terms(
+    similarities: Callable[[Points], Array], points: Points, columns: Array, functions: Positions
+) -> Terms:
+    """Rows of kernel values with all training points, and of terms, one block after the other."""
+    step = max(1, _BLOCK // columns.shape[1])
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        block = similarities(points[rows]).astype(np.float64, copy=False)
+        yield block, block * columns[functions[rows]]
 
 
 class FeatureRepresenterModel(RepresenterModel):
@@ -110,14 +114,12 @@ class FeatureRepresenterModel(RepresenterModel):
         check_is_fitted(self)
         if self._function is not None:
             names = tuple(self._function.features.names)
-            return PrimalCoefficients(names, self._as_dual(self._function.coef), self.intercept_)
+            return PrimalCoefficients(
+                names, _like(self.intercept_, self._function.coef), self.intercept_
+            )
         features = self.kernel_.feature_map(self.points_)
         names = tuple(self.kernel_.feature_names(self.points_))
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
-
-    def _as_dual(self, columns: Array) -> Array:
-        """Columns in the shape of outputs: one column is a vector if ``intercept_`` is a number."""
-        return columns.reshape(len(columns), *np.shape(self.intercept_))
 
     def __getattr__(self, name: str) -> Any:
         # Properties made of coefficients arrive here as well, if there are none.
@@ -136,18 +138,18 @@ class FeatureRepresenterModel(RepresenterModel):
             return super()._function_values(X)
         points = self._validate_points(self.kernel_, X, reset=False)
         dtype = self.kernel_.gram(points, self.points_).dtype
-        values: Array = self._as_dual(self._function(points)).astype(dtype, copy=False)
+        values: Array = _like(self.intercept_, self._function(points)).astype(dtype, copy=False)
         values += self.intercept_
         return values
 
-    @property
-    def _is_approximate(self) -> bool:
-        """Whether the function is one of features that only approximate the kernel."""
-        return bool(self.solver_.is_approximate)
-
     def _similarities(self) -> Callable[[Points], Array]:
         function = self._function
-        if not self._is_approximate or function is None:
+        if function is None or not self.solver_.is_approximate:
             return super()._similarities()
         width, owner = len(function.coef), type(self).__name__
         return InnerProducts.within_memory(function.features, self.points_, width, owner)
+
+
+def _like(intercept: Any, columns: Array) -> Array:
+    """Columns in the layout of outputs: a vector if the intercept is a number."""
+    return columns.reshape(len(columns), *np.shape(intercept))

@@ -102,7 +102,7 @@ class DenseSolver(Solver):
         )
         return RidgeAnswer(
             part.points,
-            _folded(solution.dual, repair),
+            solution.dual if repair is None else _folded(solution.dual, repair),
             solution.intercept,
             alpha,
             {"jitter_": solution.jitter} | quality,
@@ -115,9 +115,10 @@ class DenseSolver(Solver):
         problem, repair = dense_problem(task, part)
         spectrum, alphas = problem.spectrum(), task.alphas
         solutions = [problem.expand(spectrum.solve(problem.targets, alpha)) for alpha in alphas]
+        dual = np.stack([solution.dual for solution in solutions])
         return PathAnswer(
             part.points,
-            np.stack([_folded(solution.dual, repair) for solution in solutions]),
+            dual if repair is None else np.stack([_folded(at, repair) for at in dual]),
             np.stack([solution.intercept for solution in solutions]),
             spectrum.loo_errors(problem.targets, alphas).mean(axis=1),
             spectrum.gcv_errors(problem.targets, alphas).mean(axis=1),
@@ -169,10 +170,10 @@ def dense_problem(
     return RidgeProblem(gram, part.targets, part.weights, task.fit_intercept), repair
 
 
-def _folded(dual: Array, repair: validity.Repair | None) -> Array:
+def _folded(dual: Array, repair: validity.Repair) -> Array:
     """Coefficients for test rows that are not repaired.
 
     A repair multiplies test rows by a symmetric matrix; multiplying the coefficients by it instead
     leaves prediction as it is for every other kernel.
     """
-    return dual if repair is None else repair.transform(dual.T).T.astype(dual.dtype, copy=False)
+    return repair.transform(dual.T).T.astype(dual.dtype, copy=False)

@@ -32,7 +32,7 @@ from mercer.rows.rows import RowSource
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
 from mercer.solvers.explicit import Primal, RandomFeatures
-from mercer.solvers.kernel_features import may_hold, own_features
+from mercer.solvers.kernel_features import may_hold
 from mercer.solvers.newton.on_features import UNKNOWNS, in_one_matrix
 from mercer.solvers.nystrom import Falkon, NystromSolver
 from mercer.solvers.protocol import (
@@ -50,6 +50,7 @@ from mercer.solvers.protocol import (
     Solver,
     no_landmarks,
     not_positive,
+    own_features,
 )
 
 # Why the whole matrix is not taken.
@@ -421,8 +422,6 @@ class GaussianProcessFit(Priced):
 
 def widest(kernels: Sequence[Kernel], rows: RowSource) -> Kernel:
     """The kernel with the most features of its own: what serves it serves the others."""
-    if len(kernels) == 1:
-        return kernels[0]
     widths = [own_features(kernel, rows)[0] for kernel in kernels]
     return kernels[int(np.argmax([np.inf if width is None else width for width in widths]))]
 

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from mercer import memory
 from mercer.exceptions import (
     DataError,
-    MemoryForecastError,
     NoFeatureMapError,
     ParameterError,
 )
@@ -33,8 +32,6 @@ Array = NDArray[np.floating[Any]]
 _SAMPLE_ROWS = 256
 # Bytes of features that may be held all at once.
 _IN_MEMORY = 2**30
-#: The obstacle of kernels whose feature space is infinite, or has no formula.
-NO_FEATURES = "no finite features"
 
 
 class FeatureTask(Protocol):
@@ -102,19 +99,6 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
 def may_hold(size: float) -> bool:
     """Whether the features of all rows are held, and not made again in every pass."""
     return size <= min(_IN_MEMORY, memory.available() // 4)
-
-
-def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
-    """How many features a kernel has of its own, and why they cannot be taken."""
-    try:
-        features = kernel.feature_map(rows.first_row)
-        sparse, held = sp.issparse(features), isinstance(rows, InMemory)
-        if sparse and isinstance(rows, InMemory):
-            features = kernel.feature_map(rows.part.points)
-    except (NoFeatureMapError, MemoryForecastError):
-        return None, NO_FEATURES
-    unknown = sparse and not held
-    return int(features.shape[1]), "which features there are depends on the rows" if unknown else ""
 
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:

@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
 from mercer import memory
-from mercer.exceptions import DataError, ParameterError
+from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError, ParameterError
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
 from mercer.rows.sums import CountedDraw, Features, Trace
-from mercer.solvers.kernel_features import own_features
 
 Array = NDArray[np.floating[Any]]
 Report = Callable[[Callable[[], "RidgeAnswer"]], bool]
@@ -48,6 +47,7 @@ WHITE = "the kernel contains White"
 INVALID = "the kernel is not valid"
 UNSURE = "the kernel is not known to be valid"
 UNKNOWN = f"{UNASKED}: {UNSURE}"
+NO_FEATURES = "no finite features"
 MANY_ROWS = "many rows"
 MANY_FEATURES = "as many features as rows"
 #: Obstacles that stop "auto" from choosing a solver, but do not forbid an explicit request.
@@ -182,6 +182,19 @@ class FitProblem(ABC):
     def own_features(self) -> tuple[int | None, str]:
         """The number of the kernel's own features, and why they cannot be taken."""
         return own_features(self.kernel, self.rows)
+
+
+def own_features(kernel: Kernel, rows: RowSource) -> tuple[int | None, str]:
+    """The number of features that a kernel has of its own, and why they cannot be taken."""
+    try:
+        features = kernel.feature_map(rows.first_row)
+        sparse, in_memory = sp.issparse(features), isinstance(rows, InMemory)
+        if sparse and isinstance(rows, InMemory):
+            features = kernel.feature_map(rows.part.points)
+    except (NoFeatureMapError, MemoryForecastError):
+        return None, NO_FEATURES
+    unknown = "which features there are depends on the rows" if sparse and not in_memory else ""
+    return int(features.shape[1]), unknown
 
 
 @dataclass(frozen=True)
@@ -726,9 +739,9 @@ def checked_solver(owner: str, solver: Any) -> None:
     """Refuse what is neither "auto" nor a solver."""
     if isinstance(solver, Solver) or (isinstance(solver, str) and solver == "auto"):
         return
-    what = "is unknown"
+    what = "is unknown here"
     if isinstance(solver, type):
-        what = "is unknown: it is a class, and not an object of it"
+        what = "is unknown here: it is a class, and not an object of it"
     raise ParameterError(
         f'{owner}: solver = {solver!r:.100} {what}; pass "auto", or one of mercer.solvers: '
         "Cholesky(), Spectral(), Primal(), ConjugateGradient(), NystromSolver(n_landmarks=1000), "

@@ -32,7 +32,7 @@ def gram_matrix(
     remedy: str | None = None,
 ) -> Array:
     """The Gram matrix, after a forecast of memory; NaN and infinity are refused."""
-    n, name = len(points), _name(owner)
+    n, name = len(points), owner if isinstance(owner, str) else type(owner).__name__
     itemsize = kernel.gram(points).dtype.itemsize
     if remedy is None and itemsize == 8:
         remedy = "pass X as float32"
@@ -72,12 +72,8 @@ def require_positive(owner: object, kernel: Kernel, gram: Array, advice: Advice)
         return
     report = validity.check(gram)
     if report.valid is False:
+        name = owner if isinstance(owner, str) else type(owner).__name__
         raise ValidityError(
-            f"{_name(owner)}: the Gram matrix of {kernel!r} is not valid. {report} "
+            f"{name}: the Gram matrix of {kernel!r} is not valid. {report} "
             f"{advice.repair[0].upper()}{advice.repair[1:]}."
         )
-
-
-def _name(owner: object) -> str:
-    """The name of a model, for messages."""
-    return owner if isinstance(owner, str) else type(owner).__name__

@@ -31,6 +31,7 @@ from mercer.models.gaussian_process.exact import ExactObjective, NoiseObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.models.gaussian_process.targets import Noise
 from mercer.sampling import blocks
+from mercer.solvers.forecast import GaussianProcessFit
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -430,7 +431,7 @@ def test_auto_takes_features_where_they_are_few(monkeypatch: pytest.MonkeyPatch)
         patch.setattr(memory, "available", lambda: 7_000)
         found = mc.forecast(GP(POLYNOMIAL), X[:20])
         assert "does not fit in memory" in found.costs[0].line
-    monkeypatch.setattr(plan, "_MOST_SQUARES", 1)
+    monkeypatch.setattr(GaussianProcessFit, "most_search_landmarks", 0)
     assert isinstance(chosen(200_000, POLYNOMIAL), S.NystromSolver)
     model = GP(POLYNOMIAL).fit(X, Y)
     assert model.solver_ == S.Cholesky()

@@ -16,6 +16,7 @@ from mercer.exceptions import DataTypeError, ParameterError
 from mercer.models.gaussian_process import plan as plan
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
+from mercer.solvers.forecast import GaussianProcessFit
 
 GP, S = mc.GaussianProcessRegressor, mc.solvers
 Array = NDArray[np.float64]
@@ -35,11 +36,11 @@ def drawn(length_scale: float, noise: float = 0.01, n: int = N) -> tuple[Array, 
 def scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rule of "auto" with a tenth of its numbers."""
     for name, value in (
-        ("_EXACT", 400),
-        ("_SEARCH_LANDMARKS", 32),
-        ("_MOST_SEARCH_LANDMARKS", 64),
+        ("exact_rows", 400),
+        ("search_landmarks", 32),
+        ("most_search_landmarks", 64),
     ):
-        monkeypatch.setattr(plan, name, value)
+        monkeypatch.setattr(GaussianProcessFit, name, value)
 
 
 def model(**settings: Any) -> Any:

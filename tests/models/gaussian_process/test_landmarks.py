@@ -28,13 +28,13 @@ from mercer.exceptions import (
     ParameterError,
 )
 from mercer.models.gaussian_process import features as gaussian_features
-from mercer.models.gaussian_process import landmark_search
+from mercer.models.gaussian_process import landmark_search, plan
 from mercer.models.gaussian_process import landmarks as landmark_evidence
-from mercer.models.gaussian_process import plan as plan
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.models.gaussian_process.landmarks import LandmarkObjective
 from mercer.models.gaussian_process.targets import Noise
 from mercer.sampling import blocks
+from mercer.solvers.forecast import GaussianProcessFit
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
@@ -580,8 +580,8 @@ def test_more_landmarks_than_rows_warn_once() -> None:
 
 
 def test_auto_learns_on_the_bound_and_conditions_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "_EXACT", 50)
-    monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 40)
+    monkeypatch.setattr(GaussianProcessFit, "exact_rows", 50)
+    monkeypatch.setattr(GaussianProcessFit, "search_landmarks", 40)
     model = GP(RBF).fit(X, Y)
     assert repr(model.solver_) == "Cholesky()"
     assert model.search_solver_ == S.NystromSolver(40, "rpcholesky", 0)
@@ -598,15 +598,15 @@ def test_auto_learns_on_the_bound_and_conditions_exactly(monkeypatch: pytest.Mon
 
 
 def test_auto_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_EXACT", 30), ("_DENSE", 50), ("_SEARCH_LANDMARKS", 20)):
-        monkeypatch.setattr(plan, name, value)
-    monkeypatch.setattr(plan, "SEARCH_ROWS", 60)
+    for name, value in (("exact_rows", 30), ("dense_rows", 50), ("search_landmarks", 20)):
+        monkeypatch.setattr(GaussianProcessFit, name, value)
+    monkeypatch.setattr(GaussianProcessFit, "search_rows", 60)
     iterated = GP(RBF).fit(X, Y)
     assert iterated.solver_ == S.ConjugateGradient(max_iter=200, random_state=0)
     again = GP(iterated.kernel_, noise=iterated.noise_, learn=False, solver=S.Cholesky()).fit(X, Y)
     assert_allclose(iterated.predict(Z), again.predict(Z), rtol=1e-4)
-    monkeypatch.setattr(plan, "_WHOLE", 50)
-    monkeypatch.setattr(plan, "landmark_count", lambda n: 30)
+    monkeypatch.setattr(GaussianProcessFit, "product_rows", 50)
+    monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 30)
     landmarks = GP(RBF).fit(X, Y)
     assert landmarks.solver_ == S.NystromSolver(30, "rpcholesky", 0)
     assert len(landmarks.points_) == 30
@@ -629,8 +629,8 @@ def test_auto_for_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_auto_takes_the_matrix_where_landmarks_cannot_serve(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "_EXACT", 10)
-    monkeypatch.setattr(plan, "_DENSE", 20)
+    monkeypatch.setattr(GaussianProcessFit, "exact_rows", 10)
+    monkeypatch.setattr(GaussianProcessFit, "dense_rows", 20)
     model = GP(**{"kernel": RBF, **settings}).fit(X[:40], Y[:40])
     assert (model.solver_, model.search_solver_) == (S.Cholesky(), S.Cholesky())
 
@@ -638,8 +638,8 @@ def test_auto_takes_the_matrix_where_landmarks_cannot_serve(
 def test_what_does_not_fit_goes_to_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mc.forecast(GP(RBF), X).chosen == S.Cholesky()
     monkeypatch.setattr(memory, "available", lambda: 100_000)
-    monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 10)
-    monkeypatch.setattr(plan, "landmark_count", lambda n: 10)
+    monkeypatch.setattr(GaussianProcessFit, "search_landmarks", 10)
+    monkeypatch.setattr("mercer.solvers.forecast.landmark_count", lambda n: 10)
     found = mc.forecast(GP(RBF), X)
     assert found.chosen == S.NystromSolver(10)
     assert "does not fit in memory" in str(found)
@@ -676,8 +676,8 @@ def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> 
             raise KeyboardInterrupt
         return whole(self, theta)
 
-    monkeypatch.setattr(plan, "_EXACT", 50)
     monkeypatch.setattr(LandmarkObjective, "value_and_gradient", interrupted)
+    monkeypatch.setattr(GaussianProcessFit, "exact_rows", 50)
     model = GP(RBF)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -764,11 +764,11 @@ def test_a_bound_far_below_the_likelihood_is_told(
     searched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where memory does not let the search learn from the whole matrix instead."""
-    monkeypatch.setattr(plan, "SEARCH_ROWS", searched)
-    monkeypatch.setattr(plan, "_LEARNING_MATRICES", 1e9)
-    monkeypatch.setattr(plan, "_MOST_SEARCH_LANDMARKS", 20)
-    monkeypatch.setattr(plan, "_EXACT", 100)
-    monkeypatch.setattr(plan, "_SEARCH_LANDMARKS", 20)
+    monkeypatch.setattr(GaussianProcessFit, "search_rows", searched)
+    monkeypatch.setattr(GaussianProcessFit, "learning_matrices", 1e9)
+    monkeypatch.setattr(GaussianProcessFit, "most_search_landmarks", 20)
+    monkeypatch.setattr(GaussianProcessFit, "exact_rows", 100)
+    monkeypatch.setattr(GaussianProcessFit, "search_landmarks", 20)
     rng = np.random.default_rng(7)
     rows = rng.uniform(-3, 3, size=(300, 1))
     rough = np.sin(15 * rows[:, 0]) + 0.1 * rng.normal(size=300)

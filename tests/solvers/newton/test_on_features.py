@@ -293,17 +293,6 @@ def test_maps_are_set_by_name_and_searched() -> None:
     assert search.best_params_ == {"solver__map__n_components": 80}
 
 
-def test_maps_of_another_kernel() -> None:
-    other = S.RandomFeatures(mc.RandomFourier(mc.RBF(0.1), 50))
-    with pytest.raises(ParameterError, match=r"KernelHuberRegressor: the map of RandomFeatures"):
-        mc.KernelHuberRegressor(RBF, solver=other).fit(X, Y)
-    wrong, right = (RBFSampler(gamma=g, n_components=2000, random_state=0) for g in (50.0, 0.5))
-    with pytest.warns(NumericalWarning, match="KernelHuberRegressor: .* those of another kernel"):
-        mc.KernelHuberRegressor(mc.RBF(1.0), solver=S.RandomFeatures(wrong)).fit(X, Y)
-    model = mc.KernelHuberRegressor(mc.RBF(1.0), solver=S.RandomFeatures(right)).fit(X, Y)
-    assert model.kernel_error_ < 0.1
-
-
 # Ways to the same result --------------------------------------------------------------------------
 
 

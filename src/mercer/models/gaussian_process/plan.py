@@ -36,14 +36,12 @@ from mercer.solvers.forecast import (
     Forecast,
     GaussianProcessFit,
     choose,
-    landmark_count,
     priced,
 )
 from mercer.solvers.forecast import forecast as price_all
 from mercer.solvers.nystrom import NystromSolver
 from mercer.solvers.protocol import Solver, checked_solver
 
-SEARCH_ROWS = GaussianProcessFit.search_rows
 # Bytes beyond which landmarks are drawn at random rather than by a factor of all rows.
 _CHOICE_BYTES = 2**30
 
@@ -111,7 +109,7 @@ def planned(
         return Plan(solver, solver)
     if is_asked and not solver.is_iterative:
         return Plan(given, given, given, given=landmarks)
-    many = NystromSolver(min(landmark_count(n), n), _affordable_choice(n), seed)
+    many = NystromSolver(problem.landmarks, _affordable_choice(problem), seed)
     if not solver.is_iterative:
         return Plan(many, quick, many, Reserve(min(problem.most_search_landmarks, n)))
     iterative = solver if is_asked else solver.replace(random_state=seed)
@@ -149,10 +147,10 @@ def _problem(data: ExactObjective, learns: bool, criterion: str) -> GaussianProc
 
 def search_rows(n: int) -> Any:
     """Rows to learn hyper-parameters from, if not all of them."""
-    if n <= SEARCH_ROWS:
+    most = GaussianProcessFit.search_rows
+    if n <= most:
         return None
-    chosen = np.random.default_rng(0).choice(n, size=SEARCH_ROWS, replace=False)
-    return np.sort(chosen)
+    return np.sort(np.random.default_rng(0).choice(n, size=most, replace=False))
 
 
 def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -> None:
@@ -173,7 +171,7 @@ def _require_possible(owner: str, problem: GaussianProcessFit, solver: Solver) -
         )
 
 
-def _affordable_choice(n: int) -> str:
-    """How landmarks are chosen: the good way, unless its factor is too large."""
-    size = 1.2 * 8 * n * landmark_count(n)
-    return "rpcholesky" if size <= min(_CHOICE_BYTES, memory.available() / 4) else "uniform"
+def _affordable_choice(problem: GaussianProcessFit) -> str:
+    """How landmarks are chosen: by pivots of a factor of all rows, unless that is too large."""
+    size = 1.2 * 8 * problem.n * problem.landmarks
+    return "rpcholesky" if size <= min(_CHOICE_BYTES, problem.free / 4) else "uniform"

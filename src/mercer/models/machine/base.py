@@ -147,7 +147,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     @property
     def _held_rows(self) -> float:
-        """Rows of an array in a file, or of blocks, up to which they are wanted in memory."""
+        """Number of rows up to which a file or blocks are read into memory."""
         if self.solver == "auto":
             return MachineFit.dense_rows if self.loss_.smooth else np.inf
         return np.inf if self.solver.needs_all_rows else 0
@@ -382,8 +382,8 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
 def _gram(model: KernelMachine, data: Data) -> Array:
     """The Gram matrix of the rows of positive weight, in memory and valid."""
-    n_outputs = data.task.n_outputs
-    gram = gram_matrix(model, model.kernel_, data.points, MachineFit.matrices(n_outputs))
+    matrices = MachineFit.matrices(data.task.n_outputs)
+    gram = gram_matrix(model, model.kernel_, data.points, matrices)
     require_positive(model, model.kernel_, gram, _ADVICE)
     gram = gram.astype(np.float64, copy=False)
     return gram if len(data.rows) == len(gram) else gram[np.ix_(data.rows, data.rows)]

@@ -288,10 +288,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
             largest = float(stream.statistics.largest.max(initial=0.0))
         else:
             points = self._validate_points(kernel, given.X, reset=True)
-            targets = self._target_columns(given.y, len(points))
+            targets = self._validate_targets(given.y, len(points))
+            self._is_vector = targets.ndim == 1
             weights = self._validate_weights(given.sample_weight, targets)
             # Diagnostics are computed later, and must see what was fitted: hence the copies.
-            targets = targets.copy()
+            targets = targets.reshape(len(points), -1).copy()
             weights = None if weights is None else weights.copy()
             rows = InMemory(RowBlock(points, targets, weights))
             largest = float(np.abs(targets).max(initial=0.0))
@@ -363,7 +364,8 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     ) -> RidgeFit:
         """The fit, as solvers price it."""
         smallest = float(self._given_alphas().min(initial=np.inf))
-        return RidgeFit(widest(kernels, rows), rows, smallest, searches)
+        kernel = kernels[0] if len(kernels) == 1 else widest(kernels, rows)
+        return RidgeFit(kernel, rows, smallest, searches)
 
     def _chosen_solver(
         self, rows: RowSource, kernels: Sequence[Kernel], *, searches: bool
