@@ -337,7 +337,7 @@ def test_samples_of_rows_lead_to_the_same_minimum(monkeypatch: pytest.MonkeyPatc
     model = mc.KernelLogisticRegression(mc.Polynomial(2), 1e-4, solver=S.Primal(), tol=1e-11)
     plain = clone(model).fit(X, BINARY, W)
     monkeypatch.setattr("mercer.solvers.newton.span._FEWEST", 10)
-    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_FOR_EACH", 0)
+    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_PER_COORDINATE", 0)
     sampled = clone(model).fit(X, BINARY, W)
     assert sampled.n_iter_ != plain.n_iter_
     close(values(sampled, Z), values(plain, Z), 1e-8)

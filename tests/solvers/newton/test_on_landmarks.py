@@ -285,7 +285,7 @@ def test_samples_of_rows_lead_to_the_same_minimum(
     model = mc.KernelLogisticRegression(RBF, alpha, solver=solver, tol=1e-10)
     plain = clone(model).fit(X, BINARY, W)
     monkeypatch.setattr("mercer.solvers.newton.span._FEWEST", 10)
-    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_FOR_EACH", 0)
+    monkeypatch.setattr("mercer.solvers.newton.span._ROWS_PER_COORDINATE", 0)
     sampled = clone(model).fit(X, BINARY, W)
     assert sampled.n_iter_ != plain.n_iter_
     assert_allclose(values(sampled, Z), values(plain, Z), rtol=1e-7, atol=1e-9)

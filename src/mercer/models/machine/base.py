@@ -18,15 +18,13 @@ from mercer.exceptions import DataError, NumericalWarning, ParameterError, warn
 from mercer.kernels.base import Kernel
 from mercer.linalg.cholesky import Advice
 from mercer.losses import Loss
-from mercer.models.machine.data import Data, Joint, Options, Task, points_alone
+from mercer.models.machine.data import Data, Options, Task, points_alone
 from mercer.models.machine.fitting import (
     FeatureProblem,
     LandmarkProblem,
     MachineProblem,
     Search,
-    Solution,
     SpanProblem,
-    Stopped,
     problem_by_products,
     problem_in_memory,
 )
@@ -113,14 +111,17 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
             problem, X = self._problem(X, y, sample_weight)
             threads = 1 if problem.n_rows < FEW_ROWS else None
             with self._iterations(X, y, None) as report, blas_threads(threads):
-                options = Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter))
-                owner, update = type(self).__name__, self.__dict__.update
-                search = Search(owner, problem, options, self._fitted, update, report)
-                try:
-                    if not search.run(float(self.alpha), self.penalty):
-                        self._warn_of_short_fit(search.warning)
-                except Stopped:
-                    self.converged_ = False
+                search = Search(
+                    type(self).__name__,
+                    problem,
+                    Options(bool(self.fit_intercept), float(self.tol), int(self.max_iter)),
+                    report,
+                    columns=self._has_columns,
+                    smooth=self.loss_.smooth,
+                )
+                self.__dict__.update(search.run(float(self.alpha), self.penalty))
+                if search.stopped_short:
+                    self._warn_of_short_fit(search.warning)
         return self
 
     _immutable: ClassVar[frozenset[str]] = KernelEstimator._immutable | {"loss", "penalty"}
@@ -138,12 +139,18 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         """The problem, and X as it was read."""
         kernel, reader = self._kernel_or_default(self.kernel), self._target_reader()
         rows, given = self._stream(kernel, X, y, sample_weight, reader, whole=self._held_rows)
-        if rows is not None:
-            self.kernel_ = rows.resolve(kernel)
-            return self._over_blocks(rows), given.X
-        data = self._read(*given)
-        self.solver_ = self._chosen_solver(data)
-        return self._in_memory(data), given.X
+        if rows is None:
+            data = self._read(*given)
+            self.solver_ = self._chosen_solver(data)
+            return self._in_memory(data), given.X
+        owner, statistics = type(self).__name__, rows.statistics
+        require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
+        self.kernel_ = rows.resolve(kernel)
+        losses, constants, scale = self._row_losses(rows)
+        outputs, intercept = len(constants), bool(self.fit_intercept)
+        self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
+        task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept)
+        return self._over_span(task, rows, scale), given.X
 
     @property
     def _held_rows(self) -> float:
@@ -159,17 +166,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
     @abstractmethod
     def _row_losses(self, rows: StreamRows) -> tuple[tuple[RowLoss, ...], Array, float]:
         """Losses, initial intercepts and the typical size of values, for rows in blocks."""
-
-    def _over_blocks(self, rows: StreamRows) -> SpanProblem:
-        """The problem over landmarks or features of rows that come in blocks."""
-        owner, statistics = type(self).__name__, rows.statistics
-        require_weight_range(owner, statistics.min_positive_weight, statistics.max_weight)
-        losses, constants, scale = self._row_losses(rows)
-        outputs = len(constants)
-        self.solver_ = self._solver_of_blocks(rows, outputs, len(losses) < outputs)
-        intercept = bool(self.fit_intercept)
-        task = MachineTask(owner, self.kernel_, rows, losses, constants, intercept)
-        return self._over_span(task, rows, scale)
 
     def _solver_of_blocks(self, rows: StreamRows, outputs: int, joint: bool) -> Any:
         if self.solver != "auto" and self.solver.needs_all_rows:
@@ -203,8 +199,9 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         diagonal = self.kernel_.diag(points).astype(np.float64)
         if not np.isfinite(diagonal).all():
             raise DataError(
-                f"{owner}: {shown(self.kernel_)} gives NaN or infinity for k(x, x); scale the "
-                "data, or use a kernel that grows less fast."
+                f"{owner}: {shown(self.kernel_)} gives NaN or infinity: the largest k(x, x), "
+                f"{diagonal.max()}, is not finite; scale the data, or use a kernel that grows less "
+                "fast."
             )
         if self.solver_.needs_all_rows:
             gram = self.solver_.matrix(owner, self.kernel_, points, centred=bool(intercept))
@@ -261,7 +258,7 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
 
     def _fit_problem_of(self, data: Data) -> MachineFit:
         rows, task = InMemory(points_alone(data.weighted_points)), data.task
-        return self._fit_problem(rows, task.n_outputs, joint=isinstance(task, Joint))
+        return self._fit_problem(rows, task.n_outputs, joint=task.joint)
 
     def _fit_problem(self, rows: RowSource, outputs: int, *, joint: bool) -> MachineFit:
         """The fit of several functions to some rows, as solvers price it."""
@@ -294,28 +291,6 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         checked_solver(type(self).__name__, self.solver)
         if self.solver != "auto":
             self.solver.check(type(self).__name__)
-
-    # What is learned ----------------------------------------------------------------------------
-
-    def _fitted(
-        self, solution: Solution, alpha: float, steps: int, converged: bool
-    ) -> dict[str, Any]:
-        """The fitted attributes of a solution."""
-        columns = self._has_columns
-        error = "gradient_norm_" if self.loss_.smooth else "dual_gap_"
-        dual = {"dual_coef_": solution.dual if columns else solution.dual[:, 0]}
-        return (
-            (dual if len(solution.dual) else {})
-            | {
-                "intercept_": solution.intercept if columns else float(solution.intercept[0]),
-                "alpha_": alpha,
-                "n_iter_": steps,
-                "converged_": converged,
-                error: solution.error,
-                "_function": solution.function,
-            }
-            | solution.further
-        )
 
     @property
     @abstractmethod

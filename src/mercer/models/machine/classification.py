@@ -16,10 +16,10 @@ from mercer.estimator.labels import checked_labels, require_two_classes
 from mercer.estimator.scoring import AccuracyOf
 from mercer.exceptions import ParameterError
 from mercer.kernels.base import Kernel
-from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial
+from mercer.losses import ClassificationLoss, Logistic, Loss, Multinomial, PiecewiseLinear
 from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
-from mercer.models.machine.data import Joint, Separate, Task
+from mercer.models.machine.data import KinkedTask, SmoothTask, Task
 from mercer.penalties import Penalty
 from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
 from mercer.streams.stream_rows import StreamRows
@@ -297,11 +297,7 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
         self.classes_ = labels.classes
         require_two_classes(type(self).__name__, self.classes_)
         check_users_loss(self.loss_, np.array([-1.0, 1.0]), type(self).__name__)
-        k = len(self.classes_)
-        outputs = k if k > 2 else 1
-        losses: tuple[RowLoss, ...] = tuple(SingleLoss(self.loss_, j) for j in range(outputs))
-        if k > 2 and labels.joint:
-            losses = (JointLoss(k),)
+        losses, outputs = _losses(self.loss_, len(self.classes_))
         return losses, np.zeros(outputs), 1.0
 
     def _task(
@@ -309,13 +305,24 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     ) -> tuple[Task, float]:
         self.classes_, codes = np.unique(targets, return_inverse=True)
         require_two_classes(type(self).__name__, self.classes_)
-        k = len(self.classes_)
         check_users_loss(loss, np.array([-1.0, 1.0]), type(self).__name__)
-        if k > 2 and isinstance(loss, Logistic):
-            return Joint(codes, weights, k), 1.0
-        wanted = np.arange(k) if k > 2 else np.array([1])
-        signs = np.where(codes[:, None] == wanted, 1.0, -1.0)
-        return Separate(loss, signs, weights, np.zeros(len(wanted))), 1.0
+        losses, outputs = _losses(loss, len(self.classes_))
+        constants = np.zeros(outputs)
+        if len(losses) < outputs:
+            return SmoothTask(losses, codes[:, None].astype(np.float64), weights, constants), 1.0
+        positive = np.arange(outputs) if outputs > 1 else np.array([1])
+        signs = np.where(codes[:, None] == positive, 1.0, -1.0)
+        if isinstance(loss, PiecewiseLinear):
+            return KinkedTask([loss] * outputs, signs, weights, constants), 1.0
+        return SmoothTask(losses, signs, weights, constants), 1.0
+
+
+def _losses(loss: Loss, n_classes: int) -> tuple[tuple[RowLoss, ...], int]:
+    """The losses of rows, and the number of functions: one for two classes, else one for each."""
+    outputs = n_classes if n_classes > 2 else 1
+    if outputs > 1 and isinstance(loss, Logistic):
+        return (JointLoss(outputs),), outputs
+    return tuple(SingleLoss(loss, j) for j in range(outputs)), outputs
 
 
 class KernelLogisticRegression(KernelMachineClassifier):

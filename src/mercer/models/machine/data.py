@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.kernels.points import Points
-from mercer.losses import Kink, Loss, Multinomial, PiecewiseLinear
+from mercer.losses import Kink, PiecewiseLinear
 from mercer.rows.rows import RowBlock
 from mercer.solvers.kinks import quantiles, smoothing
 from mercer.solvers.kinks.smoothing import Kinks
 from mercer.solvers.newton import dense
-from mercer.solvers.newton.curvature import DiagonalHessian, Hessian, SoftmaxHessian
 from mercer.solvers.newton.method import Start, State, solve_in_turn
-from mercer.solvers.newton.row_losses import JointLoss, RowLoss, SingleLoss
+from mercer.solvers.newton.row_losses import RowLoss, WeightedLoss
 
 Array = NDArray[np.floating[Any]]
 # An array; for smooth losses also a matrix that is known by its products, `dense.Scalable`.
@@ -41,9 +40,13 @@ class Task(ABC):
     n_outputs: int  # the number of functions
     constants: Array  # (n_outputs,): initial intercepts
 
-    # the losses row by row, for solvers that sum over rows; empty if the loss is not smooth
-    row_losses: tuple[RowLoss, ...] = ()
+    row_losses: tuple[RowLoss, ...] = ()  # smooth losses; empty if there are kinks
     row_targets: Array  # (n, t): their targets
+
+    @property
+    def joint(self) -> bool:
+        """Whether several functions are fitted together."""
+        return 0 < len(self.row_losses) < self.n_outputs
 
     @abstractmethod
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
@@ -77,47 +80,45 @@ def points_alone(points: Points, weights: Array | None = None) -> RowBlock:
     return RowBlock(points, np.empty((len(points), 0)), weights)
 
 
-class Joint(Task):
-    """Classes, one function for each, fitted together by the multinomial log-loss."""
+class SmoothTask(Task):
+    """Functions with smooth losses, each of which is minimised alone."""
 
-    def __init__(self, codes: NDArray[np.intp], weights: Array, n_classes: int) -> None:
-        self.n_outputs, self.constants = n_classes, np.zeros(n_classes)
-        self._loss = _MultinomialLoss(codes, weights)
-        self.row_losses = (JointLoss(n_classes),)
-        self.row_targets = codes[:, None].astype(np.float64)
+    def __init__(
+        self, losses: tuple[RowLoss, ...], targets: Array, weights: Array, constants: Array
+    ) -> None:
+        self.n_outputs, self.constants = len(constants), constants
+        self.row_losses, self.row_targets, self._weights = losses, targets, weights
 
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
-        """Yield the states of Newton's method."""
-        return dense.minimise(gram, self._loss, alpha, start, **vars(options))
+        """Yield the states of all functions after every Newton step."""
+        solvers = []
+        for loss in self.row_losses:
+            weighted = WeightedLoss(loss, self.row_targets, self._weights)
+            solve = partial(dense.minimise, gram, weighted, alpha, **vars(options))
+            solvers.append((loss.n_outputs, solve))
+        return solve_in_turn(solvers, start)
 
 
-class Separate(Task):
-    """One function for each column of targets, each with its loss."""
+class KinkedTask(Task):
+    """One function for each column of targets, with a piecewise linear loss for each."""
 
-    _problems: list[_SingleLoss] | list[Kinks]
-
-    def __init__(self, loss: Loss, targets: Array, weights: Array, constants: Array) -> None:
+    def __init__(
+        self, losses: list[PiecewiseLinear], targets: Array, weights: Array, constants: Array
+    ) -> None:
         self.n_outputs, self.constants = len(constants), constants
-        if isinstance(loss, PiecewiseLinear):
-            self._problems = [_kinks(loss, column, weights) for column in targets.T]
-        else:
-            self._problems = [_SingleLoss(loss, column, weights) for column in targets.T]
-        if loss.smooth:
-            self.row_losses = tuple(SingleLoss(loss, j) for j in range(self.n_outputs))
-            self.row_targets = targets
+        columns = zip(losses, targets.T, strict=True)
+        self._kinks = [_kinks(loss, column, weights) for loss, column in columns]
 
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield the states of all functions after every step of one of them."""
         solvers = []
-        for problem in self._problems:
-            minimise: Callable[..., Iterator[State]] = dense.minimise
-            if isinstance(problem, Kinks):
-                minimise = smoothing.minimise
-            solvers.append((1, partial(minimise, gram, problem, alpha, **vars(options))))
+        for kinks in self._kinks:
+            solve = partial(smoothing.minimise, gram, kinks, alpha, **vars(options))
+            solvers.append((1, solve))
         return solve_in_turn(solvers, start)
 
 
-class Quantiles(Separate):
+class Quantiles(KinkedTask):
     """One function for each quantile, in order at every training point."""
 
     def __init__(
@@ -128,9 +129,9 @@ class Quantiles(Separate):
         weights: Array,
         constants: Array,
     ) -> None:
-        self.n_outputs, self.constants, self._levels = len(losses), constants, levels
-        self._targets, self._weights = targets, weights
-        self._problems = [_kinks(loss, targets, weights) for loss in losses]
+        self._levels, self._targets, self._weights = levels, targets, weights
+        columns = np.repeat(targets[:, None], len(losses), axis=1)
+        super().__init__(losses, columns, weights, constants)
 
     def states(self, gram: Gram, alpha: float, start: Start, options: Options) -> Iterator[State]:
         """Yield states of each quantile alone and, if they cross, of all together."""
@@ -148,40 +149,6 @@ class Quantiles(Separate):
         if state.converged or self.n_outputs == 1:
             return state
         return quantiles.pooled(gram, state, self._levels, alpha)
-
-
-class _SingleLoss:
-    """A smooth loss of one function, with targets and weights."""
-
-    def __init__(self, loss: Loss, targets: Array, weights: Array) -> None:
-        self.loss, self.targets, self.weights = loss, targets, weights
-
-    def value(self, values: Array) -> float:
-        return float(self.weights @ self.loss.value(self.targets, values[:, 0]))
-
-    def derivative(self, values: Array) -> Array:
-        return (self.weights * self.loss.derivative(self.targets, values[:, 0]))[:, None]
-
-    def hessian(self, values: Array) -> Hessian:
-        curvature = self.weights * self.loss.curvature(self.targets, values[:, 0])
-        # Where a loss is linear everywhere, any curvature gives a direction of descent.
-        return DiagonalHessian(curvature if curvature.any() else self.weights)
-
-
-class _MultinomialLoss:
-    """The multinomial log-loss, with codes of classes and weights."""
-
-    def __init__(self, codes: NDArray[np.intp], weights: Array) -> None:
-        self.loss, self.codes, self.weights = Multinomial(), codes, weights
-
-    def value(self, values: Array) -> float:
-        return float(self.weights @ self.loss.value(self.codes, values))
-
-    def derivative(self, values: Array) -> Array:
-        return self.weights[:, None] * self.loss.derivative(self.codes, values)
-
-    def hessian(self, values: Array) -> Hessian:
-        return SoftmaxHessian(self.weights, self.loss.probability(values))
 
 
 def _kinks(loss: PiecewiseLinear, targets: Array, weights: Array) -> Kinks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -235,7 +235,7 @@ def problem_by_products(gram: Products, diagonal: Array, data: Data) -> GramProb
     return GramProblem(gram, np.maximum(diagonal, 0.0), means, data, gram.means is not None)
 
 
-class Stopped(Exception):  # noqa: N818 (a request of a callback, not an error)
+class _Stopped(Exception):  # noqa: N818 (a request of a callback, not an error)
     """A callback has asked to stop: an exception is the only way out of a root finder."""
 
 
@@ -247,22 +247,28 @@ class Search:
         owner: str,
         problem: MachineProblem,
         options: Options,
-        fitted: Callable[[Solution, float, int, bool], dict[str, Any]],
-        store: Callable[[dict[str, Any]], None],
         report: Report,
+        *,
+        columns: bool,
+        smooth: bool,
     ) -> None:
-        self.owner, self.problem, self.options = owner, problem, options
-        self.fitted, self.store, self.report = fitted, store, report
-        self.start, self.steps, self.warning = problem.start(), 0, ""
+        self.owner, self.problem, self.options, self.report = owner, problem, options, report
+        self.columns, self.smooth = columns, smooth
+        self.start, self.steps = problem.start(), 0
+        self.stopped_short, self.warning = False, ""
 
-    def run(self, alpha: float, penalty: Penalty | None) -> bool:
-        """Fit, store the fitted attributes, and return whether the solver has converged."""
-        if penalty is not None and not isinstance(penalty, HalfSquare):
-            alpha = effective_alpha(self._measure, alpha, penalty)
-            self.start = self.problem.start()  # the last weight may be far from the best one
-        state = self._solve(alpha)
+    def run(self, alpha: float, penalty: Penalty | None) -> dict[str, Any]:
+        """Fit, and return the fitted attributes."""
+        try:
+            if penalty is not None and not isinstance(penalty, HalfSquare):
+                alpha = effective_alpha(self._measure, alpha, penalty)
+                self.start = self.problem.start()  # the last weight may be far from the best one
+            state = self._solve(alpha)
+        except _Stopped as stopped:
+            return {**stopped.args[0](), "converged_": False}
         solution, self.warning = self.problem.solution(state, alpha), state.warning
-        attributes = self.fitted(solution, alpha, self.steps, state.converged)
+        attributes = self._attributes(solution, alpha, self.steps, state.converged)
+        self.stopped_short = not state.converged
         if solution.warning:
             warn(f"{self.owner}: {solution.warning}.", NumericalWarning)
         if state.converged and self.problem.cancels(state, alpha):
@@ -272,8 +278,22 @@ class Search:
                 "it; raise alpha, or scale the targets, weights or kernel down.",
                 NumericalWarning,
             )
-        self.store(attributes)
-        return bool(state.converged)
+        return attributes
+
+    def _attributes(
+        self, solution: Solution, alpha: float, steps: int, converged: bool
+    ) -> dict[str, Any]:
+        """The fitted attributes of a solution; several functions have a column each."""
+        dual, intercept = solution.dual, solution.intercept
+        return {
+            "dual_coef_": dual if self.columns else dual[:, 0],
+            "intercept_": intercept if self.columns else float(intercept[0]),
+            "alpha_": alpha,
+            "n_iter_": steps,
+            "converged_": converged,
+            "gradient_norm_" if self.smooth else "dual_gap_": solution.error,
+            "_function": solution.function,
+        } | solution.further
 
     def _measure(self, alpha: float) -> tuple[float, float]:
         """Loss and norm of the best function at one weight; infinite loss without convergence."""
@@ -282,6 +302,7 @@ class Search:
         return loss, 0.0 if np.isinf(alpha) else self.problem.norm(state, alpha)
 
     def _solve(self, alpha: float) -> State:
+        """The last state at one weight; every state is reported."""
         state: State | None = None
         for state in self.problem.states(alpha, self.start, self.options):
             self.steps += 1
@@ -298,8 +319,7 @@ class Search:
 
         def fitted() -> dict[str, Any]:
             solution = self.problem.solution(state, alpha)
-            return self.fitted(solution, alpha, steps, state.converged)
+            return self._attributes(solution, alpha, steps, state.converged)
 
         if self.report(fitted):
-            self.store(fitted())
-            raise Stopped
+            raise _Stopped(fitted)

@@ -13,10 +13,10 @@ from mercer.estimator.by_blocks import by_blocks, scored_by_blocks
 from mercer.estimator.scoring import DeterminationOf
 from mercer.exceptions import DataError, DataTypeError, as_data_errors
 from mercer.kernels.base import Kernel
-from mercer.losses import Huber, Loss, Pinball, RegressionLoss
+from mercer.losses import Huber, Loss, PiecewiseLinear, Pinball, RegressionLoss
 from mercer.losses.checks import check_users_loss
 from mercer.models.machine.base import KernelMachine
-from mercer.models.machine.data import Quantiles, Separate, Task
+from mercer.models.machine.data import KinkedTask, Quantiles, SmoothTask, Task
 from mercer.models.regressor import ScoredRegressor
 from mercer.penalties import Penalty
 from mercer.solvers.newton.row_losses import RowLoss, SingleLoss
@@ -284,7 +284,9 @@ class KernelMachineRegressor(ScoredRegressor, KernelMachine):
         scale = _scale(loss, targets)
         if isinstance(loss, Pinball):
             return Quantiles(parts, loss.levels, targets, weights, constants), scale
-        return Separate(loss, targets[:, None], weights, constants), scale
+        if isinstance(loss, PiecewiseLinear):
+            return KinkedTask([loss], targets[:, None], weights, constants), scale
+        return SmoothTask((SingleLoss(loss),), targets[:, None], weights, constants), scale
 
 
 def _require_range(owner: str, targets: Array) -> None:

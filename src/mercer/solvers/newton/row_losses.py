@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.losses import Loss, Multinomial
-from mercer.solvers.newton.curvature import softmax_product
+from mercer.solvers.newton.curvature import (
+    DiagonalHessian,
+    Hessian,
+    SoftmaxHessian,
+    softmax_product,
+)
 
 Array = NDArray[np.floating[Any]]
 
@@ -49,6 +54,10 @@ class RowLoss(Protocol):
 
     def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
         """W_i times the changes of the values, of shape (n, k)."""
+        ...
+
+    def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
+        """The Hessian of the weighted losses of all rows."""
         ...
 
     def block_diagonal(self) -> RowLoss:
@@ -88,6 +97,11 @@ class SingleLoss:
     def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
         """The second derivatives times changes of the values."""
         return self.hessian_weights(targets, values) * changes
+
+    def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
+        """The Hessian of the weighted losses; not zero, so that it gives a descent direction."""
+        curvature = weights * self.hessian_weights(targets, values)[:, 0]
+        return DiagonalHessian(curvature if curvature.any() else weights)
 
     def block_diagonal(self) -> SingleLoss:
         """The loss itself: one output has no other blocks."""
@@ -130,9 +144,34 @@ class JointLoss:
         """The whole Hessian times changes of the values."""
         return softmax_product(Multinomial().probability(values), changes)
 
+    def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
+        """The whole Hessian of the weighted losses."""
+        return SoftmaxHessian(weights, Multinomial().probability(values))
+
     def block_diagonal(self) -> JointLoss:
         """The loss with the diagonal of its Hessian."""
         return replace(self, full=False)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedLoss:
+    """The weighted sum of a loss over rows in memory."""
+
+    loss: RowLoss
+    targets: Array  # (n, t)
+    weights: Array  # (n,)
+
+    def value(self, values: Array) -> float:
+        """The weighted sum of losses."""
+        return float(self.weights @ self.loss.value(self.targets, values))
+
+    def derivative(self, values: Array) -> Array:
+        """Its derivative in every value."""
+        return self.weights[:, None] * self.loss.derivative(self.targets, values)
+
+    def hessian(self, values: Array) -> Hessian:
+        """Its Hessian."""
+        return self.loss.hessian(self.targets, values, self.weights)
 
 
 def _codes(targets: Array) -> NDArray[np.intp]:
