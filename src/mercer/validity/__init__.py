@@ -7,7 +7,7 @@ negative direction refutes k; a matrix without one shows that k is a kernel on t
 
 from __future__ import annotations
 
-from mercer.validity.certificate import Report, check
+from mercer.validity.check import Report, check
 from mercer.validity.repair import Repair, embed, repair
 
 __all__ = ["Repair", "Report", "check", "embed", "repair"]

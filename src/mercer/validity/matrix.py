@@ -1,4 +1,4 @@
-"""A similarity matrix in a form in which nothing overflows, and its quadratic form."""
+"""A similarity matrix as the checks take it, and its quadratic form."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ Floats = NDArray[np.float64]
 
 
 class Standard(NamedTuple):
-    """The symmetric part of K as float64, divided by an even power of two to entries near 1."""
+    """The symmetric part of K as float64, and what is known of K itself."""
 
     symmetric: Floats
-    asymmetry: float
-    exponent: int
-    eps: float
+    asymmetry: float  # the largest |K_ij - K_ji|
+    eps: float  # of the data type of K
     dtype: np.dtype[Any]
 
     @property
@@ -56,24 +55,22 @@ def real(values: Any, owner: str) -> NDArray[Any]:
 
 
 def standardise(array: NDArray[Any], owner: str) -> Standard:
-    """Check the shape, scale the entries and take the symmetric part."""
+    """Check the shape and take the symmetric part."""
     if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.size:
         raise DataError(
             f"{owner}: the matrix has shape {array.shape}, but must be square with at least one "
             "row; pass similarities of all points to all points."
         )
-    exponent = int(np.frexp(np.abs(array).max())[1])
-    exponent += exponent % 2
-    scaled = np.ldexp(array.astype(np.float64), -exponent)
-    asymmetry = measured(scaled).size
-    symmetric = scaled if asymmetry == 0 else (scaled + scaled.T) / 2
-    return Standard(symmetric, asymmetry, exponent, float(np.finfo(array.dtype).eps), array.dtype)
-
-
-def rescale(value: float, exponent: int) -> float:
-    """Return value 2^exponent, infinite or zero where that leaves the range."""
-    with np.errstate(over="ignore", under="ignore"):
-        return float(np.ldexp(value, exponent))
+    largest = float(np.abs(array).max())
+    if largest and not 1e-150 < largest < 1e150:
+        raise DataError(
+            f"{owner}: the largest entry of the matrix is {largest:.3g}, whose square is out of "
+            "range; divide the matrix by it."
+        )
+    K = array.astype(np.float64)
+    asymmetry = measured(K).size
+    symmetric = K if asymmetry == 0 else (K + K.T) / 2
+    return Standard(symmetric, asymmetry, float(np.finfo(array.dtype).eps), array.dtype)
 
 
 def signed(vectors: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What the eigenvectors of a similarity matrix are good for: an embedding, or a repair."""
+"""The eigenvectors of a similarity matrix give an embedding, or a repair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mercer.validity.matrix import (
     Floats,
     Standard,
     real,
-    rescale,
     signed,
     standardise,
     unit_witness,
@@ -132,8 +131,7 @@ def embed(K: ArrayLike) -> NDArray[np.floating[Any]]:
         raise _not_embeddable(standard, spectrum)
     kept = np.flatnonzero(spectrum.values > spectrum.tau)[::-1]
     Phi = signed(spectrum.vectors[:, kept]) * np.sqrt(spectrum.values[kept])
-    # The exponent is even, so that half of it is a power of two again.
-    return np.ldexp(Phi, standard.exponent // 2).astype(standard.dtype, copy=False)
+    return np.asarray(Phi.astype(standard.dtype, copy=False))
 
 
 def repair(K: ArrayLike, method: Method = "clip") -> Repair:
@@ -187,10 +185,10 @@ def repair(K: ArrayLike, method: Method = "clip") -> Repair:
         removed = (directions * (_REMOVED[method] * lambdas)) @ directions.T
         repaired = standard.symmetric - (removed + removed.T) / 2
     return Repair(
-        matrix=np.ldexp(repaired, standard.exponent).astype(standard.dtype, copy=False),
+        matrix=repaired.astype(standard.dtype, copy=False),
         method=method,
-        min_eigenvalue=rescale(spectrum.values[0], standard.exponent),
-        shift=rescale(shift, standard.exponent),
+        min_eigenvalue=float(spectrum.values[0]),
+        shift=float(shift),
         negative_directions=directions,
     )
 
@@ -206,8 +204,8 @@ def _decompose(K: Standard, owner: str) -> _Spectrum:
     tau = float(10 * K.n * K.eps * np.abs(values).max())
     if K.asymmetry > tau:
         raise ValidityError(
-            f"{owner}: K is not symmetric: max |K - K.T| = {rescale(K.asymmetry, K.exponent):.3g} "
-            f"exceeds the tolerance {rescale(tau, K.exponent):.2g}; "
+            f"{owner}: K is not symmetric: max |K - K.T| = {K.asymmetry:.3g} "
+            f"exceeds the tolerance {tau:.2g}; "
             "pass (K + K.T) / 2 if that is what you mean."
         )
     return _Spectrum(values, vectors, tau)
@@ -218,6 +216,6 @@ def _not_embeddable(K: Standard, spectrum: _Spectrum) -> ValidityError:
     shown = np.array2string(witness, precision=3, threshold=6, edgeitems=2, separator=", ")
     return ValidityError(
         "embed: K is not positive semi-definite, so no feature map has these inner products: "
-        f"a'Ka = {rescale(quotient, K.exponent):.3g} for the unit vector a = {shown}; "
+        f"a'Ka = {quotient:.3g} for the unit vector a = {shown}; "
         "pass repair(K).matrix for the nearest valid matrix."
     )

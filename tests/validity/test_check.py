@@ -1,7 +1,9 @@
+"""Mercer's condition: facts about kernels, verdicts and witnesses."""
+
 from __future__ import annotations
 
 import dataclasses
-import warnings
+import importlib
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 from mercer import validity
-from mercer.exceptions import DataError, DataTypeError, ParameterError, ValidityError
-from mercer.validity import certificate
+from mercer.exceptions import DataError, DataTypeError, ParameterError
+
+# The name `validity.check` is that of the function.
+check_module = importlib.import_module("mercer.validity.check")
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -49,7 +53,7 @@ def assert_witness(report: validity.Report, K: np.ndarray) -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send small matrices through the path of large ones."""
-    monkeypatch.setattr(certificate, "_DENSE_LIMIT", 2)
+    monkeypatch.setattr(check_module, "_DENSE_LIMIT", 2)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -120,7 +124,7 @@ def test_odd_powers_of_the_inner_product_are_kernels() -> None:
 @given(
     eigenvalues=st.lists(st.integers(-1000, 10_000), min_size=1, max_size=12),
     seed=st.integers(0, 1000),
-    exponent=st.integers(-900, 900),
+    exponent=st.integers(-300, 300),
 )
 def test_verdict_follows_the_smallest_eigenvalue(
     eigenvalues: list[int], seed: int, exponent: int
@@ -140,21 +144,10 @@ def test_verdict_follows_the_smallest_eigenvalue(
         assert_witness(report, K)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e300, 1e-310])
-def test_extreme_scales(scale: float) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        good = validity.check(scale * rbf(points(10, 2)))
-        bad = validity.check(scale * minus_squared_distance(points(10, 2)))
-        conditional = validity.check(
-            scale * minus_squared_distance(points(10, 2)), conditional=True
-        )
-    assert good
-    assert 0 < good.tolerance < 1e-11 * scale
-    assert bad.valid is False
-    assert bad.witness_value is not None
-    assert bad.witness_value < -scale
-    assert conditional
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_entries_whose_squares_are_out_of_range_are_refused(scale: float) -> None:
+    with pytest.raises(DataError, match="divide the matrix by it"):
+        validity.check(scale * rbf(points(10, 2)))
 
 
 def test_one_point_and_the_zero_matrix() -> None:
@@ -310,9 +303,9 @@ def test_large_path_agrees_with_eigenvalues(smallest: float, conditional: bool, 
 @pytest.mark.usefixtures("large")
 def test_breakdown_of_cholesky_is_itself_a_witness(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_convergence(*_: object, **__: object) -> None:
-        raise certificate.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
+        raise check_module.ArpackNoConvergence("stopped", np.empty(0), np.empty((0, 0)))
 
-    monkeypatch.setattr(certificate, "eigsh", no_convergence)
+    monkeypatch.setattr(check_module, "eigsh", no_convergence)
     for seed in range(10):
         K = with_eigenvalues(np.linspace(-0.01, 5, 40), seed)
         report = validity.check(K)
@@ -360,126 +353,3 @@ def test_more_than_three_thousand_points(conditional: bool) -> None:
     refuted = validity.check(K, conditional=conditional)
     assert refuted.valid is False
     assert_witness(refuted, K)
-
-
-# --------------------------------------------------------------------------------------------------
-# embed
-
-
-@settings(max_examples=40, deadline=None)
-@given(n=st.integers(1, 12), rank=st.integers(0, 12), seed=st.integers(0, 100))
-def test_embedding_has_the_given_inner_products(n: int, rank: int, seed: int) -> None:
-    A = points(n, rank, seed)
-    K = A @ A.T
-    Phi = validity.embed(K)
-    assert Phi.shape == (n, min(n, rank))
-    assert_allclose(Phi @ Phi.T, K, atol=1e-13 * n * max(1, np.abs(K).max()))
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_embedding_at_extreme_scales(scale: float) -> None:
-    K = rbf(points(6, 2))
-    Phi = validity.embed(scale * K)
-    assert_allclose(Phi @ Phi.T, scale * K, rtol=1e-12, atol=1e-14 * scale)
-
-
-def test_embedding_keeps_the_data_type_and_fixes_signs() -> None:
-    K = rbf(points(6, 2))
-    Phi = validity.embed(K)
-    single = validity.embed(K.astype(np.float32))
-    assert single.dtype == np.float32
-    assert_allclose(np.abs(single[:, 0]), np.abs(Phi[:, 0]), rtol=1e-5)
-    assert (Phi[np.abs(Phi).argmax(axis=0), np.arange(Phi.shape[1])] > 0).all()
-    assert validity.embed(np.zeros((3, 3))).shape == (3, 0)
-
-
-def test_embedding_of_an_indefinite_matrix_is_refused_with_the_witness() -> None:
-    with pytest.raises(ValidityError, match=r"a'Ka = -2 .* a = \[-?0\., +1\.\]; .*repair"):
-        validity.embed(np.diag([1.0, -2.0]))
-    with pytest.raises(ValidityError, match="not symmetric"):
-        validity.embed([[1.0, 0.5], [0.0, 1.0]])
-
-
-# --------------------------------------------------------------------------------------------------
-# repair
-
-
-def expected_repair(K: np.ndarray, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """The repaired matrix and the matrix T with test rows K_t T, from the definitions."""
-    s, U = np.linalg.eigh(K)
-    if method == "clip":
-        return (U * np.maximum(s, 0)) @ U.T, U[:, s > 0] @ U[:, s > 0].T
-    if method == "flip":
-        return (U * np.abs(s)) @ U.T, (U * np.sign(s)) @ U.T
-    return K - min(s[0], 0) * np.eye(len(K)), np.eye(len(K))
-
-
-@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
-@pytest.mark.parametrize("seed", range(5))
-def test_repair_follows_its_definition(method: validity.Method, seed: int) -> None:
-    K = with_eigenvalues(np.random.default_rng(seed).uniform(-3, 5, 12), seed)
-    rows = points(4, 12, seed + 100)
-    matrix, change = expected_repair(K, method)
-    repaired = validity.repair(K, method)
-    assert repaired.method == method
-    assert_allclose(repaired.matrix, matrix, atol=1e-13)
-    assert_allclose(repaired.transform(rows), rows @ change, atol=1e-13)
-    assert_allclose(repaired.min_eigenvalue, np.linalg.eigvalsh(K)[0], atol=1e-13)
-    assert validity.check(repaired.matrix)
-    if method != "shift":
-        assert repaired.shift == 0
-        assert_allclose(repaired.transform(K), repaired.matrix, atol=1e-13)
-    else:
-        assert_allclose(repaired.transform(K) + repaired.shift * np.eye(12), repaired.matrix)
-
-
-@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
-def test_a_valid_matrix_and_its_test_rows_come_back_unchanged(method: validity.Method) -> None:
-    K = rbf(points(30, 1), 5.0)  # numerically singular: half of its eigenvalues are noise
-    rows = points(3, 30)
-    repaired = validity.repair(K, method)
-    assert_array_equal(repaired.matrix, K)
-    assert_array_equal(repaired.transform(rows), rows)
-    assert repaired.shift == 0
-
-
-@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1.0, 1e30])
-def test_repaired_similarities_are_valid_in_any_type_and_scale(
-    method: validity.Method, dtype: type[np.floating], scale: float
-) -> None:
-    K = (scale * np.cos(cdist(points(25, 2), points(25, 2)))).astype(dtype)
-    repaired = validity.repair(K, method)
-    assert repaired.matrix.dtype == dtype
-    assert repaired.transform(K).dtype == dtype
-    assert validity.check(repaired.matrix)
-    assert_array_equal(repaired.matrix, repaired.matrix.T)
-
-
-@pytest.mark.parametrize("method", ["clip", "flip", "shift"])
-def test_repair_at_extreme_scales(method: validity.Method) -> None:
-    K = with_eigenvalues(np.array([-1.0, 1.0, 2.0]))
-    for scale in (1e-300, 1e300):
-        repaired = validity.repair(scale * K, method)
-        assert_allclose(repaired.matrix / scale, validity.repair(K, method).matrix, atol=1e-14)
-        assert_allclose(repaired.min_eigenvalue, -scale)
-
-
-def test_clip_is_the_nearest_valid_matrix() -> None:
-    K = with_eigenvalues(np.linspace(-1, 2, 8))
-    clipped = np.linalg.norm(validity.repair(K, "clip").matrix - K)
-    for other in ("flip", "shift"):
-        assert clipped < np.linalg.norm(validity.repair(K, other).matrix - K)
-
-
-def test_repair_refuses_what_it_cannot_mean() -> None:
-    with pytest.raises(ParameterError, match="method = 'truncate' is unknown"):
-        validity.repair(np.eye(2), "truncate")  # type: ignore[arg-type]
-    with pytest.raises(ValidityError, match=r"\(K \+ K.T\) / 2"):
-        validity.repair([[1.0, 0.5], [0.0, 1.0]])
-    repaired = validity.repair(np.diag([1.0, -1.0]))
-    with pytest.raises(DataError, match=r"shape \(2, 3\).*2 training points"):
-        repaired.transform(np.ones((2, 3)))
-    with pytest.raises(DataError, match="nan"):
-        repaired.transform([[np.nan, 1.0]])

@@ -18,7 +18,6 @@ from mercer.validity.matrix import (
     Standard,
     quadratic_form,
     real,
-    rescale,
     standardise,
     unit_witness,
 )
@@ -72,11 +71,9 @@ class Report:
         return self.valid is True
 
     def __str__(self) -> str:
-        kind = (
-            "conditionally positive semi-definite"
-            if self.conditional
-            else ("positive semi-definite")
-        )
+        kind = "positive semi-definite"
+        if self.conditional:
+            kind = f"conditionally {kind}"
         facts = (
             f"smallest eigenvalue {self.min_eigenvalue:.3g}, tolerance {self.tolerance:.2g}, "
             f"n = {self.n}, by {self.method}"
@@ -181,7 +178,7 @@ def _report(K: Standard, tau: float, finding: _Finding, conditional: bool) -> Re
     if finding.direction is not None:
         candidate, quotient = unit_witness(K.symmetric, finding.direction, conditional)
         if quotient < 0 and finding.smallest < -tau:
-            witness, value = candidate, rescale(quotient, K.exponent)
+            witness, value = candidate, quotient
     valid: bool | None = None
     if K.asymmetry > tau or witness is not None:
         valid = False
@@ -189,9 +186,9 @@ def _report(K: Standard, tau: float, finding: _Finding, conditional: bool) -> Re
         valid = True
     return Report(
         valid=valid,
-        min_eigenvalue=rescale(finding.smallest, K.exponent),
-        tolerance=rescale(tau, K.exponent),
-        asymmetry=rescale(K.asymmetry, K.exponent),
+        min_eigenvalue=finding.smallest,
+        tolerance=tau,
+        asymmetry=K.asymmetry,
         witness=witness,
         witness_value=value,
         n=K.n,

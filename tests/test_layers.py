@@ -1,0 +1,79 @@
+"""Imports at the heads of modules point down the layers; folders stay small."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+import mercer
+
+SOURCE = Path(mercer.__file__).parent
+TESTS = Path(__file__).parent
+
+#: The layers from bottom to top. A module belongs to the longest name that its own begins with.
+LAYERS = (
+    ("exceptions", "parallel", "memory", "sampling", "_core"),
+    ("linalg",),
+    ("program",),
+    ("maps",),
+    ("kernels",),
+    ("gram",),
+    ("validity",),
+    ("losses", "penalties"),
+    ("rows",),
+    ("streams",),
+    ("estimator",),
+    ("landmarks",),
+    ("features",),
+    ("solvers.protocol", "solvers.task", "solvers.settings", "solvers.kernel_features"),
+    ("solvers.ridge",),
+    ("solvers.newton",),
+    ("solvers.kinks", "solvers.box_qp", "solvers.likelihood"),
+    ("solvers",),
+    ("solvers.forecast", "solvers.auto", "solvers.machine_auto"),
+    ("models",),
+    ("plot", "testing", "cli"),
+)
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+#: Imports that point up, as "module -> module".
+EXCEPTIONS = frozenset(
+    {
+        "solvers.ridge.falkon -> solvers.conjugate_gradient",
+        "solvers.task -> solvers.ridge.features",
+    }
+)
+
+
+def level(module: str) -> int | None:
+    parts = module.split(".")
+    names = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((LEVELS[name] for name in names if name in LEVELS), None)
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of mercer that a module imports at its head."""
+    modules = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mercer"):
+            source = (node.module or "").removeprefix("mercer").lstrip(".")
+            modules |= {source} if source else {alias.name for alias in node.names}
+    return modules
+
+
+def test_imports_point_down() -> None:
+    upward = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+        own = None if path.stem == "__init__" else level(name)  # packages collect public names
+        for other in imports(path) if own is not None else ():
+            above = level(other)
+            if above is not None and above > own:
+                upward.add(f"{name} -> {other}")
+    assert upward == EXCEPTIONS
+
+
+def test_no_folder_has_more_than_24_files() -> None:
+    files = [p for top in (SOURCE, TESTS) for p in top.rglob("*.py") if p.name != "__init__.py"]
+    assert {folder: n for folder, n in Counter(p.parent for p in files).items() if n > 24} == {}
