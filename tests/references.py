@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,11 @@ from numpy.typing import NDArray
 
 Vector = Sequence[float]
 Function = Callable[..., float]
+
+
+def label(value: object) -> str:
+    """The id of a test: the repr without addresses, which differ from process to process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:60]
 
 
 def matrix(f: Function, X: Any, Z: Any = None, **parameters: Any) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mercer as mc
 from mercer.testing import check_kernel
+from references import label
 
 INFINITY = float("inf")
 
@@ -90,7 +91,7 @@ COMPOSITIONS: list[mc.Kernel] = [
 ]
 
 
-@pytest.mark.parametrize("kernel", [*LEAVES, *COMPOSITIONS], ids=repr)
+@pytest.mark.parametrize("kernel", [*LEAVES, *COMPOSITIONS], ids=label)
 def test_kernel_keeps_the_contract(kernel: mc.Kernel) -> None:
     check_kernel(kernel)
 

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, sigmoid_k
 import mercer as mc
 import references as ref
 from mercer import validity
+from references import label
 
 RNG = np.random.default_rng(1)
 X, Z = RNG.normal(size=(15, 4)), RNG.normal(size=(8, 4))
@@ -29,7 +30,7 @@ LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=lambda v: repr(v)[:60])
+@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=label)
 def test_kernel_equals_its_loop(kernel: mc.Kernel, loop: Any, parameters: dict[str, Any]) -> None:
     size = np.sqrt(np.outer(kernel.diag(X), kernel.diag(Z))) if kernel.is_psd else 1.0
     gap = np.abs(kernel(X, Z) - ref.matrix(loop, X, Z, **parameters))

@@ -13,6 +13,7 @@ import mercer as mc
 import references as ref
 from mercer import validity
 from mercer.exceptions import DataError
+from references import label
 
 RNG = np.random.default_rng(2)
 X, Z = RNG.random((15, 4)), RNG.random((8, 4))
@@ -28,7 +29,7 @@ LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=lambda v: repr(v)[:60])
+@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=label)
 def test_kernel_equals_its_loop(kernel: mc.Kernel, loop: Any, parameters: dict[str, Any]) -> None:
     """Empty bins and empty histograms included."""
     assert_allclose(kernel(X), ref.matrix(loop, X, **parameters), rtol=1e-12, atol=1e-14)
@@ -55,7 +56,7 @@ def test_both_forms_of_tanimoto_are_the_jaccard_index_of_sets() -> None:
         assert_allclose(mc.Tanimoto(form)(bits.astype(bool)), wanted, rtol=1e-14)
 
 
-@pytest.mark.parametrize("kernel", [k for k, _, p in LOOPS if not p], ids=repr)
+@pytest.mark.parametrize("kernel", [k for k, _, p in LOOPS if not p], ids=label)
 def test_negative_values_are_refused(kernel: mc.Kernel) -> None:
     name = type(kernel).__name__
     with pytest.raises(DataError, match=rf"Negative values .* {name} .* got -0\.5; shift or clip"):

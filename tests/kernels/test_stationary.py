@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 import mercer as mc
 import references as ref
 from mercer.exceptions import DataError, ParameterError
+from references import label
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.normal(size=(17, 3)), RNG.normal(size=(9, 3))
@@ -65,7 +66,7 @@ LOOPS: list[tuple[mc.Kernel, Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=lambda v: repr(v)[:60])
+@pytest.mark.parametrize(("kernel", "loop", "parameters"), LOOPS, ids=label)
 def test_kernel_equals_its_loop(kernel: mc.Kernel, loop: Any, parameters: dict[str, Any]) -> None:
     assert_allclose(kernel(X), ref.matrix(loop, X, **parameters), rtol=1e-12, atol=1e-13)
     assert_allclose(kernel(X, Z), ref.matrix(loop, X, Z, **parameters), rtol=1e-12, atol=1e-13)

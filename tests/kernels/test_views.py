@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 import mercer as mc
 import references as ref
 from mercer.exceptions import DataError, DataTypeError
+from references import label
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(12, 4)), RNG.normal(size=(7, 4))
@@ -71,7 +72,7 @@ def test_columns_by_name(make: Any) -> None:
         mc.Categorical().on("b", "c"),
         mc.FunctionKernel(lambda A, B: np.asarray(A)[:, :1] @ np.asarray(B)[:, :1].T),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_columns_of_two_frames_are_matched_by_name(kernel: mc.Kernel, make: Any) -> None:
     rows, cols = named(make, X.round()), named(make, Z.round())
@@ -194,7 +195,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("kernel", KERNELS, ids=label)
 def test_points_stand_for_data_everywhere(kernel: mc.Kernel) -> None:
     points, others = kernel.prepare(X), kernel.prepare(Z)
     assert len(points) == 12

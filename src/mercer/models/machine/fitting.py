@@ -285,15 +285,19 @@ class Search:
     ) -> dict[str, Any]:
         """The fitted attributes of a solution; several functions have a column each."""
         dual, intercept = solution.dual, solution.intercept
-        return {
-            "dual_coef_": dual if self.columns else dual[:, 0],
-            "intercept_": intercept if self.columns else float(intercept[0]),
-            "alpha_": alpha,
-            "n_iter_": steps,
-            "converged_": converged,
-            "gradient_norm_" if self.smooth else "dual_gap_": solution.error,
-            "_function": solution.function,
-        } | solution.further
+        over_rows = {"dual_coef_": dual if self.columns else dual[:, 0]} if len(dual) else {}
+        return (
+            over_rows
+            | {
+                "intercept_": intercept if self.columns else float(intercept[0]),
+                "alpha_": alpha,
+                "n_iter_": steps,
+                "converged_": converged,
+                "gradient_norm_" if self.smooth else "dual_gap_": solution.error,
+                "_function": solution.function,
+            }
+            | solution.further
+        )
 
     def _measure(self, alpha: float) -> tuple[float, float]:
         """Loss and norm of the best function at one weight; infinite loss without convergence."""
