@@ -38,7 +38,7 @@ def of_page(text: str) -> Iterator[Passage]:
     for match in [*PARAGRAPH.finditer(prose), None]:
         paragraph = prose[start : match.start() if match else None]
         line = prose.count("\n", 0, start + len(paragraph) - len(paragraph.lstrip())) + 1
-        yield line, "docs", INLINE.sub("x", paragraph)
+        yield line, "docs", INLINE.sub("X", paragraph)
         start = match.end() if match else len(prose)
 
 
