@@ -21,7 +21,7 @@ from mercer.linalg.symmetric import LowerTriangle
 from mercer.program import engine, reference
 from mercer.program.gradient import Gradients, input_gradient, parameter_gradient
 from mercer.program.pairs import SINGLE, Array, Pairs
-from mercer.program.specialise import floating_type, reads
+from mercer.program.specialise import reads, specialise
 
 if TYPE_CHECKING:
     from mercer.kernels.base import Kernel
@@ -106,7 +106,7 @@ class Gram(_Operator):
         self.pairs = pairs
         self._narrow = narrow
         self._expression = kernel.expression
-        given = SINGLE if narrow else floating_type(self._expression, pairs)
+        given = SINGLE if narrow else specialise(self._expression, pairs).given
         super().__init__(given, pairs.shape)
 
     def narrowed(self) -> Gram:
@@ -259,7 +259,7 @@ class Gram(_Operator):
     def _chained(self, gradients: Gradients) -> Array:
         """From derivatives in the values of parameters to those in theta."""
         kernel = self.kernel
-        for path, value in kernel.parameter_values().items():
+        for path, value in self.pairs.values.items():
             gradients.setdefault(path, np.zeros(np.shape(value)))
         gradient = kernel.chain(gradients)
         if not np.isfinite(gradient).all():

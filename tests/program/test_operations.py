@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 import mercer as mc
 import references as ref
 from mercer.program.expression import DIFFERENCE, TraceError, X, Z, constant, parameter
+from mercer.program.gradient import scalar_gradient
 from mercer.program.operations import TABLE, apply
-from mercer.program.reverse import evaluate_scalars, scalar_gradient
+from mercer.program.pairs import evaluate_scalars
 
 RNG = np.random.default_rng(12)
 ROWS, COLS = RNG.uniform(0.1, 0.9, (9, 1)), RNG.uniform(0.1, 0.9, (6, 1))

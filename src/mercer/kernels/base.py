@@ -78,13 +78,17 @@ def _leaves(kernel: Kernel, scope: Scope) -> Iterator[tuple[Kernel, View]]:
 class Reader:
     """What a kernel reads of data: its leaves with their views, and programs for small arrays."""
 
-    __slots__ = ("direct", "leaves")
+    __slots__ = ("direct", "leaves", "may_have_features")
 
     def __init__(self, leaves: tuple[tuple[Kernel, View], ...]) -> None:
         self.leaves = leaves
         #: None if a leaf does not take all columns of any floats.
         self.direct: engine.Direct | None = engine.Direct()
+        #: False if a leaf has no finite features: what is made of it has none either.
+        self.may_have_features = True
         for leaf, view in leaves:
+            if type(leaf)._features is Kernel._features:
+                self.may_have_features = False
             numbers = isinstance(view.reader, Numbers) and not view.steps
             if not numbers or leaf.input_tags()["positive_only"]:
                 self.direct = None
@@ -159,10 +163,11 @@ class Kernel(Parameterised, metaclass=_KernelType):
         """
         if not self._child_names:
             return self.psd
-        known = [child.is_psd for _, child in self._tree.levels]  # type: ignore[attr-defined]
-        if all(known):
-            return True
-        return known[0] if self._undoable else None
+        for _, child in self._tree.levels:
+            known: bool | None = child.is_psd  # type: ignore[attr-defined]
+            if not known:
+                return known if self._undoable else None
+        return True
 
     # Values
     # -------------------------------------------------------------------------------------------
@@ -172,7 +177,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
 
         The columns of two data frames are matched by name, in the order of X.
         """
-        direct = self._reader.direct
+        direct = self._reader.direct if type(X) is np.ndarray else None
         if direct is not None:
             matrix = direct.gram(X, Z)
             if matrix is not None:
@@ -276,14 +281,15 @@ class Kernel(Parameterised, metaclass=_KernelType):
 
     def input_tags(self) -> dict[str, bool]:
         """Say what X may be: ``pairwise``, ``sparse``, ``string``, ``two_d``, ``positive_only``."""
-        tags = [child.input_tags() for _, child in self._tree.levels]  # type: ignore[attr-defined]
-        return {
-            "pairwise": any(t["pairwise"] for t in tags),
-            "sparse": all(t["sparse"] for t in tags),
-            "string": any(t["string"] for t in tags),
-            "two_d": all(t["two_d"] for t in tags),
-            "positive_only": any(t["positive_only"] for t in tags),
-        }
+        every = {"sparse": True, "two_d": True}  # what all kernels inside must take
+        some = {"pairwise": False, "string": False, "positive_only": False}
+        for _, child in self._tree.levels:
+            tags = child.input_tags()  # type: ignore[attr-defined]
+            for tag in every:
+                every[tag] &= tags[tag]
+            for tag in some:
+                some[tag] |= tags[tag]
+        return every | some
 
     # Parameters from data
     # -----------------------------------------------------------------------------
@@ -313,7 +319,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
             return self
         points = X if isinstance(X, Points) else Points(X, type(self).__name__)
         weight = None if sample_weight is None else checked_weight(self, sample_weight, len(points))
-        return resolved_by(self, lambda view: Scatter.of(points.matrix(view), weight))
+        return _resolved(self, Scope(), lambda view: Scatter.of(points.matrix(view), weight))
 
     # Explicit features
     # --------------------------------------------------------------------------------
@@ -492,11 +498,11 @@ def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:
             return kernel
         length = heuristic_length(stored, kernel._metric, scatter_of(kernel._view(scope)))
         return kernel.replace(length_scale=length)
-    old = scoped_children(kernel, scope)
-    new = [_resolved(child, inner, scatter_of) for child, inner in old]
-    if all(a is b for a, (b, _) in zip(new, old, strict=True)):
-        return kernel
-    return with_children(kernel, new)
+    children, changed = [], False
+    for child, inner in scoped_children(kernel, scope):
+        children.append(_resolved(child, inner, scatter_of))
+        changed = changed or children[-1] is not child
+    return with_children(kernel, children) if changed else kernel
 
 
 # Structure
@@ -531,12 +537,10 @@ def _structure(kernel: Kernel) -> Hashable | None:
         if not declaration.concrete:
             parts.append(() if type(value) is float else np.shape(plain(value)))
         elif name in kernel._child_names:
-            inside = [
-                _structure(child) for child in (value if isinstance(value, tuple) else [value])
-            ]
+            inside = tuple(map(_structure, value if isinstance(value, tuple) else (value,)))
             if None in inside:
                 return None
-            parts.append(tuple(inside))
+            parts.append(inside)
         elif isinstance(value, int | float | str) or (
             isinstance(value, tuple) and all(isinstance(item, int | str) for item in value)
         ):

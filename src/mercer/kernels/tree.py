@@ -259,7 +259,7 @@ class Parameterised:
 
     def unresolved(self) -> list[str]:
         """Return the paths that still hold a heuristic such as ``"median"``."""
-        return [path for path, entry in self._tree.entries.items() if entry.is_unresolved]
+        return list(self._tree.unresolved)
 
     @property
     def theta(self) -> Array:
@@ -451,6 +451,11 @@ class Tree:
                     path = f"{level}__{path}"
                     entry = replace(entry, path=path)
                 self.entries[path] = entry
+        #: The paths that hold a heuristic that waits for data.
+        self.unresolved: list[str] = []
+        for path, entry in self.entries.items():
+            if entry.is_unresolved:
+                self.unresolved.append(path)
 
     @cached_property
     def level_paths(self) -> list[str]:
@@ -464,27 +469,28 @@ class Tree:
     @cached_property
     def free(self) -> list[ParameterEntry]:
         """The parameters with an entry in theta; refused while a parameter is unresolved."""
-        self._require_resolved()
+        if self.unresolved:
+            raise self._unresolved_error()
         return [entry for entry in self.entries.values() if entry.free.any()]
 
     @cached_property
     def values(self) -> Values:
         """The plain values of the continuous parameters; refused while one is unresolved."""
-        self._require_resolved()
+        if self.unresolved:
+            raise self._unresolved_error()
         values = Values()
         for path, entry in self.entries.items():
             if not entry.declaration.concrete:
                 values[path] = entry.value
         return values
 
-    def _require_resolved(self) -> None:
-        for path, entry in self.entries.items():
-            if entry.is_unresolved:
-                raise UnresolvedParameterError(
-                    f"{_owner(self._root)}: {path} = {entry.value!r} is not resolved into a "
-                    "number yet; call resolve(X), fit an estimator, or pass a number "
-                    f"(for example {path}=1.0)."
-                )
+    def _unresolved_error(self) -> UnresolvedParameterError:
+        path = self.unresolved[0]
+        return UnresolvedParameterError(
+            f"{_owner(self._root)}: {path} = {self.entries[path].value!r} is not resolved into a "
+            "number yet; call resolve(X), fit an estimator, or pass a number "
+            f"(for example {path}=1.0)."
+        )
 
 
 def _levels(root: Parameterised) -> tuple[tuple[str, Parameterised], ...]:
@@ -495,10 +501,13 @@ def _levels(root: Parameterised) -> tuple[tuple[str, Parameterised], ...]:
     taken = set(root._own_names)
     levels = []
     for name, child in _children(root):
-        heads = {path.partition("__")[0]: entry for path, entry in child._tree.entries.items()}
-        hidden = [entry for head, entry in heads.items() if head in taken]
-        level = _class_kind(type(hidden[0].owner)) if not name and hidden else name
-        taken |= {level} if level else heads.keys()
+        level, heads = name, set()
+        for path, entry in child._tree.entries.items():
+            head = path.partition("__")[0]
+            heads.add(head)
+            if not level and head in taken:
+                level = _class_kind(type(entry.owner))
+        taken |= {level} if level else heads
         levels.append((level, child))
     return tuple(levels)
 
@@ -550,9 +559,11 @@ def _replaced(node: T, params: Mapping[str, Any]) -> T:
             if isinstance(old, Fixed | Bounded) and not isinstance(value, Fixed | Bounded):
                 value = _like(old, value, f"{_owner(node)}: {name}")
             values[name] = value
-    levels = node._tree.levels
-    children = [_replaced_child(level, child, params) for level, child in levels]
-    if any(a is not b for a, (_, b) in zip(children, levels, strict=True)):
+    children, changed = [], False
+    for level, child in node._tree.levels:
+        children.append(_replaced_child(level, child, params))
+        changed = changed or children[-1] is not child
+    if changed:
         new = with_children(new, children)
     if values:
         new = with_values(new, **values)

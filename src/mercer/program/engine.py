@@ -38,7 +38,7 @@ DIRECT_LIMIT = 2**15
 BLOCK = 1024
 #: Bytes of a cache line.
 _CACHE_LINE = 64
-#: Bytes from which a matrix starts at a cache line.
+#: Bytes from which a matrix starts at a cache line, and memory for it is forecast.
 _LARGE = 2**24
 
 
@@ -108,8 +108,11 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     shape = pairs.shape
-    memory.require_matrix(shape, dtype.itemsize)
-    out = _empty(shape, dtype)
+    if shape[0] * shape[1] * dtype.itemsize < _LARGE:
+        out = np.empty(shape, dtype)
+    else:
+        memory.require_matrix(shape, dtype.itemsize)
+        out = _at_cache_line(shape, dtype)
     symmetric = pairs.rows is pairs.cols
     if not lowered.blocks:
         _fill(out, lowered, pairs, dtype, symmetric=symmetric)
@@ -130,11 +133,9 @@ def _fill(
     _core.gram(lowered.program, result, scalars, rows, cols, blocks, out, symmetric, thread_count())
 
 
-def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """An array to be filled; a large one starts at a cache line, for stores past the cache."""
+def _at_cache_line(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """An array to be filled that starts at a cache line, for stores past the cache."""
     size = shape[0] * shape[1] * dtype.itemsize
-    if size < _LARGE:
-        return np.empty(shape, dtype)
     buffer = np.empty(size + _CACHE_LINE, np.uint8)
     start = -buffer.__array_interface__["data"][0] % _CACHE_LINE
     return buffer[start : start + size].view(dtype).reshape(shape)
@@ -183,13 +184,21 @@ def contract(
 
     Weights are a matrix, the lower triangle of a symmetric one, factors (U, V), or None (ones).
     """
-    folded, triangle = _can_fold(requests, pairs), isinstance(weights, LowerTriangle)
+    folded = pairs.rows is pairs.cols and _are_totals(requests[0].expression, tuple(requests))
+    triangle = isinstance(weights, LowerTriangle)
     seed, weights = _folded_seed(weights) if folded else _seed(weights)
-    everything = [specialise(_seeded(r.expression, seed), pairs) for r in requests]
-    roots = tuple(special.root for special in everything)
-    lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
-    dtype = dtype or np.result_type(SINGLE, *(special.computed for special in everything))
-    outputs = [_output(r, reg, lowered) for r, reg in zip(requests, lowered.results, strict=True)]
+    roots, computed = [], SINGLE
+    for request in requests:
+        special = specialise(_seeded(request.expression, seed), pairs)
+        roots.append(special.root)
+        computed = np.result_type(computed, special.computed)
+    dtype = dtype or computed
+    lowered, outputs = _contraction(tuple(roots), tuple(requests))
+    if lowered.blocks in ((), (WEIGHTS,)):
+        arguments = bind(lowered, pairs, dtype, weights)
+        return list(
+            _core.contract(lowered.program, *arguments, outputs, folded, triangle, thread_count())
+        )
     total: list[Any] = []
     for rows, cols, part in _parts(lowered, pairs):
         arguments = bind(lowered, part, dtype, _cut(weights, rows, cols))
@@ -204,15 +213,14 @@ def contract(
 # -----------------------------------------------------------------------------
 
 
-def _can_fold(requests: list[Request], pairs: Pairs) -> bool:
-    """Whether half of the pairs will do: totals over a symmetric matrix.
+@cached_on_root
+def _are_totals(first: Expr, requests: tuple[Request, ...]) -> bool:
+    """Whether all requests are totals: half of the pairs of a symmetric matrix will do.
 
     The derivative of a symmetric K in any parameter is symmetric, so that
     sum_ij G_ij dK_ij = sum_{i<j} (G + G')_ij dK_ij + sum_i G_ii dK_ii.
     """
-    return pairs.rows is pairs.cols and all(
-        _is_total(request) and not reads(request.expression).sources for request in requests
-    )
+    return all(_is_total(request) and not reads(request.expression).sources for request in requests)
 
 
 def _is_total(request: Request) -> bool:
@@ -222,6 +230,7 @@ def _is_total(request: Request) -> bool:
 
 
 _MATRIX = Expr("external", (), WEIGHTS)
+_TWICE_THE_MATRIX = 2.0 * _MATRIX
 _PRODUCT = Expr("dot", (), FACTORS)
 
 
@@ -239,7 +248,7 @@ def _folded_seed(weights: Any) -> tuple[Expr, Any]:
     if weights is None:
         return constant(2.0), None
     if isinstance(weights, LowerTriangle):
-        return 2.0 * _MATRIX, weights.matrix
+        return _TWICE_THE_MATRIX, weights.matrix
     if not isinstance(weights, tuple):
         return _MATRIX, weights  # the engine adds its mirror image
     u, v = weights
@@ -291,6 +300,16 @@ def _cut(weights: Any, rows: slice, cols: slice) -> Any:
 
 # Contractions
 # -------------------------------------------------------------------------------------------
+
+
+@cached_on_root
+def _contraction(
+    roots: tuple[Expr, ...], requests: tuple[Request, ...]
+) -> tuple[Lowered, list[tuple[Any, ...]]]:
+    """The program of all requests, and what the engine is to sum for each."""
+    lowered = lower(roots, tuple(_companion(r) for r in requests if r.slot))
+    registers = zip(requests, lowered.results, strict=True)
+    return lowered, [_output(request, register, lowered) for request, register in registers]
 
 
 def _companion(request: Request) -> tuple[Slot, tuple[Expr, ...]]:

@@ -317,15 +317,19 @@ def walk(roots: tuple[Expr, ...]) -> list[Expr]:
     """Return every node below the roots, arguments before the nodes that use them."""
     order: list[Expr] = []
     seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in reversed(roots)]
+    waiting: set[Expr] = set()  # nodes whose arguments come first
+    stack = list(reversed(roots))
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif node not in seen:
+        node = stack.pop()
+        if node in seen:
+            continue
+        if node in waiting or not node.args:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+            order.append(node)
+        else:
+            waiting.add(node)
+            stack.append(node)
+            stack.extend(reversed(node.args))
     return order
 
 

@@ -10,7 +10,7 @@ computed by one pass over the adjoint program. Never is a tensor of all derivati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,15 +26,17 @@ from mercer.program.expression import (
     X,
     Z,
     cached_on_root,
+    constant,
     substitute,
+    walk,
 )
-from mercer.program.pairs import Array, Pairs
+from mercer.program.operations import differentiate
+from mercer.program.pairs import Array, Pairs, evaluate_scalars
 from mercer.program.reverse import (
     CoordinateRequest,
     Request,
     reverse,
     reverse_coordinate,
-    scalar_gradient,
 )
 
 Contract = Callable[[list[Request], Pairs, Any], list[Any]]
@@ -171,6 +173,41 @@ def _add_scalars(gradients: Gradients, sums: dict[Expr, float], pairs: Pairs) ->
     for (path, index), number in scalar_gradient(sums, pairs.values).items():
         shape = np.shape(pairs.values[path])
         gradients.setdefault(path, np.zeros(shape))[index] += number
+
+
+def scalar_gradient(
+    adjoints: Mapping[Expr, float], values: Mapping[str, Any]
+) -> dict[tuple[Any, ...], float]:
+    """Push the adjoints of scalar expressions down to the parameters they are made of.
+
+    Returns the derivative for each parameter entry ``(path, index)``.
+    """
+    gradient: dict[tuple[Any, ...], float] = {}
+    for node, adjoint in adjoints.items():
+        slopes = _slopes(node)
+        numbers = evaluate_scalars(tuple(slopes.values()), values)
+        for entry, number in zip(slopes, numbers, strict=True):
+            gradient[entry] = gradient.get(entry, 0.0) + adjoint * number
+    return gradient
+
+
+@cached_on_root
+def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
+    """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
+    adjoints: dict[Expr, Expr] = {root: constant(1.0)}
+    slopes: dict[tuple[Any, ...], Expr] = {}
+    for node in reversed(walk((root,))):
+        adjoint = adjoints.get(node)
+        if adjoint is None or node.op == "const":
+            continue
+        if node.op == "param":
+            slopes[node.attr] = adjoint
+            continue
+        for position, argument in enumerate(node.args):
+            part = differentiate(node, position, adjoint)
+            if part is not None:
+                adjoints[argument] = adjoints[argument] + part if argument in adjoints else part
+    return slopes
 
 
 def _merge(gradients: Gradients, more: Gradients) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from mercer import _core
 from mercer.exceptions import DataError, ParameterError
-from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot
-from mercer.program.reverse import evaluate_scalars
+from mercer.program.expression import Diagonal, Expr, PointFunction, Scale, Slot, walk
+from mercer.program.operations import TABLE
 
 if TYPE_CHECKING:
     from mercer.program.lower import Lowered
@@ -170,6 +170,22 @@ class Pairs:
         assert isinstance(source, PointFunction)
         values: Array = points.function_values(source.view, source.function)
         return values
+
+
+def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
+    """Evaluate scalar expressions at given parameter values."""
+    known: dict[Expr, float] = {}
+    for node in walk(roots):
+        if node.op == "const":
+            known[node] = node.attr
+        elif node.op == "param":
+            path, index = node.attr
+            value = values[path]
+            known[node] = float(np.asarray(value)[index] if index else value)
+        else:
+            with np.errstate(all="ignore"):
+                known[node] = float(TABLE[node.op].value(*map(known.__getitem__, node.args)))
+    return list(map(known.__getitem__, roots))
 
 
 def scale_values(scale: Scale, values: Values, width: int) -> Array:

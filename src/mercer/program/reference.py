@@ -13,8 +13,8 @@ import numpy as np
 
 from mercer.program.expression import Coordinate, Expr, Slot, walk
 from mercer.program.operations import TABLE
-from mercer.program.pairs import Array, Pairs
-from mercer.program.reverse import CoordinateRequest, Request, evaluate_scalars
+from mercer.program.pairs import Array, Pairs, evaluate_scalars
+from mercer.program.reverse import CoordinateRequest, Request
 from mercer.program.specialise import floating_type
 
 

@@ -6,11 +6,7 @@ like any other program: what it has to know is only how to sum the results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from mercer.program.expression import (
     DIFFERENCE,
@@ -24,7 +20,7 @@ from mercer.program.expression import (
     constant,
     walk,
 )
-from mercer.program.operations import TABLE, differentiate
+from mercer.program.operations import differentiate
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ def reverse(root: Expr) -> Adjoint:
     return Adjoint(scalars, leaves)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CoordinateAdjoint:
     """What the adjoint of one column of a coordinate function feeds.
 
@@ -75,6 +71,7 @@ class CoordinateAdjoint:
     scalars: dict[Expr, Expr]
 
 
+@cached_on_root
 def reverse_coordinate(body: Expr) -> CoordinateAdjoint:
     """Differentiate a coordinate function in its two arguments and its parameters."""
     adjoint = reverse(body)
@@ -116,54 +113,3 @@ class CoordinateRequest(Request):
     coordinate: Coordinate = None  # type: ignore[assignment]
     adjoint: CoordinateAdjoint = None  # type: ignore[assignment]
     wants_inputs: bool = False
-
-
-def evaluate_scalars(roots: tuple[Expr, ...], values: Mapping[str, Any]) -> list[float]:
-    """Evaluate scalar expressions at given parameter values."""
-    known: dict[Expr, float] = {}
-    for node in walk(roots):
-        if node.op == "const":
-            known[node] = node.attr
-        elif node.op == "param":
-            path, index = node.attr
-            value = values[path]
-            known[node] = float(np.asarray(value)[index] if index else value)
-        else:
-            with np.errstate(all="ignore"):
-                known[node] = float(TABLE[node.op].value(*(known[a] for a in node.args)))
-    return [known[root] for root in roots]
-
-
-def scalar_gradient(
-    adjoints: Mapping[Expr, float], values: Mapping[str, Any]
-) -> dict[tuple[Any, ...], float]:
-    """Push the adjoints of scalar expressions down to the parameters they are made of.
-
-    Returns the derivative for each parameter entry ``(path, index)``.
-    """
-    gradient: dict[tuple[Any, ...], float] = {}
-    for node, adjoint in adjoints.items():
-        slopes = _slopes(node)
-        numbers = evaluate_scalars(tuple(slopes.values()), values)
-        for entry, number in zip(slopes, numbers, strict=True):
-            gradient[entry] = gradient.get(entry, 0.0) + adjoint * number
-    return gradient
-
-
-@cached_on_root
-def _slopes(root: Expr) -> dict[tuple[Any, ...], Expr]:
-    """The derivative of a scalar expression in each parameter entry ``(path, index)``."""
-    adjoints: dict[Expr, Expr] = {root: constant(1.0)}
-    slopes: dict[tuple[Any, ...], Expr] = {}
-    for node in reversed(walk((root,))):
-        adjoint = adjoints.get(node)
-        if adjoint is None or node.op == "const":
-            continue
-        if node.op == "param":
-            slopes[node.attr] = adjoint
-            continue
-        for position, argument in enumerate(node.args):
-            part = differentiate(node, position, adjoint)
-            if part is not None:
-                adjoints[argument] = adjoints[argument] + part if argument in adjoints else part
-    return slopes

@@ -74,7 +74,9 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
     The result is asked for in float32 with ``narrow``, else it is so where all the data are.
     """
     slots, sources, distances = reads(root)
-    single = bool(slots or sources) and all(s.is_single(pairs) for s in sources)
+    single = bool(slots or sources)
+    for source in sources:
+        single = single and source.is_single(pairs)
     sparse = []
     for slot in slots:
         matrix = pairs.cols.matrix(slot.view)

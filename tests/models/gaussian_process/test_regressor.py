@@ -855,6 +855,32 @@ def test_memory_is_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
         GP(RBF, solver=mc.solvers.Cholesky()).fit(X, Y)
 
 
+@pytest.mark.parametrize("settings", [{}, {"solver": mc.solvers.Cholesky()}, HELD])
+def test_values_that_are_not_finite_are_refused(settings: dict[str, Any]) -> None:
+    message = "GaussianProcessRegressor: .* gives a Gram matrix with NaN or infinity"
+    with pytest.raises(DataError, match=message):
+        GP(mc.Linear().exp(), noise=0.1, **settings).fit(1e3 * X, Y)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF,
+        mc.Linear(),
+        2.0 * mc.Linear() + mc.Constant(),
+        mc.Linear() + mc.RBF(),
+        mc.Linear() * mc.Linear(),
+        mc.Polynomial(degree=8),
+        mc.RBF() + 0.1 * mc.White(),
+        mc.Linear().exp(),
+    ],
+    ids=str,
+)
+def test_few_rows_take_the_solver_that_the_forecast_names(kernel: mc.Kernel) -> None:
+    model = GP(kernel, noise=0.1, learn=False).fit(X, Y)
+    assert model.solver_ == mc.forecast(GP(kernel, noise=0.1, learn=False), X, Y).chosen
+
+
 def test_the_kernel_of_the_oracle_is_that_of_the_model() -> None:
     expected = 1.7 * references.matrix(references.rbf, Z, X, length_scale=[1.0, 2.0, 3.0])
     np.testing.assert_allclose(RBF(Z, X), expected, rtol=1e-12)

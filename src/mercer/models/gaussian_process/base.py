@@ -31,6 +31,8 @@ from mercer.solvers.ridge.gram import FEW_ROWS
 Array = NDArray[np.floating[Any]]
 Attributes = Callable[[Array], dict[str, Any]]
 
+# The default kernel.
+_DEFAULT = Scaled(RBF(length_scale="scale"), 1.0)
 # Largest weight of a row, as a number of copies.
 _MOST_COPIES = 1e12
 
@@ -99,7 +101,7 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         self.random_state = random_state
 
     def _default_kernel(self) -> Kernel:
-        return Scaled(RBF(length_scale="scale"), 1.0)
+        return _DEFAULT
 
     # The marginal likelihood --------------------------------------------------------------------
 
@@ -218,9 +220,10 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         try:
             with blas_for(n):
                 yield
-        except ValidityError as error:
-            named = str(error).startswith(owner)
-            raise error if named else ValidityError(f"{owner}: {error}") from error
+        except (DataError, ValidityError) as error:
+            if str(error).startswith(owner):
+                raise
+            raise type(error)(f"{owner}: {error}") from error
 
     # Checks -------------------------------------------------------------------------------------
 

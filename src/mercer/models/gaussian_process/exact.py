@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from mercer import memory
-from mercer.exceptions import ValidityError
+from mercer.exceptions import DataError, ValidityError
+from mercer.gram import Gram
 from mercer.kernels.base import Kernel
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import LADDER, Factor, factorise
@@ -90,7 +91,7 @@ class ExactObjective:
 
     def gram(self) -> Array:
         """The kernel matrix in float64: differences of likelihoods are too small for float32."""
-        return self.kernel(self.points).astype(np.float64, copy=False)
+        return _finite(self.kernel.gram(self.points))
 
     def value(self, theta: Array) -> float:
         """The log marginal likelihood at theta."""
@@ -102,7 +103,8 @@ class ExactObjective:
         """The criterion at theta and its gradient: one inverse, one contraction over all pairs."""
         data = self.at(theta)
         noise, n_targets = data.noise.diagonal(), self.targets.shape[1]
-        precision = Precision.of(data.gram(), noise, self.targets)
+        gram = data.kernel.gram(self.points)
+        precision = Precision.of(_finite(gram), noise, self.targets)
         value, slope = CRITERIA[criterion](precision)
         traces = slope.matrix.diagonal().copy()
         # Jitter is a fraction of the mean diagonal, and moves with it.
@@ -110,7 +112,7 @@ class ExactObjective:
         gradient = np.zeros(len(theta))
         size = len(theta) - self.noise.learned
         if size:
-            gradient[:size] = data.kernel.gram(self.points).gradient(slope)
+            gradient[:size] = gram.gradient(slope)
         copies, copies_slope = data.noise.copies()
         if self.noise.learned:
             gradient[-1] = np.sum(traces * noise) + n_targets * copies_slope
@@ -310,6 +312,19 @@ class ExactPosterior:
         cross = self.data.kernel(points, self.data.points).astype(np.float64, copy=False)
         half: Array = self.gaussian.factor.half_solve(cross.T)
         return half
+
+
+def _finite(gram: Gram) -> Array:
+    """The values of a Gram matrix, if all are finite."""
+    matrix: Array = gram.toarray().astype(np.float64, copy=False)
+    with np.errstate(over="ignore", invalid="ignore"):  # of infinities
+        is_finite = np.isfinite(matrix.sum())
+    if not is_finite:
+        raise DataError(
+            f"{gram.kernel!r} gives a Gram matrix with NaN or infinity; scale the data, or use a "
+            "kernel that grows less fast."
+        )
+    return matrix
 
 
 def fitted_attributes(

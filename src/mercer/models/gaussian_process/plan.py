@@ -32,6 +32,7 @@ from mercer.exceptions import ParameterError
 from mercer.landmarks.selection import Landmarks, require_no_noise
 from mercer.models.gaussian_process.exact import ExactObjective
 from mercer.rows.rows import InMemory, RowBlock
+from mercer.solvers.dense import Cholesky
 from mercer.solvers.forecast import (
     Forecast,
     GaussianProcessFit,
@@ -66,6 +67,7 @@ class Plan:
     # what the search may turn to; None for one with the solver that the user asks for
     reserve: Reserve | None = None
     given: Landmarks | None = None  # the landmarks of the mean themselves, if the user gives them
+    fits: bool = False  # whether the whole matrix is known to fit in memory
 
     @property
     def is_exact(self) -> bool:
@@ -75,10 +77,11 @@ class Plan:
 
 def require_solver(owner: str, solver: Any) -> None:
     """Refuse what is not a solver of Gaussian processes."""
+    if isinstance(solver, str) and solver == "auto":
+        return
     checked_solver(owner, solver)
-    if solver != "auto":
-        learns_points = solver.has_landmarks and not solver.is_iterative
-        solver.check(owner, also=("learn",) if learns_points else ())
+    learns_points = solver.has_landmarks and not solver.is_iterative
+    solver.check(owner, also=("learn",) if learns_points else ())
 
 
 def planned(
@@ -92,9 +95,15 @@ def planned(
     landmarks: Landmarks | None = None,
 ) -> Plan:
     """Decide how to fit."""
-    problem = _problem(data, learns, criterion)
-    n, seed = problem.n, 0 if seed is None else seed
+    n, seed = len(data.points), 0 if seed is None else seed
     is_asked = given != "auto"
+    is_small = n <= GaussianProcessFit.exact_rows
+    if is_small and not is_asked and not data.kernel._reader.may_have_features:
+        # "auto" prefers nothing but features to the whole matrix of so few rows.
+        size = GaussianProcessFit.learning_matrices * 8.0 * n * n
+        if size <= memory.available():
+            return Plan(Cholesky(), Cholesky(), fits=True)
+    problem = _problem(data, learns, criterion)
     if is_asked:
         _require_possible(owner, problem, given)
     solver = given if is_asked else choose(problem).solver
@@ -102,7 +111,9 @@ def planned(
     if solver.is_dense:
         together = is_asked or n <= problem.exact_rows or not learns
         whole = together or bool(problem.needs_matrix)
-        return Plan(solver, solver if whole else quick, reserve=_reserve(n, exact=True))
+        if whole:
+            return Plan(solver, solver)
+        return Plan(solver, quick, reserve=_reserve(n, exact=True))
     if solver.is_approximate:
         return Plan(solver, quick, reserve=_reserve(n, exact=False))
     if solver.has_features:

@@ -515,10 +515,13 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     ) -> tuple[ExactObjective, Scaling, Landmarks | None]:
         """Validate the data, resolve the kernel, standardise the targets, read given landmarks."""
         kernel = self._kernel_or_default(self.kernel)
-        X = self._in_one_piece(X, y)
+        if not isinstance(X, np.ndarray):
+            X = self._in_one_piece(X, y)
         points = everything = self._validate_points(kernel, X, reset=True)
         targets = self._validate_targets(y, len(points)).astype(np.float64)
-        weights = self._validate_copies(sample_weight, targets)
+        weights = None
+        if sample_weight is not None:
+            weights = self._validate_copies(sample_weight, targets)
         require_range(self, targets)
         scaling = Scaling.of(targets, weights, self.normalize_y)
         noise = Noise.read(self, self.noise, len(points), scaling.squares)
@@ -551,7 +554,8 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
         self, X: Any, y: Any, data: ExactObjective, scaling: Scaling, plan: Plan, learns: bool
     ) -> Optimum:
         """Fit by the whole matrix throughout."""
-        _require_valid(self, data.kernel, data.points)
+        if not plan.fits or data.kernel.is_psd is not True:
+            _require_valid(self, data.kernel, data.points)
         by_spectrum = plan.search.eigenvectors and self.criterion == "marginal_likelihood"
         search = None
         if learns and by_spectrum and data.noise.learned and len(data.theta) == 1:

@@ -150,13 +150,13 @@ class SearchSpace:
 
     def names_at(self, optimum: Optimum, *, harmless: bool) -> list[str]:
         """Parameters that ended at a bound, as ``"name (low)"`` or ``"name (high)"``."""
-        return [
-            f"{name} ({end})"
-            for i, name in enumerate(self.names)
-            for side, end in enumerate(("low", "high"))
-            if (optimum.at_low, optimum.at_high)[side][i]
-            and (harmless or not self.harmless[i, side])
-        ]
+        at_bounds = np.column_stack([optimum.at_low, optimum.at_high])
+        if not harmless:
+            at_bounds &= ~self.harmless
+        names = []
+        for i, side in np.argwhere(at_bounds):
+            names.append(f"{self.names[i]} ({('low', 'high')[side]})")
+        return names
 
 
 def warn_of(owner: str, space: SearchSpace, optimum: Optimum, *clauses: str) -> None:

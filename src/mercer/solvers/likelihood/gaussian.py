@@ -94,16 +94,12 @@ class Precision:
         log_determinant, jitter = with_jitter(attempt, gram, noise, NOISE)
         return cls(gram, log_determinant, targets, dual, jitter)
 
-    @property
-    def n_targets(self) -> int:
-        """Number of targets, which share the covariance."""
-        return int(self.targets.shape[1])
-
     def log_likelihood_with_slope(self) -> tuple[float, LowerTriangle]:
         """The log density of the targets and its derivative in G."""
         value = _log_likelihood(self.targets, self.dual, self.log_determinant)
         syrk = get_blas_funcs("syrk", (self.inverse,))
-        upper = syrk(0.5, self.dual, beta=-0.5 * self.n_targets, c=self.inverse.T, overwrite_c=True)
+        share = -0.5 * self.targets.shape[1]
+        upper = syrk(0.5, self.dual, beta=share, c=self.inverse.T, overwrite_c=True)
         return value, LowerTriangle(upper.T)
 
     def loo_density_with_slope(self) -> tuple[float, LowerTriangle]:
