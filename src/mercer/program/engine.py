@@ -38,7 +38,7 @@ DIRECT_LIMIT = 2**15
 BLOCK = 1024
 #: Bytes of a cache line.
 _CACHE_LINE = 64
-#: Bytes from which a matrix starts at a cache line.
+#: Bytes from which a matrix starts at a cache line, for stores past the cache.
 _LARGE = 2**24
 
 
@@ -108,7 +108,6 @@ def gram(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Array:
     root, dtype, given = specialise(root, pairs, narrow=narrow)
     lowered = lower((root,))
     shape = pairs.shape
-    memory.require_matrix(shape, dtype.itemsize)
     out = _empty(shape, dtype)
     symmetric = pairs.rows is pairs.cols
     if not lowered.blocks:
@@ -131,10 +130,11 @@ def _fill(
 
 
 def _empty(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
-    """An array to be filled; a large one starts at a cache line, for stores past the cache."""
+    """An array to be filled, if it fits; a large one starts at a cache line."""
     size = shape[0] * shape[1] * dtype.itemsize
     if size < _LARGE:
         return np.empty(shape, dtype)
+    memory.require_matrix(shape, dtype.itemsize)
     buffer = np.empty(size + _CACHE_LINE, np.uint8)
     start = -buffer.__array_interface__["data"][0] % _CACHE_LINE
     return buffer[start : start + size].view(dtype).reshape(shape)

@@ -29,6 +29,7 @@ from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
 from mercer.parallel import blas_threads
 from mercer.solvers.ridge import spectrum
+from mercer.solvers.ridge.rounding import LARGE_ERROR, REMEDY
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
@@ -113,27 +114,18 @@ class RidgeProblem:
             self._gram = gram[np.ix_(self._rows, self._rows)]
             self.targets, self.weights = targets[self._rows], weights[self._rows]
             self._other_targets = targets[self._others]
+        #: Number of rows with a positive weight.
+        self.n_rows = len(self.targets)
+        #: The type of the Gram matrix and of every answer.
+        self.dtype = gram.dtype
+        #: The largest K_ii in absolute value; an answer uses the matrix up.
+        self._largest = float(np.abs(self._gram.diagonal()).max(initial=0.0))
 
     @property
     def mean_diagonal(self) -> float:
         """Mean of w_i K_ii, the scale against which alpha is large or small."""
         weights = 1.0 if self.weights is None else self.weights
         return float(np.mean(weights * self._gram.diagonal()))
-
-    @property
-    def largest(self) -> float:
-        """The largest K_ii in absolute value, before an answer has used the matrix up."""
-        return float(np.abs(self._gram.diagonal()).max(initial=0.0))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows with a positive weight."""
-        return len(self.targets)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the Gram matrix and of every answer."""
-        return self._gram.dtype
 
     @_threaded
     def solve(self, alpha: float) -> Solution:
@@ -279,6 +271,36 @@ class RidgeProblem:
             return solution
         dual = self._scattered(solution.dual, np.zeros_like(solution.dual[:1]))
         return Solution(dual, solution.intercept, solution.jitter)
+
+    def rounding_doubt(self, dual: Array) -> str:
+        """A warning if sums of coefficients times kernel values cancel.
+
+        Such a sum is off by about the rounding unit times the largest value times |a|.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (n, n_targets)
+            The coefficients a.
+
+        Returns
+        -------
+        str
+            A clause; empty if all is well.
+        """
+        targets = self.targets.astype(np.float64)
+        mass = np.ones(self.n_rows) if self.weights is None else self.weights
+        middle = np.average(targets, axis=0, weights=mass) if self.fit_intercept else 0.0
+        spread = np.linalg.norm(np.sqrt(mass / mass.sum())[:, None] * (targets - middle), axis=0)
+        lengths = np.linalg.norm(dual.astype(np.float64), axis=0)
+        shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
+        share = float(np.finfo(dual.dtype).eps) * self._largest * float(shares.max(initial=0.0))
+        if not share > LARGE_ERROR:
+            return ""
+        return (
+            f"kernel values of up to {self._largest:.2g} are rounded so that predictions are off "
+            f"by about {share:.1g} of the spread of the targets; {REMEDY}, or take "
+            "solvers.Primal() if the kernel has few features"
+        )
 
     def _scattered(self, inside: Array, outside: Array) -> Array:
         assert self._rows is not None
