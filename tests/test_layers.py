@@ -38,12 +38,7 @@ LAYERS = (
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 #: Imports that point up, as "module -> module".
-EXCEPTIONS = frozenset(
-    {
-        "solvers.ridge.falkon -> solvers.conjugate_gradient",
-        "solvers.task -> solvers.ridge.features",
-    }
-)
+EXCEPTIONS: frozenset[str] = frozenset()
 
 
 def level(module: str) -> int | None:

@@ -33,12 +33,12 @@ def phrases() -> list[tuple[str, re.Pattern[str], str]]:
 
 def of_page(text: str) -> Iterator[Passage]:
     """Yield the paragraphs of a Markdown page, without code and tables; lines stay in place."""
-    prose = BLOCKS.sub(lambda match: "\n" + "\n" * match[0].count("\n"), text)
+    prose = BLOCKS.sub(lambda match: "\n" * match[0].count("\n"), text)
     start = 0
     for match in [*PARAGRAPH.finditer(prose), None]:
         paragraph = prose[start : match.start() if match else None]
         line = prose.count("\n", 0, start + len(paragraph) - len(paragraph.lstrip())) + 1
-        yield line, "docs", INLINE.sub("x", paragraph)
+        yield line, "docs", INLINE.sub("X", paragraph)
         start = match.end() if match else len(prose)
 
 

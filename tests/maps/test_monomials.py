@@ -16,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer as mc
 from mercer import features, memory
 from mercer.exceptions import DataError, DataTypeError, MemoryForecastError, ParameterError
+from mercer.maps import composition, monomials
 
 
 def points(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -146,7 +147,7 @@ def test_single_precision_stays_single() -> None:
 def test_rows_in_chunks_equal_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     X = points(7, 3)
     whole = features.polynomial_features(X, 3), features.TaylorRBF(3).fit_transform(X)
-    monkeypatch.setattr(features.exact, "_CHUNK_BYTES", 3 * 10 * 8)  # three rows of ten columns
+    monkeypatch.setattr(monomials, "_CHUNK_BYTES", 3 * 10 * 8)  # three rows of ten columns
     assert_array_equal(features.polynomial_features(X, 3), whole[0])
     assert_array_equal(features.TaylorRBF(3).fit_transform(X), whole[1])
 
@@ -441,7 +442,7 @@ def test_taylor_parameters_are_checked(parameters: dict[str, object], text: str)
 
 
 def test_all_is_exactly_the_public_names() -> None:
-    modules = (features.composition, features.exact, features.taylor)
+    modules = (composition, monomials, features.taylor)
     assert set(features.__all__) == {name for m in modules for name in m.__all__}
 
 

@@ -87,6 +87,21 @@ def _blocks_of_terms(
         yield block, block * columns[functions[rows]]
 
 
+class _DualCoefficients:
+    """``dual_coef_`` where a fit sets none: the attribute error says why.
+
+    A fit stores its coefficients in the instance, which comes before this descriptor.
+    """
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        if getattr(model, "_function", None) is None:
+            raise AttributeError(f"{owner.__name__!r} object has no attribute 'dual_coef_'")
+        raise AttributeError(
+            f"{owner.__name__}: rows that come in blocks are not kept, so that they have no "
+            "coefficients dual_coef_; take primal_coef(), or pass arrays to fit."
+        )
+
+
 class FeatureRepresenterModel(RepresenterModel):
     """Base of models f(x) = sum_i a_i k(x, x_i) + b that may be f(x) = phi(x)'v + b as well.
 
@@ -99,7 +114,8 @@ class FeatureRepresenterModel(RepresenterModel):
     """
 
     solver_: Any
-    _function: Any
+    dual_coef_: Any = _DualCoefficients()
+    _function: Any = None
 
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
@@ -120,16 +136,6 @@ class FeatureRepresenterModel(RepresenterModel):
         features = self.kernel_.feature_map(self.points_)
         names = tuple(self.kernel_.feature_names(self.points_))
         return PrimalCoefficients(names, features.T @ self.dual_coef_, self.intercept_)
-
-    def __getattr__(self, name: str) -> Any:
-        # Properties made of coefficients arrive here as well, if there are none.
-        of_rows = name in ("dual_coef_", "_coefficients", "_n_functions")
-        if of_rows and self.__dict__.get("_function") is not None:
-            raise AttributeError(
-                f"{type(self).__name__}: rows that come in blocks are not kept, so that they have "
-                "no coefficients dual_coef_; take primal_coef(), or pass arrays to fit."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _function_values(self, X: Any) -> Array:
         """By explicit features where the solver has them: that is the shorter sum."""

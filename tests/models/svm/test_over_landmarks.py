@@ -64,7 +64,7 @@ def test_landmarks_are_the_support_vectors() -> None:
 
 
 def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = fitting.Search._say
+    said = fitting.Search._report
 
     def interrupted(search: Any, state: Any, alpha: float) -> None:
         said(search, state, alpha)
@@ -74,7 +74,7 @@ def test_an_interrupt_keeps_the_last_step_over_landmarks(monkeypatch: pytest.Mon
     short = mc.SVC(RBF, solver=mc.solvers.NystromSolver(12, random_state=0), max_iter=2, tol=1e-12)
     with pytest.warns(ConvergenceWarning, match="SVC stopped after 2 steps"):
         short.fit(X, Y)
-    monkeypatch.setattr(fitting.Search, "_say", interrupted)
+    monkeypatch.setattr(fitting.Search, "_report", interrupted)
     model = clone(short).set_params(max_iter=-1)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
