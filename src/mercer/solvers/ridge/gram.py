@@ -141,14 +141,10 @@ class RidgeProblem:
         Solution
             Coefficients of all rows, intercept and jitter.
         """
-        solution = solve(
-            self._gram,
-            self.targets,
-            alpha,
-            weights=self.weights,
-            fit_intercept=self.fit_intercept,
-        )
-        return self.expand(solution)
+        system = _System(self._gram, alpha, self.weights)
+        scaled, intercept, _ = system.solve(self.targets, self.fit_intercept)
+        dual = system.root[:, None] * scaled
+        return self.expand(Solution(dual, intercept, system.factor.jitter))
 
     @_threaded
     def spectrum(self) -> EigenRidge:
@@ -210,6 +206,8 @@ class RidgeProblem:
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha.
 
+        A row is left out together with its weight. The cost is that of the inverse, n^3.
+
         Parameters
         ----------
         alpha : float
@@ -222,13 +220,14 @@ class RidgeProblem:
         """
         if alpha == 0 or self._rows is not None:
             return self.leave_one_out_from(self.spectrum(), alpha)
-        return leave_one_out(
-            self._gram,
-            self.targets,
-            alpha,
-            weights=self.weights,
-            fit_intercept=self.fit_intercept,
-        )
+        system = _System(self._gram, alpha, self.weights)
+        scaled, _, border = system.solve(self.targets, self.fit_intercept)
+        diagonal = system.inverse_diagonal()
+        if self.fit_intercept:
+            diagonal -= border**2 / (system.root @ border)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residuals = scaled / (system.root * diagonal)[:, None]
+        return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
 
     def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
         """Leave-one-out residuals from a spectrum of this problem that was computed before.
@@ -308,42 +307,6 @@ class RidgeProblem:
         full = np.empty((total, inside.shape[1]), inside.dtype)
         full[self._rows], full[self._others] = inside, outside
         return full
-
-
-def solve(
-    gram: Array,
-    targets: Array,
-    alpha: float,
-    *,
-    weights: Array | None = None,
-    fit_intercept: bool = True,
-) -> Solution:
-    """Solve kernel ridge by Cholesky; `gram` is overwritten."""
-    system = _System(gram, alpha, weights)
-    scaled, intercept, _ = system.solve(targets, fit_intercept)
-    return Solution(system.root[:, None] * scaled, intercept, system.factor.jitter)
-
-
-def leave_one_out(
-    gram: Array,
-    targets: Array,
-    alpha: float,
-    *,
-    weights: Array | None = None,
-    fit_intercept: bool = True,
-) -> LeaveOneOut:
-    """Residuals of all leave-one-out fits at one alpha; `gram` is overwritten.
-
-    A row is left out together with its weight. The cost is that of the inverse, n^3.
-    """
-    system = _System(gram, alpha, weights)
-    scaled, _, border = system.solve(targets, fit_intercept)
-    diagonal = system.inverse_diagonal()
-    if fit_intercept:
-        diagonal -= border**2 / (system.root @ border)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        residuals = scaled / (system.root * diagonal)[:, None]
-    return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
 
 
 class _System:
