@@ -9,6 +9,8 @@ import sys
 import types
 
 import pytest
+from numpydoc.docscrape import ClassDoc
+from sklearn.base import BaseEstimator
 
 import mercer as mc
 
@@ -117,6 +119,30 @@ def test_every_module_lists_names_that_it_has() -> None:
         loaded = importlib.import_module(module.name)
         for name in getattr(loaded, "__all__", ()):
             assert hasattr(loaded, name), f"{module.name}.{name}"
+
+
+ESTIMATORS = [
+    name
+    for name in mc.__all__
+    if isinstance(getattr(mc, name), type) and issubclass(getattr(mc, name), BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_fitted_attributes_are_declared(name: str) -> None:
+    """Editors complete what a fit sets: every documented attribute is annotated or a property."""
+    cls = getattr(mc, name)
+    documented = {
+        attribute.strip()
+        for entry in ClassDoc(cls)["Attributes"]
+        for attribute in entry.name.split(",")
+    }
+    declared = {key for base in cls.__mro__ for key in (*vars(base), *_annotations(base))}
+    assert documented <= declared
+
+
+def _annotations(cls: type) -> dict[str, object]:
+    return vars(cls).get("__annotations__", {})
 
 
 def test_a_missing_engine_says_how_to_build_it() -> None:

@@ -51,6 +51,9 @@ class KernelEstimator(BaseEstimator):
     RBF(length_scale=2.0)
     """
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel
 

@@ -109,6 +109,13 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     ((500, 30), True)
     """
 
+    kernel_: Kernel
+    landmarks_: Points
+    landmark_indices_: NDArray[Any] | None
+    rank_: int
+    factor_: NDArray[Any]
+    trace_error_: float
+
     def __init__(
         self,
         kernel: Kernel | None = None,

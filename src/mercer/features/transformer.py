@@ -96,6 +96,9 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         The seed of the draws.
     """
 
+    kernel_: Kernel
+    maps_: list[Any]
+
     #: Whether features may overflow; if not, only the size of the data is checked.
     _may_overflow: ClassVar[bool] = True
     #: The remedy for an overflow.

@@ -313,27 +313,7 @@ class Kernel(Parameterised, metaclass=_KernelType):
             return self
         points = X if isinstance(X, Points) else Points(X, type(self).__name__)
         weight = None if sample_weight is None else checked_weight(self, sample_weight, len(points))
-        return self.resolved_by(lambda view: Scatter.of(points.matrix(view), weight))
-
-    def resolved_by(self, scatter_of: ScatterOf) -> Self:
-        """Replace ``length_scale="median"`` and ``"scale"`` by numbers, from a summary of the data.
-
-        Parameters
-        ----------
-        scatter_of : callable
-            Takes a view of the data, such as `unresolved_views` lists, and returns its scatter.
-
-        Returns
-        -------
-        Kernel
-            The same kernel when nothing was unresolved.
-        """
-        return _resolved(self, Scope(), scatter_of)
-
-    def unresolved_views(self) -> list[View]:
-        """Return what the kernels inside read whose length-scale is not a number yet."""
-        views = [view for leaf, view in self._reader.leaves if leaf.unresolved()]
-        return list(dict.fromkeys(views))
+        return resolved_by(self, lambda view: Scatter.of(points.matrix(view), weight))
 
     # Explicit features
     # --------------------------------------------------------------------------------
@@ -496,6 +476,17 @@ def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:
             "weights, or None."
         )
     return weight
+
+
+def resolved_by(kernel: K, scatter_of: ScatterOf) -> K:
+    """The kernel with length-scales from a summary of the data that each of its views reads."""
+    return _resolved(kernel, Scope(), scatter_of)
+
+
+def unresolved_views(kernel: Kernel) -> list[View]:
+    """What is read by the kernels inside whose length-scale is not a number yet."""
+    views = [view for leaf, view in kernel._reader.leaves if leaf.unresolved()]
+    return list(dict.fromkeys(views))
 
 
 def _resolved(kernel: K, scope: Scope, scatter_of: ScatterOf) -> K:

@@ -144,8 +144,8 @@ class Block:
 
     def block(self, pairs: Pairs) -> Array:
         """The matrix of the pairs, checked."""
-        if pairs.same:
-            self.kernel._check_square(pairs.rows, self.view)
+        if pairs.same and self._is_matrix:
+            _require_square(pairs.rows, self.view)
         a = self.kernel._objects(pairs.rows, self.view)
         b = a if pairs.rows is pairs.cols else self.kernel._objects(pairs.cols, self.view)
         value = self._checked(self.kernel.pairs(a, b), pairs.shape)
@@ -168,7 +168,14 @@ class Block:
 
     def is_single(self, pairs: Pairs) -> bool:
         """Whether the kernel computes in float32."""
-        return self.kernel._is_single(pairs.rows, self.view)
+        # A given matrix is no more precise than it was given.
+        matrix = pairs.rows.matrix(self.view.read_by(_SQUARE)) if self._is_matrix else None
+        return matrix is not None and matrix.dtype == np.float32
+
+    @property
+    def _is_matrix(self) -> bool:
+        """Whether the points are rows of the kernel matrix itself."""
+        return self.kernel.input_tags()["pairwise"]
 
     def diagonal(self, pairs: Pairs) -> Array:
         """The kernel at aligned pairs."""
@@ -244,12 +251,6 @@ class PairKernel(Kernel):
 
     def _objects(self, points: Points, view: View) -> Any:
         return as_objects(points.frame_of(view), type(self).__name__)
-
-    def _is_single(self, points: Points, view: View) -> bool:
-        return False
-
-    def _check_square(self, points: Points, view: View) -> None:
-        """Refuse points that have no kernel with each other: only given matrices can be such."""
 
     def _trace(self, scope: Scope) -> Expr:
         return Expr("external", (), Block(self, self._view(scope), learns(self)))
@@ -373,23 +374,13 @@ class Precomputed(PairKernel):
         """Look the pairs up."""
         if self.matrix is not None:
             return self.matrix[np.ix_(A, B)]
-        return A[0][:, self._within(A[0], B[1])]
+        return A[0][:, _require_columns(A[0], B[1])]
 
     def diagonal(self, A: Any) -> Any:
         """Look the diagonal up."""
         if self.matrix is not None:
             return self.matrix[A, A]
-        return A[0][np.arange(len(A[1])), self._within(A[0], A[1])]
-
-    @staticmethod
-    def _within(matrix: Array, columns: Array) -> Array:
-        """The columns, if the matrix has them all."""
-        if columns.max(initial=-1) >= matrix.shape[1]:
-            raise DataError(
-                f"Precomputed: X has {matrix.shape[1]} columns but {columns.max() + 1} points were "
-                "given as columns; each row must hold the kernel values with all of them."
-            )
-        return columns
+        return A[0][np.arange(len(A[1])), _require_columns(A[0], A[1])]
 
     def _objects(self, points: Points, view: View) -> Any:
         values = points.columns(view.read_by(_SQUARE)).values
@@ -411,22 +402,28 @@ class Precomputed(PairKernel):
             )
         return indices.astype(np.intp)
 
-    def _check_square(self, points: Points, view: View) -> None:
-        if self.matrix is not None:
-            return
-        n, m = points.original_length, points.origin.matrix(view.read_by(_SQUARE)).shape[1]
-        if n != m:
-            raise DataError(
-                f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
-                "Precomputed() takes the matrix itself as data."
-            )
-
-    def _is_single(self, points: Points, view: View) -> bool:
-        # A given matrix is no more precise than it was given.
-        return self.matrix is None and points.matrix(view.read_by(_SQUARE)).dtype == np.float32
-
     def _check_points(self, points: Points, view: View) -> None:
         self._objects(points, view)
+
+
+def _require_columns(matrix: Array, columns: Array) -> Array:
+    """The columns, if the matrix has them all."""
+    if columns.max(initial=-1) >= matrix.shape[1]:
+        raise DataError(
+            f"Precomputed: X has {matrix.shape[1]} columns but {columns.max() + 1} points were "
+            "given as columns; each row must hold the kernel values with all of them."
+        )
+    return columns
+
+
+def _require_square(points: Points, view: View) -> None:
+    """Refuse rows of a matrix that is not square: they have no kernel with each other."""
+    n, m = points.original_length, points.origin.matrix(view.read_by(_SQUARE)).shape[1]
+    if n != m:
+        raise DataError(
+            f"Precomputed: X should be a square kernel matrix, got shape ({n}, {m}); "
+            "Precomputed() takes the matrix itself as data."
+        )
 
 
 #: How the given matrix, or the row numbers, are read.

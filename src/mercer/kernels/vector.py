@@ -206,33 +206,32 @@ class Coordinate(VectorKernel):
         return {"sum": 1, "product": 0}[self.reduction]
 
     def _trace(self, scope: Scope) -> Expr:
-        return traced(self, scope, "profile", self._reduced(scope))
-
-    def _reduced(self, scope: Scope) -> Expr:
         try:
             body = symbolic(self, scope, "coordinate", X, Z)
         except Exception as error:
             announce_unfused(self, "coordinate", error)
-            source = UnfusedCoordinate(self, self._view(scope), learns(self))
-            return Expr("external", (), source)
-        self._check_symmetry()
-        return coordinate_leaf(body, slot_of(self, scope), self._degree())
+            reduced = Expr("external", (), UnfusedCoordinate(self, self._view(scope), learns(self)))
+        else:
+            _require_symmetric(self)
+            reduced = coordinate_leaf(body, slot_of(self, scope), self._degree())
+        return traced(self, scope, "profile", reduced)
 
-    def _check_symmetry(self) -> None:
-        """Compare the function with its mirror image at numbers of either sign and any size."""
-        points = _PROBES[_PROBES >= 0] if self.non_negative else _PROBES
-        n = len(points)
-        x, z = np.repeat(points, n), np.tile(points, n)
-        with np.errstate(all="ignore"):
-            values = np.broadcast_to(self.coordinate(x, z), x.shape).reshape(n, n)
-            gap = np.abs(values - values.T) - 1e-9 * np.abs(values)
-        # Where the function is not defined, or overflows, there is nothing to compare.
-        gap[~np.isfinite(gap)] = 0.0
-        i, j = np.unravel_index(np.argmax(gap), gap.shape)
-        if gap[i, j] > 1e-12:
-            raise ValidityError(
-                f"{type(self).__name__}.coordinate is not symmetric: at ({points[i]:g}, "
-                f"{points[j]:g}) it is {values[i, j]:g}, at ({points[j]:g}, {points[i]:g}) "
-                f"{values[j, i]:g}; a kernel is a symmetric function, so write one that does not "
-                "change when x and z are exchanged."
-            )
+
+def _require_symmetric(kernel: Coordinate) -> None:
+    """Compare the function with its mirror image at numbers of either sign and any size."""
+    points = _PROBES[_PROBES >= 0] if kernel.non_negative else _PROBES
+    n = len(points)
+    x, z = np.repeat(points, n), np.tile(points, n)
+    with np.errstate(all="ignore"):
+        values = np.broadcast_to(kernel.coordinate(x, z), x.shape).reshape(n, n)
+        gap = np.abs(values - values.T) - 1e-9 * np.abs(values)
+    # Where the function is not defined, or overflows, there is nothing to compare.
+    gap[~np.isfinite(gap)] = 0.0
+    i, j = np.unravel_index(np.argmax(gap), gap.shape)
+    if gap[i, j] > 1e-12:
+        raise ValidityError(
+            f"{type(kernel).__name__}.coordinate is not symmetric: at ({points[i]:g}, "
+            f"{points[j]:g}) it is {values[i, j]:g}, at ({points[j]:g}, {points[i]:g}) "
+            f"{values[j, i]:g}; a kernel is a symmetric function, so write one that does not "
+            "change when x and z are exchanged."
+        )

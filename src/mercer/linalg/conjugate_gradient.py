@@ -134,6 +134,7 @@ class _Run:
         elif start is not None:
             self._guess(start.astype(self.right.dtype))
         self.best, self.least = self.solution.copy(), self.history[-1]
+        self.lowest, self.lowest_estimate = self.solution.copy(), self.history[-1]
         self.known: Array | None = None if self.n_iter else self.history[0]
 
     def _guess(self, solution: Array) -> None:
@@ -209,7 +210,17 @@ class _Run:
         self.direction[:, active], self.slope[active] = direction, slope
         self.known = None
         self.history.append(self._relative(self.residual))
+        self._keep_lowest()
         return bool(good.any())
+
+    def _keep_lowest(self) -> None:
+        """Keep columns whose estimated residual has halved.
+
+        Where A is singular and b is not quite in its range, residuals fall and then grow.
+        """
+        halved = self.history[-1] < self.lowest_estimate / 2
+        self.lowest[:, halved] = self.solution[:, halved]
+        self.lowest_estimate = np.where(halved, self.history[-1], self.lowest_estimate)
 
     def _orthogonalise(self, active: NDArray[np.intp]) -> None:
         """Make each residual orthogonal to those before it, which rounding has prevented."""
@@ -247,6 +258,9 @@ class _Run:
         solution, residuals, state = self.solution, self.known, self.state()
         converged = bool((residuals <= SLACK * tol).all())
         if not converged:
+            sizes = self._relative(self._true_residual(self.lowest))
+            self.best = np.where(sizes < self.least, self.lowest, self.best)
+            self.least = np.minimum(sizes, self.least)
             solution, residuals = np.where(self.least < residuals, self.best, solution), self.least
         return Progress(solution, residuals, state.history, self.n_iter, converged, state)
 

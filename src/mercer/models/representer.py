@@ -113,6 +113,13 @@ class FeatureRepresenterModel(RepresenterModel):
         The kernel; by default an RBF with ``length_scale="scale"``.
     """
 
+    rows_: NDArray[Any]
+    alpha_: float
+    residual_: float
+    preconditioner_error_: float
+    trace_error_: float
+    feature_map_: Any
+    kernel_error_: float
     solver_: Any
     dual_coef_: Any = _DualCoefficients()
     _function: Any = None

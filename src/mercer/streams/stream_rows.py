@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
 from mercer.kernels import heuristics
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, resolved_by, unresolved_views
 from mercer.kernels.heuristics import Scatter, Spread
 from mercer.kernels.points import Points
 from mercer.kernels.views import View
@@ -73,7 +73,7 @@ class SpreadOf:
 
     def __call__(self, part: RowBlock) -> Sums:
         """One spread for each view."""
-        views = self.kernel.unresolved_views()
+        views = unresolved_views(self.kernel)
         return Sums(tuple(Spread.of(part.points.matrix(view), part.weights) for view in views))
 
 
@@ -95,15 +95,16 @@ class MedianDistances:
 
     def __call__(self, part: RowBlock) -> list[float]:
         """The distances among some rows, in the order in which the kernel uses them."""
-        spreads = dict(zip(self.kernel.unresolved_views(), self.spreads, strict=True))
+        spreads = dict(zip(unresolved_views(self.kernel), self.spreads, strict=True))
         distances: list[float] = []
 
         def median(view: View, metric: str) -> float:
             distances.append(heuristics.median_distance(part.points.matrix(view), metric))
             return distances[-1]
 
-        self.kernel.resolved_by(
-            lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric))
+        resolved_by(
+            self.kernel,
+            lambda view: Scatter(lambda: spreads[view], lambda metric: median(view, metric)),
         )
         return distances
 
@@ -196,15 +197,15 @@ class StreamRows(RowSource):
 
     def resolve(self, kernel: Kernel) -> Kernel:
         """The kernel with length-scales estimated from the data."""
-        views = kernel.unresolved_views()
+        views = unresolved_views(kernel)
         if not views:
             return kernel
-        spreads = dict(zip(self.kernel.unresolved_views(), self.survey.spreads, strict=True))
+        spreads = dict(zip(unresolved_views(self.kernel), self.survey.spreads, strict=True))
         if not set(views) <= set(spreads):
             spreads |= dict(zip(views, self.map_sum(SpreadOf(kernel)).terms, strict=True))
         medians = self._medians(kernel, {view: spreads[view] for view in views})
-        return kernel.resolved_by(
-            lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
+        return resolved_by(
+            kernel, lambda view: Scatter(lambda: spreads[view], lambda metric: next(medians))
         )
 
     def _medians(self, kernel: Kernel, spreads: dict[View, Spread]) -> Iterator[float]:

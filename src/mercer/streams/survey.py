@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from mercer.exceptions import DataError
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, unresolved_views
 from mercer.kernels.containers import guarded, ingest, len_of, rows_from
 from mercer.kernels.heuristics import Spread
 from mercer.kernels.points import Points
@@ -115,7 +115,7 @@ class Surveyor:
             points = self.kernel.validate(guarded(data))
             weights = checked_weights(block.weights, n, self.owner)
             targets, values = self.targets.seen(block.targets, n, weights)
-        views = self.kernel.unresolved_views()
+        views = unresolved_views(self.kernel)
         return Survey(
             n,
             _bytes_of(data) + self._bytes_beside(block, n) + (0 if weights is None else 8 * n),

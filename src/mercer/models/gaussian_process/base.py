@@ -73,6 +73,11 @@ class GaussianProcess(IterativeEstimator, RepresenterModel):
         Where the restarts come from.
     """
 
+    log_marginal_likelihood_: float
+    at_bounds_: tuple[str, ...]
+    n_iter_: int
+    n_evaluations_: int
+    gradient_norm_: float
     theta_: Array
     theta_names_: tuple[str, ...]
     _objective: LearningObjective

@@ -233,6 +233,19 @@ class GaussianProcessRegressor(MultiOutputMixin, ScoredRegressor, GaussianProces
     0.1
     """
 
+    noise_: Any
+    y_scale_: Any
+    solver_: Any
+    search_solver_: Any
+    lower_bound_: float
+    upper_bound_: float
+    trace_error_: float
+    residual_: float
+    residual_history_: NDArray[Any]
+    preconditioner_error_: float
+    feature_map_: Any
+    kernel_error_: float
+    jitter_: float
     rows_: NDArray[np.intp]
     _rows_seen: int
     _posterior: ExactPosterior | FeaturePosterior

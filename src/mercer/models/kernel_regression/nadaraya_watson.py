@@ -123,6 +123,7 @@ class NadarayaWatson(ExplainedModel, IterativeEstimator, KernelRegressor):
     array([[21.]])
     """
 
+    n_iter_: int
     rows_: Positions
     targets_: Array
 

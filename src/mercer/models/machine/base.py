@@ -69,6 +69,11 @@ class KernelMachine(IterativeEstimator, FeatureRepresenterModel):
         The largest number of steps, for each function that is fitted.
     """
 
+    loss_: Any
+    n_iter_: int
+    gradient_norm_: float
+    dual_gap_: float
+
     def __init__(
         self,
         kernel: Kernel | None,

@@ -158,6 +158,8 @@ class KernelMachineClassifier(ClassifierMixin, KernelMachine):
     array(['different', 'same'], dtype='<U9')
     """
 
+    classes_: NDArray[Any]
+
     _kind = ClassificationLoss
     _smooth_loss = 'loss="squared_hinge"'
     _purpose = "classes"

@@ -94,6 +94,7 @@ class OnlineModel(IterativeEstimator, RepresenterModel):
         For the order.
     """
 
+    n_iter_: int
     rows_: Rows
     _rows_seen: int
     _for_blocks = "fit goes over rows in memory; pass arrays, or the blocks to partial_fit in turn"

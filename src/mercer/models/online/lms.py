@@ -172,6 +172,7 @@ class KernelLMS(FeatureMapModel, KernelRegressor):
     True
     """
 
+    residual_: float
     step_size_: float
     learning_curve_: Array
 

@@ -157,6 +157,11 @@ class KernelRidge(FeatureRepresenterModel, RidgeDiagnostics, IterativeEstimator)
     True
     """
 
+    rank_: int
+    alphas_: NDArray[Any]
+    search_kernels_: tuple[Kernel, ...]
+    search_errors_: NDArray[Any]
+
     def __init__(
         self,
         kernel: Kernel | None = None,

@@ -116,6 +116,12 @@ class SupportVectorMachine(IterativeEstimator, RepresenterModel):
         What to do with a kernel matrix that is not positive semi-definite.
     """
 
+    support_: NDArray[Any]
+    support_vectors_: Any
+    rows_: NDArray[Any]
+    fit_status_: int
+    shape_fit_: tuple[int, ...]
+
     def __init__(
         self,
         kernel: Any,

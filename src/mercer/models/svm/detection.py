@@ -241,6 +241,8 @@ class OneClassSVM(SupportVectorDetector):
     array([ 1, -1])
     """
 
+    n_support_: NDArray[Any]
+
     def _dual(self, data: Training) -> OneClassDual:
         return OneClassDual(data.rows, data.weights, float(self.nu))
 
@@ -304,6 +306,8 @@ class SVDD(SupportVectorDetector):
     >>> round(model.radius_, 3), model.predict([[0.5], [1.5]])
     (1.0, array([ 1, -1]))
     """
+
+    radius_: float
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -61,6 +61,8 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         What all machines have.
     """
 
+    calibration_error_: float
+
     def __init__(
         self,
         kernel: Any,

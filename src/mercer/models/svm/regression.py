@@ -202,6 +202,8 @@ class SVR(SupportVectorRegressor):
     array([1.5])
     """
 
+    n_support_: NDArray[Any]
+
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -296,6 +298,8 @@ class NuSVR(SupportVectorRegressor):
     >>> 0.0 < model.epsilon_ < 0.5
     True
     """
+
+    epsilon_: float
 
     def __init__(
         self,

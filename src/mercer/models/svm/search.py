@@ -127,6 +127,17 @@ class SVCSearch(CallbackSupportMixin, ClassifierMixin, MetaEstimatorMixin, BaseE
     True
     """
 
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    cv_results_: dict[str, Any]
+    best_index_: int
+    best_score_: float
+    best_params_: dict[str, Any]
+    refit_time_: float
+    n_splits_: int
+    scorer_: Any
+    classes_: NDArray[Any]
+
     def __init__(
         self,
         estimator: SVC | None = None,
