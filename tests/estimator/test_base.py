@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 
 import mercer as mc
 from mercer.exceptions import DataError, ParameterError
+from mercer.program import engine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -79,7 +80,7 @@ def test_a_failed_fit_leaves_the_last_one(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mc.RBF, "__call__", interrupt)
+    monkeypatch.setattr(engine, "gram", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(np.ones((4, 5)), [1.0, 2.0, 2.0, 3.0])
     assert vars(model) == before

@@ -199,6 +199,8 @@ class KernelEstimator(BaseEstimator):
     ) -> tuple[StreamRows | None, Given]:
         """Rows that come in blocks, if X does, with columns checked; and what is given now."""
         given = Given(X, y, sample_weight)
+        if type(X) is np.ndarray and X.flags.owndata:  # neither blocks nor mapped from a file
+            return None, given
         rows, given = rows_of(type(self).__name__, kernel, given, targets, whole=whole)
         if rows is not None:
             validate_data(

@@ -24,7 +24,7 @@ from mercer.kernels.views import EVERYTHING, Columns, Numbers, View
 from mercer.program import engine, reference
 from mercer.program.expression import Expr
 from mercer.program.pairs import Array, Pairs
-from mercer.program.specialise import reads
+from mercer.program.specialise import floating_type, reads
 
 if TYPE_CHECKING:
     from mercer.gram import Gram
@@ -461,6 +461,11 @@ def pairs_of(kernel: Kernel, X: Any, Z: Any = None, freeze: bool = False) -> Pai
     if Z is None:
         return Pairs(rows, rows, values, same=True)
     return Pairs(rows, points_of(kernel, Z, freeze).ordered_like(rows), values)
+
+
+def value_type(kernel: Kernel, points: Points) -> np.dtype[Any]:
+    """The type of kernel values: float32 where all that the kernel reads is, else float64."""
+    return floating_type(kernel.expression, pairs_of(kernel, points))
 
 
 def checked_weight(kernel: Kernel, sample_weight: Any, n: int) -> Array:

@@ -124,7 +124,9 @@ class Points:
         """The data, in the user's own type where possible."""
         if self._data is None:
             assert self._parent is not None
-            self._data = take(self._parent._frame(), self._rows)
+            data = self._parent._frame()
+            is_array = isinstance(data, np.ndarray)
+            self._data = data[self._rows] if is_array else take(data, self._rows)
         return self._data.to_native() if isinstance(self._data, nw.DataFrame) else self._data
 
     def _frame(self) -> Any:

@@ -195,7 +195,7 @@ class InMemory(RowSource):
         """Sums of weights and targets."""
         return RowStatistics.of(self.part.targets, self.part.weights)
 
-    @property
+    @cached_property
     def first_row(self) -> Points:
         """The first row."""
         return self.part.points[:1]

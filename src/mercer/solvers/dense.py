@@ -27,7 +27,6 @@ from mercer.solvers.protocol import (
     Solver,
     default_alphas,
 )
-from mercer.solvers.ridge import rounding
 from mercer.solvers.ridge.gram import RidgeProblem
 from mercer.validity.required import gram_matrix, require_positive
 
@@ -64,7 +63,7 @@ class DenseSolver(Solver):
 
     def search(self, tasks: Sequence[RidgeTask]) -> SearchAnswer:
         """Compare every kernel with every alpha, from one reduction of each matrix."""
-        if tasks[0].n < 2:
+        if len(tasks[0].rows) < 2:
             raise DataError(
                 f"{tasks[0].owner}: a choice by leaving rows out needs at least two rows, got "
                 "1 sample; pass a number as alpha."
@@ -85,7 +84,6 @@ class DenseSolver(Solver):
         by_factor, part = alpha > 0 and not self.eigenvectors, task.part(type(self).__name__)
         matrices = FACTOR_MATRICES if by_factor else SPECTRAL_MATRICES
         problem, repair = dense_problem(task, part, matrices)
-        largest = problem.largest
         with np.errstate(over="ignore", invalid="ignore"):
             if by_factor:
                 solution = problem.solve(alpha)
@@ -93,20 +91,13 @@ class DenseSolver(Solver):
                 spectrum = problem.spectrum()
                 solution = problem.expand(spectrum.solve(problem.targets, alpha))
                 quality = {"rank_": spectrum.rank}
-        doubt = rounding.of_predictions(
-            largest,
-            solution.dual,
-            problem.targets,
-            problem.weights,
-            fit_intercept=problem.fit_intercept,
-        )
         return RidgeAnswer(
             part.points,
             solution.dual if repair is None else _folded(solution.dual, repair),
             solution.intercept,
             alpha,
             {"jitter_": solution.jitter} | quality,
-            doubt=doubt,
+            doubt=problem.rounding_doubt(solution.dual),
         )
 
     def _path(self, task: RidgeTask) -> PathAnswer:

@@ -105,9 +105,6 @@ class Primal(FeatureSolver):
         """The number of the kernel's own features, None if there are not finitely many."""
         return problem.own_features[0]
 
-    def _impossible(self, problem: FitProblem) -> str:
-        return problem.restriction or problem.own_features[1]
-
     def _impractical(self, problem: FitProblem) -> str:
         width = problem.own_features[0]
         return "" if width is None else problem.feature_obstacle(width)

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mercer.features.fourier import RandomFourier
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, value_type
 from mercer.rows.rows import RowSource
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.dense import FACTOR_MATRICES, SPECTRAL_MATRICES, Cholesky, Spectral
@@ -139,8 +139,7 @@ class RidgeFit(Priced):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of kernel values of the data."""
-        dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row).dtype
-        return dtype
+        return value_type(self.kernel, self.rows.first_row)
 
     @property
     def columns(self) -> int:

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, clone
 
 from mercer import memory
 from mercer.exceptions import DataError, MemoryForecastError, NoFeatureMapError, ParameterError
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, value_type
 from mercer.kernels.points import Points
 from mercer.landmarks.selection import contains_noise
 from mercer.rows.rows import InMemory, Made, RowBlock, RowSource
@@ -282,8 +282,7 @@ class RidgeTask:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type in which the kernel is computed."""
-        dtype: np.dtype[Any] = self.kernel.gram(self.rows.first_row).dtype
-        return dtype
+        return value_type(self.kernel, self.rows.first_row)
 
     @property
     def middle(self) -> Array:
@@ -527,7 +526,8 @@ class Solver(ABC):
 
     def _impossible(self, problem: FitProblem) -> str:
         """What forbids this solver, beside the kernel's validity and memory."""
-        return problem.restriction
+        exact_features = self.has_features and not self.is_approximate
+        return problem.restriction or (problem.own_features[1] if exact_features else "")
 
     def _impractical(self, problem: FitProblem) -> str:
         """What stops only "auto" from taking this solver."""

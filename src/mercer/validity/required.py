@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from mercer import memory, validity
 from mercer.exceptions import DataError, ValidityError
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.points import Points
 from mercer.linalg.cholesky import Advice, is_positive_definite
+from mercer.program import engine
+from mercer.program.specialise import floating_type
 
 Array = NDArray[np.floating[Any]]
 
@@ -33,7 +35,8 @@ def gram_matrix(
 ) -> Array:
     """The Gram matrix, after a forecast of memory; NaN and infinity are refused."""
     n, name = len(points), owner if isinstance(owner, str) else type(owner).__name__
-    itemsize = kernel.gram(points).dtype.itemsize
+    pairs = pairs_of(kernel, points)
+    itemsize = floating_type(kernel.expression, pairs).itemsize
     if remedy is None and itemsize == 8:
         remedy = "pass X as float32"
     memory.require(
@@ -41,7 +44,7 @@ def gram_matrix(
         f"{name} on {n} rows",
         "fit on fewer rows" + (f", or {remedy}" if remedy else ""),
     )
-    gram: Array = kernel(points)
+    gram = engine.gram(kernel.expression, pairs)
     with np.errstate(over="ignore", invalid="ignore"):  # of infinities
         is_finite = np.isfinite(gram.sum())
     if not is_finite:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from mercer.exceptions import NumericalWarning, ValidityError
 from mercer.linalg import cholesky
 from mercer.solvers import EigenRidge, RidgeProblem, Solution, Tridiagonal
-from mercer.solvers.ridge import gram
 from mercer.solvers.ridge import spectrum as spectral
 
 Array = NDArray[np.floating[Any]]
@@ -76,7 +75,7 @@ def test_both_solvers_solve_the_bordered_system(weighted: bool, fit_intercept: b
     for alpha in ALPHAS:
         a, b = naive(K, y, alpha, w, fit_intercept)
         for found in (
-            gram.solve(K.copy(), y, alpha, **options),
+            RidgeProblem(K.copy(), y, **options).solve(alpha),
             spectrum.solve(y, alpha),
         ):
             np.testing.assert_allclose(found.dual, a, rtol=1e-8, atol=1e-8 * np.abs(a).max())
@@ -92,7 +91,7 @@ def test_leave_one_out_is_leaving_one_out(weighted: bool, fit_intercept: bool) -
     for alpha, residuals in zip(ALPHAS, spectrum.loo_residuals(y, ALPHAS), strict=True):
         expected = refitted_residuals(K, y, alpha, w, fit_intercept)
         np.testing.assert_allclose(residuals, expected, rtol=1e-8, atol=1e-9)
-        found = gram.leave_one_out(K.copy(), y, alpha, **options)
+        found = RidgeProblem(K.copy(), y, **options).leave_one_out(alpha)
         np.testing.assert_allclose(found.residuals, expected, rtol=1e-8, atol=1e-9)
 
 
@@ -112,7 +111,7 @@ def test_errors_and_degrees_of_freedom_from_their_definitions(
         assert dof[i] == pytest.approx(np.trace(hat), rel=1e-9)
         shrunk = spectral.shrinkage(values, alpha)
         assert fit_intercept + shrunk.sum() == pytest.approx(dof[i], rel=1e-9)
-        found = gram.leave_one_out(K.copy(), y, alpha, **options)
+        found = RidgeProblem(K.copy(), y, **options).leave_one_out(alpha)
         assert found.effective_dof == pytest.approx(dof[i], rel=1e-9)
         left_out = refitted_residuals(K, y, alpha, w, fit_intercept)
         np.testing.assert_allclose(loo[i], np.average(left_out**2, axis=0, weights=w), rtol=1e-8)
@@ -210,7 +209,7 @@ def test_alpha_zero_without_full_rank_is_weighted_least_squares(
 def test_the_type_is_kept(dtype: type) -> None:
     K, y, w = problem(20, True)
     w = w.astype(dtype)
-    found = gram.solve(K.astype(dtype), y, 0.5, weights=w)
+    found = RidgeProblem(K.astype(dtype), y, weights=w).solve(0.5)
     spectrum = EigenRidge.decompose(K.astype(dtype), weights=w)
     other = spectrum.solve(y, 0.5)
     assert found.dual.dtype == other.dual.dtype == found.intercept.dtype == dtype
@@ -225,7 +224,7 @@ def test_the_factor_takes_the_place_of_the_matrix(order: Any) -> None:
     y = np.ones((n, 1))
     tracemalloc.start()
     try:
-        gram.solve(K, y, 1.0, weights=np.full(n, 2.0))
+        RidgeProblem(K, y, weights=np.full(n, 2.0)).solve(1.0)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -235,13 +234,15 @@ def test_the_factor_takes_the_place_of_the_matrix(order: Any) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_both_orders_and_strides_give_the_same(order: Any) -> None:
     K, y, w = problem(30, True)
-    expected = gram.solve(K.copy(), y, 0.1, weights=w)
+    expected = RidgeProblem(K.copy(), y, weights=w).solve(0.1)
     values = EigenRidge.decompose(K.copy(), weights=w)
-    same = gram.solve(np.array(K, order=order), y, 0.1, weights=w)
+    same = RidgeProblem(np.array(K, order=order), y, weights=w).solve(0.1)
     np.testing.assert_allclose(same.dual, expected.dual, rtol=1e-10)
     strided = np.zeros((60, 60), order=order)[::2, ::2]
     strided[...] = K
-    np.testing.assert_allclose(gram.solve(strided, y, 0.1, weights=w).dual, same.dual, rtol=1e-10)
+    np.testing.assert_allclose(
+        RidgeProblem(strided, y, weights=w).solve(0.1).dual, same.dual, rtol=1e-10
+    )
     again = EigenRidge.decompose(np.array(K, order=order), weights=w)
     np.testing.assert_allclose(again.eigenvalues, values.eigenvalues, atol=1e-12)
 
@@ -275,7 +276,7 @@ def test_jitter_is_added_once_recorded_and_explained(K: Array, cause: str) -> No
     # A hair below zero, as rounding may leave it: jitter is needed whatever the LAPACK.
     lowered = K - 1e-9 * np.eye(len(K))
     with pytest.warns(NumericalWarning, match=cause) as caught:
-        found = gram.solve(lowered, y, 1e-13)
+        found = RidgeProblem(lowered, y).solve(1e-13)
     assert len(caught) == 1
     assert 1e-10 < found.jitter / np.mean(np.diag(K)) < 1e-7
     assert np.isfinite(found.dual).all()
@@ -284,14 +285,14 @@ def test_jitter_is_added_once_recorded_and_explained(K: Array, cause: str) -> No
 def test_float32_skips_jitter_that_changes_no_digit() -> None:
     K = gaussian(60, 100.0).astype(np.float32) - np.float32(1e-6) * np.eye(60, dtype=np.float32)
     with pytest.warns(NumericalWarning):
-        found = gram.solve(K, np.ones((60, 1), np.float32), 1e-12)
+        found = RidgeProblem(K, np.ones((60, 1), np.float32)).solve(1e-12)
     assert found.jitter >= np.finfo(np.float32).eps
 
 
 def test_an_indefinite_matrix_is_refused_by_both() -> None:
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
     with pytest.raises(ValidityError, match=r"indefinite.*psd="):
-        gram.solve(K.copy(), np.ones((2, 1)), 1e-6)
+        RidgeProblem(K.copy(), np.ones((2, 1))).solve(1e-6)
     with pytest.raises(ValidityError, match=r"smallest eigenvalue is -1.*psd="):
         EigenRidge.decompose(K.copy(), fit_intercept=False)
     with pytest.raises(ValidityError, match=r"eigenvalue below -alpha = -0\.5.*psd="):
@@ -343,7 +344,7 @@ def test_weight_zero_is_removal(fit_intercept: bool, alpha: float) -> None:
 
 
 def test_one_row_is_its_own_mean() -> None:
-    found = gram.solve(np.ones((1, 1)), np.array([[3.0]]), 1.0)
+    found = RidgeProblem(np.ones((1, 1)), np.array([[3.0]])).solve(1.0)
     assert (found.dual[0, 0], found.intercept[0]) == (0.0, 3.0)
     spectrum = EigenRidge.decompose(np.ones((1, 1)))
     assert spectrum.solve(np.array([[3.0]]), 0.0).intercept[0] == 3.0

@@ -393,11 +393,12 @@ def kernel_for(model: SupportVectorMachine, points: Points) -> Kernel:
 
 def in_double_precision(X: Any) -> Any:
     """Rows in float64: the gap is computed in it, and float32 is used where it serves."""
-    X = as_table(X)
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
-        return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
+    if not isinstance(X, np.ndarray):
+        X = as_table(X)
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            single = [name for name, dtype in frame.schema.items() if dtype == nw.Float32]
+            return frame.with_columns(nw.col(*single).cast(nw.Float64)).to_native() if single else X
     single_array = getattr(X, "dtype", None) == np.float32 and getattr(X, "ndim", 0) == 2
     return X.astype(np.float64) if single_array else X
 

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
-from mercer.solvers.box_qp.problem import BoxQP, BoxSolution, reduced
-from mercer.solvers.box_qp.smo import solve
+from mercer.solvers.box_qp.smo import BoxQP, BoxSolution, reduced, solve
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -7,8 +7,15 @@ import numpy as np
 from mercer import _core
 from mercer.parallel import thread_count
 from mercer.solvers.box_qp.kernel_matrix import StoredMatrix
-from mercer.solvers.box_qp.problem import Array, BoxQP, BoxSolution, Flags, Positions, evaluated
-from mercer.solvers.box_qp.smo import exchanges_allowed
+from mercer.solvers.box_qp.smo import (
+    Array,
+    BoxQP,
+    BoxSolution,
+    Flags,
+    Positions,
+    evaluated,
+    exchanges_allowed,
+)
 
 
 class BoxQPBatch:

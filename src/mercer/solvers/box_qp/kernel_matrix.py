@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from mercer import _core, memory
 from mercer.exceptions import DataError
 from mercer.gram import Gram
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, pairs_of
 from mercer.kernels.points import Points
 from mercer.kernels.special import Precomputed
 from mercer.kernels.tracing import require_symmetry
 from mercer.linalg.cholesky import is_positive_definite
 from mercer.parallel import thread_count
+from mercer.program import engine
 from mercer.program.parts import Parts
 from mercer.program.specialise import reads
 from mercer.sampling import spread
@@ -314,15 +315,15 @@ def kernel_matrix(
     given = _given_matrix(kernel, points)
     if given is not None:
         return StoredMatrix(given)
-    gram, n = kernel.gram(points), len(points)
-    in_python = bool(reads(kernel.expression).sources)
+    n, in_python = len(points), bool(reads(kernel.expression).sources)
     if in_python or n > _SMALL:
+        gram = kernel.gram(points)
         if not (in_python or reused or _is_wide(kernel, points)):
             return LazyMatrix(gram)
         room = memory.available() / 2 if cache_bytes is None else cache_bytes
         if n * n * gram.dtype.itemsize > room:
             return CachedMatrix(kernel, points, room) if in_python else LazyMatrix(gram)
-    values = gram.toarray()
+    values = engine.gram(kernel.expression, pairs_of(kernel, points))
     _require_finite(kernel, values)
     return StoredMatrix(values)
 

@@ -25,6 +25,7 @@ violations, the rounds go on in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,10 +33,12 @@ from numpy.typing import NDArray
 
 from mercer import _core
 from mercer.solvers.box_qp.kernel_matrix import SymmetricMatrix
-from mercer.solvers.box_qp.problem import Array, BoxQP, BoxSolution, Flags, Positions, evaluated
 
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Positions = NDArray[np.int64]
 #: Called after a round with a function that returns the solution so far; True stops.
-Report = Callable[[Callable[[], BoxSolution]], bool]
+Report = Callable[[Callable[[], "BoxSolution"]], bool]
 
 # Working-set size: `_FIRST` in the first round. Later rounds add max(`_NEW`, `_PART` * n, `_GROWTH`
 # * n_free) violators. It is always within [`_LEAST`, `_MOST`].
@@ -57,7 +60,7 @@ _ROUNDS = 10_000
 _STEPS = 50
 # Exchanges in float32: at least this number.
 _LEAST_STEPS = 20_000
-# Relative rounding error of an increment of the product.
+# Rounding error of a sum, relative to the sum of its absolute terms.
 _EPS = 16 * float(np.finfo(np.float64).eps)
 # Share of the tolerance by which increments may drift before the product is computed again.
 _TOO_FAR = 0.1
@@ -73,6 +76,74 @@ _WARY = 16.0
 _VISIBLE = {False: 1e-8, True: 1e-14}
 # Rounds without progress before giving up; by precision (is it float64?).
 _PATIENCE = {False: 10, True: 100}
+# The gap is also computed for the function scaled up by these shares of the worst violation: a half
+# where rows violate the margin on both sides, slightly more than all where they do on one side.
+_SHARES_OF_WORST = (0.5, 1.01)
+
+
+# Problems and solutions --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BoxQP:
+    """Minimise b'Kb / 2 + c'b within a box, with fixed sums: one problem, or several side by side.
+
+    The variables of several problems follow each other, and do not interact.
+    """
+
+    rows: Positions  # (m,): the row of the kernel matrix that each variable belongs to
+    linear: Array  # (m,): the linear term c
+    lower: Array  # (m,): the lower bounds
+    upper: Array  # (m,): the upper bounds
+    start: Array  # (m,): a feasible point, whose sums are kept
+    # (n_problems, n_sums): the first variable of every sum, which ends where the next one begins
+    groups: Positions
+
+    @property
+    def sizes(self) -> Positions:
+        """The number of variables of each problem."""
+        return np.diff(np.append(self.groups[:, 0], len(self.rows)))
+
+    @property
+    def problem_of_variable(self) -> Positions:
+        """The number of the problem that each variable belongs to."""
+        return np.repeat(np.arange(len(self.groups)), self.sizes)
+
+    def within(self, bound: float) -> BoxQP:
+        """The problem with all bounds cut to at most `bound` in absolute value."""
+        lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
+        return replace(self, lower=lower, upper=upper)
+
+    def feasible(self, point: Array) -> Array:
+        """A feasible point near the given one."""
+        starts = self.groups.ravel()
+        sizes = np.diff(np.append(starts, len(point)))
+        clipped = np.clip(point, self.lower, self.upper)
+        missing = reduced(np.add, self.start, starts) - reduced(np.add, clipped, starts)
+        room = np.where(np.repeat(missing > 0, sizes), self.upper, self.lower) - clipped
+        total = reduced(np.add, room, starts)
+        share = np.divide(missing, total, out=np.zeros(len(missing)), where=total != 0)
+        return np.asarray(clipped + room * np.repeat(np.minimum(share, 1.0), sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class BoxSolution:
+    """A feasible point of each problem, and how good it is."""
+
+    coefficients: Array  # (m,): the variables b
+    # The kernel matrix times the coefficients: at all rows for a problem that was solved alone (in
+    # float32 where no more is needed), and at the variables for problems side by side.
+    product: Array
+    levels: Array  # (n_problems, n_sums): the Lagrange multipliers of the sums
+    squared_norm: Array  # (n_problems,): b'Kb
+    objective: Array  # (n_problems,): the value of the problem
+    dual_gap: Array  # (n_problems,): an upper bound of the distance to the minimum, if K >= 0
+    violation: Array  # (n_problems,): the largest slope of an exchange between two variables
+    n_iter: Positions  # (n_problems,): the numbers of exchanges
+    converged: Flags  # (n_problems,): whether the violation is at most the tolerance
+
+
+# The method --------------------------------------------------------------------------------------
 
 
 def solve(
@@ -347,3 +418,107 @@ def _at_most(limit: int, rank: NDArray[np.int8], chosen: Positions) -> Positions
         return chosen
     order = np.argsort(-rank[chosen], kind="stable")
     return np.sort(chosen[order[:limit]])
+
+
+# Certificates -------------------------------------------------------------------------------------
+
+
+def evaluated(
+    qp: BoxQP,
+    coefficients: Array,
+    product: Array,
+    at_variables: Array,
+    room: tuple[Array, Array],
+    n_iter: Positions,
+    tol: float | Array,
+) -> BoxSolution:
+    """Objective, violation, multipliers and gap of a feasible point.
+
+    `at_variables` is the product at the row of each variable, and `room` says how far variables may
+    rise and fall.
+    """
+    up, down = room
+    problems = qp.groups[:, 0]
+    ascents = -(at_variables + qp.linear)
+    high, low = _extremes(qp, ascents, up > 0, down > 0)
+    violation = np.maximum((high - low).reshape(qp.groups.shape).max(axis=1), 0.0)
+    squared_norm = reduced(np.add, coefficients * at_variables, problems)
+    # The box of one sum may fix the other up to rounding: a variable that is that near to its
+    # bound counts as if it were at it, so that it does not fix the multiplier.
+    least = _EPS * reduced(np.add, np.abs(coefficients), problems)
+    least = least if len(least) == 1 else np.repeat(least, qp.sizes)
+    rises, falls = up > least, down > least
+    levels = _levels(qp, ascents, rises, falls)
+    slopes = ascents - np.repeat(
+        levels.ravel(), np.diff(np.append(qp.groups.ravel(), len(ascents)))
+    )
+    worst = np.maximum(np.where(rises, slopes, 0.0), np.where(falls, -slopes, 0.0))
+    return BoxSolution(
+        coefficients,
+        product,
+        levels,
+        squared_norm,
+        reduced(np.add, coefficients * (at_variables / 2 + qp.linear), problems),
+        _gaps(qp, slopes, room, reduced(np.maximum, worst, problems), squared_norm),
+        violation,
+        n_iter,
+        violation <= tol,
+    )
+
+
+def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
+    """Sums or extremes of the stretches of values that begin at `starts`."""
+    if len(starts) <= 2:
+        return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
+    return np.asarray(operation.reduceat(values, starts))
+
+
+def _extremes(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> tuple[Array, Array]:
+    """For every sum the largest ascent of variables that may rise, the least of those to fall."""
+    starts = qp.groups.ravel()
+    high = reduced(np.maximum, np.where(rises, ascents, -np.inf), starts)
+    return high, reduced(np.minimum, np.where(falls, ascents, np.inf), starts)
+
+
+def _levels(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> Array:
+    """Multipliers: the mean ascent of free variables, else the middle of the feasible interval."""
+    starts, free = qp.groups.ravel(), rises & falls
+    count = reduced(np.add, free.astype(np.float64), starts)
+    total = reduced(np.add, np.where(free, ascents, 0.0), starts)
+    ends = np.stack(_extremes(qp, ascents, rises, falls))
+    known = np.isfinite(ends)
+    # An interval with one end has no middle, and that end serves; without ends, any level does.
+    middle = np.where(known, ends, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    levels = np.where(count > 0, total / np.maximum(count, 1.0), middle)
+    return levels.reshape(qp.groups.shape)
+
+
+def _gaps(
+    qp: BoxQP, slopes: Array, room: tuple[Array, Array], worst: Array, squared_norm: Array
+) -> Array:
+    """Duality gaps: the smallest of those certified by f and by slightly larger multiples of f.
+
+    The minimum is at least the value of the objective's tangent at t b, so that the function t f
+    has the gap (1 - t)^2 b'Kb / 2, plus what each variable could gain at the slopes of t f. Where
+    the linear term is a margin of the same size for all variables, a slightly larger function is
+    beyond the margin at all free variables, and large bounds multiply no violations.
+    """
+    up, down = room
+    problems = qp.groups[:, 0]
+    # One of the two products is not negative: what there is to gain in the direction of the slope.
+    gaps = reduced(np.add, np.maximum(slopes * up, -slopes * down), problems)
+    margins = np.abs(qp.linear)
+    margin = reduced(np.maximum, margins, problems)
+    equal = (margin > 0) & (margin == reduced(np.minimum, margins, problems))
+    applies = equal & ~(worst > margin / 4)
+    if not applies.any():
+        return gaps
+    relative = np.where(applies, worst, 0.0) / np.where(applies, margin, 1.0)
+    for share in _SHARES_OF_WORST:
+        growth = 1 / (1 - share * relative) - 1
+        of_variables = growth if len(growth) == 1 else np.repeat(growth, qp.sizes)
+        larger = slopes + of_variables * (slopes + qp.linear)
+        gained = reduced(np.add, np.maximum(larger * up, -larger * down), problems)
+        gap = growth**2 * squared_norm / 2 + gained
+        gaps = np.where(applies, np.minimum(gaps, gap), gaps)
+    return gaps

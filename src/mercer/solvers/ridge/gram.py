@@ -29,6 +29,7 @@ from mercer.linalg.centring import weigh
 from mercer.linalg.cholesky import factorise
 from mercer.parallel import blas_threads
 from mercer.solvers.ridge import spectrum
+from mercer.solvers.ridge.rounding import LARGE_ERROR, REMEDY
 from mercer.solvers.ridge.spectrum import EigenRidge, Solution
 from mercer.solvers.ridge.tridiagonal import Tridiagonal
 
@@ -113,27 +114,18 @@ class RidgeProblem:
             self._gram = gram[np.ix_(self._rows, self._rows)]
             self.targets, self.weights = targets[self._rows], weights[self._rows]
             self._other_targets = targets[self._others]
+        #: Number of rows with a positive weight.
+        self.n_rows = len(self.targets)
+        #: The type of the Gram matrix and of every answer.
+        self.dtype = gram.dtype
+        #: The largest K_ii in absolute value; an answer uses the matrix up.
+        self._largest = float(np.abs(self._gram.diagonal()).max(initial=0.0))
 
     @property
     def mean_diagonal(self) -> float:
         """Mean of w_i K_ii, the scale against which alpha is large or small."""
         weights = 1.0 if self.weights is None else self.weights
         return float(np.mean(weights * self._gram.diagonal()))
-
-    @property
-    def largest(self) -> float:
-        """The largest K_ii in absolute value, before an answer has used the matrix up."""
-        return float(np.abs(self._gram.diagonal()).max(initial=0.0))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows with a positive weight."""
-        return len(self.targets)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the Gram matrix and of every answer."""
-        return self._gram.dtype
 
     @_threaded
     def solve(self, alpha: float) -> Solution:
@@ -149,14 +141,10 @@ class RidgeProblem:
         Solution
             Coefficients of all rows, intercept and jitter.
         """
-        solution = solve(
-            self._gram,
-            self.targets,
-            alpha,
-            weights=self.weights,
-            fit_intercept=self.fit_intercept,
-        )
-        return self.expand(solution)
+        system = _System(self._gram, alpha, self.weights)
+        scaled, intercept, _ = system.solve(self.targets, self.fit_intercept)
+        dual = system.root[:, None] * scaled
+        return self.expand(Solution(dual, intercept, system.factor.jitter))
 
     @_threaded
     def spectrum(self) -> EigenRidge:
@@ -218,6 +206,8 @@ class RidgeProblem:
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha.
 
+        A row is left out together with its weight. The cost is that of the inverse, n^3.
+
         Parameters
         ----------
         alpha : float
@@ -230,13 +220,14 @@ class RidgeProblem:
         """
         if alpha == 0 or self._rows is not None:
             return self.leave_one_out_from(self.spectrum(), alpha)
-        return leave_one_out(
-            self._gram,
-            self.targets,
-            alpha,
-            weights=self.weights,
-            fit_intercept=self.fit_intercept,
-        )
+        system = _System(self._gram, alpha, self.weights)
+        scaled, _, border = system.solve(self.targets, self.fit_intercept)
+        diagonal = system.inverse_diagonal()
+        if self.fit_intercept:
+            diagonal -= border**2 / (system.root @ border)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            residuals = scaled / (system.root * diagonal)[:, None]
+        return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
 
     def leave_one_out_from(self, spectrum: EigenRidge, alpha: float) -> LeaveOneOut:
         """Leave-one-out residuals from a spectrum of this problem that was computed before.
@@ -280,48 +271,42 @@ class RidgeProblem:
         dual = self._scattered(solution.dual, np.zeros_like(solution.dual[:1]))
         return Solution(dual, solution.intercept, solution.jitter)
 
+    def rounding_doubt(self, dual: Array) -> str:
+        """A warning if sums of coefficients times kernel values cancel.
+
+        Such a sum is off by about the rounding unit times the largest value times |a|.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (n, n_targets)
+            The coefficients a.
+
+        Returns
+        -------
+        str
+            A clause; empty if all is well.
+        """
+        targets = self.targets.astype(np.float64)
+        mass = np.ones(self.n_rows) if self.weights is None else self.weights
+        middle = np.average(targets, axis=0, weights=mass) if self.fit_intercept else 0.0
+        spread = np.linalg.norm(np.sqrt(mass / mass.sum())[:, None] * (targets - middle), axis=0)
+        lengths = np.linalg.norm(dual.astype(np.float64), axis=0)
+        shares = np.divide(lengths, spread, out=np.zeros_like(spread), where=spread > 0)
+        share = float(np.finfo(dual.dtype).eps) * self._largest * float(shares.max(initial=0.0))
+        if not share > LARGE_ERROR:
+            return ""
+        return (
+            f"kernel values of up to {self._largest:.2g} are rounded so that predictions are off "
+            f"by about {share:.1g} of the spread of the targets; {REMEDY}, or take "
+            "solvers.Primal() if the kernel has few features"
+        )
+
     def _scattered(self, inside: Array, outside: Array) -> Array:
         assert self._rows is not None
         total = len(self._rows) + len(self._others)
         full = np.empty((total, inside.shape[1]), inside.dtype)
         full[self._rows], full[self._others] = inside, outside
         return full
-
-
-def solve(
-    gram: Array,
-    targets: Array,
-    alpha: float,
-    *,
-    weights: Array | None = None,
-    fit_intercept: bool = True,
-) -> Solution:
-    """Solve kernel ridge by Cholesky; `gram` is overwritten."""
-    system = _System(gram, alpha, weights)
-    scaled, intercept, _ = system.solve(targets, fit_intercept)
-    return Solution(system.root[:, None] * scaled, intercept, system.factor.jitter)
-
-
-def leave_one_out(
-    gram: Array,
-    targets: Array,
-    alpha: float,
-    *,
-    weights: Array | None = None,
-    fit_intercept: bool = True,
-) -> LeaveOneOut:
-    """Residuals of all leave-one-out fits at one alpha; `gram` is overwritten.
-
-    A row is left out together with its weight. The cost is that of the inverse, n^3.
-    """
-    system = _System(gram, alpha, weights)
-    scaled, _, border = system.solve(targets, fit_intercept)
-    diagonal = system.inverse_diagonal()
-    if fit_intercept:
-        diagonal -= border**2 / (system.root @ border)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        residuals = scaled / (system.root * diagonal)[:, None]
-    return LeaveOneOut(residuals, float(np.sum(1 - (alpha + system.factor.jitter) * diagonal)))
 
 
 class _System:
