@@ -13,24 +13,24 @@ Positions = NDArray[np.int64]
 
 # Rounding error of a sum, relative to the sum of its absolute terms.
 _EPS = 16 * float(np.finfo(np.float64).eps)
-# The gap is also computed for the function scaled up by these shares of the worst violation: a half
-# where rows violate the margin on both sides, slightly more than all where they do on one side.
+# The gap is also computed for (1 + t) f, with t these shares of the worst violation: 1/2 if rows
+# violate the margin on both sides, slightly more than 1 if they do on one side.
 _SHARES_OF_WORST = (0.5, 1.01)
 
 
 @dataclass(frozen=True, eq=False)
 class BoxQP:
-    """Minimise b'Kb / 2 + c'b within a box, with fixed sums: one problem, or several side by side.
+    """Minimise b'Kb / 2 + c'b within a box, with fixed sums: one problem or several.
 
-    The variables of several problems follow each other, and do not interact.
+    Several problems are independent, and their variables are concatenated.
     """
 
     rows: Positions  # (m,): the row of the kernel matrix that each variable belongs to
     linear: Array  # (m,): the linear term c
-    lower: Array  # (m,): the lower bounds
-    upper: Array  # (m,): the upper bounds
-    start: Array  # (m,): a feasible point, whose sums are kept
-    # (n_problems, n_sums): the first variable of every sum, which ends where the next one begins
+    lower: Array  # (m,)
+    upper: Array  # (m,)
+    start: Array  # (m,): a feasible point, which fixes the sums
+    # (n_problems, n_sums): the first variable of every sum, which ends before that of the next sum
     groups: Positions
 
     @property
@@ -44,7 +44,7 @@ class BoxQP:
         return np.repeat(np.arange(len(self.groups)), self.sizes)
 
     def within(self, bound: float) -> BoxQP:
-        """The problem with all bounds cut to at most `bound` in absolute value."""
+        """The problem with all bounds clipped to at most `bound` in absolute value."""
         lower, upper = np.maximum(self.lower, -bound), np.minimum(self.upper, bound)
         return replace(self, lower=lower, upper=upper)
 
@@ -65,14 +65,14 @@ class BoxSolution:
     """A feasible point of each problem, and how good it is."""
 
     coefficients: Array  # (m,): the variables b
-    # The kernel matrix times the coefficients: at all rows for a problem that was solved alone (in
-    # float32 where no more is needed), and at the variables for problems side by side.
+    # The kernel matrix times the coefficients: at all rows for a single problem (in float32 where
+    # that is accurate enough), at the variables for several problems.
     product: Array
     levels: Array  # (n_problems, n_sums): the Lagrange multipliers of the sums
     squared_norm: Array  # (n_problems,): b'Kb
     objective: Array  # (n_problems,): the value of the problem
     dual_gap: Array  # (n_problems,): an upper bound of the distance to the minimum, if K >= 0
-    violation: Array  # (n_problems,): the largest slope of an exchange between two variables
+    violation: Array  # (n_problems,): the largest violation of the optimality conditions by a pair
     n_iter: Positions  # (n_problems,): the numbers of exchanges
     converged: Flags  # (n_problems,): whether the violation is at most the tolerance
 
@@ -88,8 +88,8 @@ def evaluated(
 ) -> BoxSolution:
     """Objective, violation, multipliers and gap of a feasible point.
 
-    `at_variables` is the product at the row of each variable, and `room` says how far variables may
-    rise and fall.
+    `at_variables` is the product at the row of each variable, and `room` the distances by which
+    variables may rise and fall.
     """
     up, down = room
     problems = qp.groups[:, 0]
@@ -97,8 +97,8 @@ def evaluated(
     high, low = _extremes(qp, ascents, up > 0, down > 0)
     violation = np.maximum((high - low).reshape(qp.groups.shape).max(axis=1), 0.0)
     squared_norm = reduced(np.add, coefficients * at_variables, problems)
-    # The box of one sum may fix the other up to rounding: a variable that is that near to its
-    # bound counts as if it were at it, so that it does not fix the multiplier.
+    # A variable within rounding of its bound counts as bounded, so that it does not fix the
+    # multiplier.
     least = _EPS * reduced(np.add, np.abs(coefficients), problems)
     least = least if len(least) == 1 else np.repeat(least, qp.sizes)
     rises, falls = up > least, down > least
@@ -121,14 +121,14 @@ def evaluated(
 
 
 def reduced(operation: np.ufunc, values: Array, starts: Positions) -> Array:
-    """Sums or extremes of the stretches of values that begin at `starts`."""
+    """Reduce the segments of values that begin at `starts`, to sums or extremes."""
     if len(starts) <= 2:
         return np.array([operation.reduce(part) for part in np.split(values, starts[1:])])
     return np.asarray(operation.reduceat(values, starts))
 
 
 def _extremes(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> tuple[Array, Array]:
-    """For every sum the largest ascent of variables that may rise, the least of those to fall."""
+    """Per sum, the largest ascent of variables that may rise, the smallest of those to fall."""
     starts = qp.groups.ravel()
     high = reduced(np.maximum, np.where(rises, ascents, -np.inf), starts)
     return high, reduced(np.minimum, np.where(falls, ascents, np.inf), starts)
@@ -141,7 +141,7 @@ def _levels(qp: BoxQP, ascents: Array, rises: Flags, falls: Flags) -> Array:
     total = reduced(np.add, np.where(free, ascents, 0.0), starts)
     ends = np.stack(_extremes(qp, ascents, rises, falls))
     known = np.isfinite(ends)
-    # An interval with one end has no middle, and that end serves; without ends, any level does.
+    # Of an interval with one finite end take that end; without a finite end take 0.
     middle = np.where(known, ends, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     levels = np.where(count > 0, total / np.maximum(count, 1.0), middle)
     return levels.reshape(qp.groups.shape)
@@ -153,13 +153,13 @@ def _gaps(
     """Duality gaps: the smallest of those certified by f and by slightly larger multiples of f.
 
     The minimum is at least the value of the objective's tangent at t b, so that the function t f
-    has the gap (1 - t)^2 b'Kb / 2, plus what each variable could gain at the slopes of t f. Where
-    the linear term is a margin of the same size for all variables, a slightly larger function is
-    beyond the margin at all free variables, and large bounds multiply no violations.
+    has the gap (1 - t)^2 b'Kb / 2, plus the gain of each variable along the gradient of t f. If the
+    linear term is one margin for all variables, a slightly larger function is beyond the margin at
+    all free variables, and no violation is multiplied by a large bound.
     """
     up, down = room
     problems = qp.groups[:, 0]
-    # One of the two products is not negative: what there is to gain in the direction of the slope.
+    # The larger of the two products is the gain of a variable in the direction of its slope.
     gaps = reduced(np.add, np.maximum(slopes * up, -slopes * down), problems)
     margins = np.abs(qp.linear)
     margin = reduced(np.maximum, margins, problems)
