@@ -1,4 +1,4 @@
-"""Kernels that are not functions of columns: constants, noise, given matrices, Python functions."""
+"""Kernels that are not functions of columns: constants, noise, matrices, Python functions."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ class Precomputed(PairKernel):
             )
 
     def _is_single(self, points: Points, view: View) -> bool:
-        # A given matrix is no more precise than it was given.
+        # Results are no more precise than the precomputed matrix.
         return self.matrix is None and points.matrix(view.read_by(_SQUARE)).dtype == np.float32
 
     def _check_points(self, points: Points, view: View) -> None:
