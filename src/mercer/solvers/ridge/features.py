@@ -219,7 +219,7 @@ def _rounding_of_sums(moments: Moments, whitening: Array | None, eps: float) -> 
     """A bound of the error of the eigenvalues of T' H T due to rounding of the sums.
 
     Errors of H_ab are proportional to sqrt(H_aa H_bb). So errors of (T' H T)_ij are proportional to
-    v_i v_j with v = |T|' sqrt(diag H), and those of its eigenvalues to |v|^2.
+    v_i v_j with v = |T|' sqrt(diag H), and errors of the eigenvalues to |v|^2.
     """
     sizes = np.sqrt(moments.plain().squares.diagonal())
     if whitening is not None:
