@@ -15,15 +15,15 @@ __all__ = ["HalfSquare", "Norm", "Penalty", "Power", "check_increasing"]
 
 Array = NDArray[np.floating[Any]]
 
-# Norms at which a penalty is tried.
+# Norms at which a penalty is checked.
 _TRIALS = np.geomspace(1e-3, 1e2, 121)
 
 
 class Penalty(Parameterised):
     """Base of penalties Omega(t) of the norm t of a function.
 
-    A penalty of your own has ``value`` and ``derivative``. It has to be strictly increasing: then
-    every minimiser is a sum of kernels at the training points, which is what the models compute.
+    A penalty of your own defines ``value`` and ``derivative``. It must be strictly increasing, so
+    that every minimiser is a sum of kernels at the training points (representer theorem).
 
     Examples
     --------
@@ -64,13 +64,13 @@ class Penalty(Parameterised):
         Returns
         -------
         ndarray
-            Positive numbers.
+            The derivatives, positive.
         """
         raise NotImplementedError(f"{type(self).__name__} has no derivative(t)")
 
     @property
     def is_convex(self) -> bool:
-        """Whether the derivative does not fall at any of many norms."""
+        """Whether the derivative does not decrease over a grid of norms."""
         with np.errstate(all="ignore"):
             slopes = np.asarray(self.derivative(_TRIALS), float)
         slopes = slopes[np.isfinite(slopes)]
@@ -97,7 +97,7 @@ class HalfSquare(Penalty):
 
 
 class Norm(Penalty):
-    """The norm itself: a weight that is large enough makes the function exactly constant.
+    """The norm t itself; a large enough weight makes the function exactly constant.
 
     Examples
     --------
@@ -142,19 +142,19 @@ class Power(Penalty):
 
 
 def check_increasing(penalty: object, owner: str) -> None:
-    """Refuse what is not a penalty, or not strictly increasing.
+    """Refuse objects that are not penalties, and penalties that are not strictly increasing.
 
     Parameters
     ----------
     penalty : Penalty
-        A penalty, perhaps a user's.
+        A penalty.
     owner : str
-        In whose name to refuse.
+        The name that errors begin with.
 
     Raises
     ------
     ParameterError
-        With two norms of which the larger is penalised no more than the smaller.
+        If the penalty of a larger norm is not larger.
     """
     if not isinstance(penalty, Penalty):
         raise ParameterError(
@@ -162,7 +162,7 @@ def check_increasing(penalty: object, owner: str) -> None:
             "mercer.penalties.Norm(), or one of a class that derives from mercer.penalties.Penalty."
         )
     values, slopes = (_tried(penalty, name, owner) for name in ("value", "derivative"))
-    # Where a penalty saturates, rounding may make values equal; derivatives stay positive.
+    # Rounding may make the values of a saturating penalty equal, but not its derivatives zero.
     bad = np.flatnonzero((np.diff(values) < 0) | ~(slopes[1:] > 0) | np.isnan(values[1:]))
     if bad.size:
         at = bad[0]
@@ -175,7 +175,7 @@ def check_increasing(penalty: object, owner: str) -> None:
 
 
 def _tried(penalty: Penalty, method: str, owner: str) -> Array:
-    """The values of a method at many norms; refused if they are not one number for each."""
+    """The values of a method on a grid of norms; refused unless there is one number per norm."""
     try:
         with np.errstate(all="ignore"):
             numbers = np.asarray(getattr(penalty, method)(_TRIALS), dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Which rows to draw, where rows may be in many parts; blocks of rows of bounded size.
+"""Random samples of rows that may be in many parts, and blocks of rows of bounded size.
 
-A draw without weights needs the number of rows alone. One with weights gives each row a random key,
-which depends on the seed and on the number of the row, and takes the rows with the largest keys:
-the drawn rows do not depend on how the data are divided, or on where their parts are.
+A draw without weights needs only the number of rows. A weighted draw gives each row a random key,
+which depends on the seed and on the row number, and takes the rows with the largest keys. So the
+drawn rows do not depend on how the data are divided into parts.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from mercer.exceptions import ParameterError
 Array = NDArray[np.floating[Any]]
 RowNumbers = NDArray[np.intp]
 
-# Random numbers per step of the counter of Philox.
+# Number of random numbers per step of the Philox counter.
 _STEP = 4
-# Bytes of a block of rows of float64, and the fewest rows of a block.
+# Size of a block of float64 rows, in bytes.
 _BLOCK_BYTES = 2**24
+# Smallest number of rows of a block.
 _FEWEST_ROWS = 256
 
 
 def blocks(n: int, width: int, n_bytes: int = _BLOCK_BYTES) -> Iterator[slice]:
-    """Slices of n rows, so that `width` float64 values per row take at most `n_bytes` at a time."""
+    """Slices of n rows for which `width` float64 values per row take at most `n_bytes`."""
     step = max(_FEWEST_ROWS, n_bytes // (8 * max(1, width)))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Rows that are drawn in proportion to weights, without replacement: the largest keys so far.
+    """Rows drawn in proportion to weights, without replacement: those with the largest keys.
 
-    The keys are log(u) / w with u uniform (Efraimidis and Spirakis, 2006). Draws of parts add up to
-    that of the whole.
+    The keys are log(u) / w with u uniform (Efraimidis and Spirakis, 2006). The sum of the draws of
+    parts is the draw of all rows.
     """
 
-    size: int  # how many rows to keep at most
-    rows: RowNumbers  # their numbers, in the order in which they are drawn
-    keys: Array  # their keys, descending
+    size: int  # the largest number of rows to keep
+    rows: RowNumbers  # the row numbers, in the order of the draw
+    keys: Array  # the keys of these rows, descending
 
     @classmethod
     def of(cls, weights: Array, size: int, seed: int, start: int = 0) -> Draw:
@@ -66,12 +67,12 @@ class Draw:
 
 
 def uniform_rows(n: int, size: int, rng: np.random.RandomState) -> RowNumbers:
-    """Draw rows that all count alike, without replacement, in memory that does not grow with n."""
+    """Draw rows with equal probability, without replacement, in memory independent of n."""
     return np.asarray(sample_without_replacement(n, size, random_state=rng), dtype=np.intp)
 
 
 def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
-    """Where random numbers come from."""
+    """The source of random numbers of a parameter ``random_state``."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.bit_generator)
     try:
@@ -85,12 +86,12 @@ def random_numbers(random_state: Any, owner: str) -> np.random.RandomState:
 
 
 def seed_from(rng: np.random.RandomState) -> int:
-    """A seed for draws by key."""
+    """A seed for draws by keys."""
     return int(rng.randint(2**31 - 1))
 
 
 def _uniforms(seed: int, start: int, count: int) -> Array:
-    """The uniform numbers that belong to rows, whichever part of the data they are in."""
+    """The uniform numbers of rows, which depend only on the seed and the row numbers."""
     counter = np.random.Philox(key=seed)
     counter.advance(start // _STEP)
     skipped = start % _STEP
@@ -99,5 +100,5 @@ def _uniforms(seed: int, start: int, count: int) -> Array:
 
 
 def spread(n: int, most: int) -> NDArray[np.int64]:
-    """Rows from the first to the last at equal distances, all if there are few."""
+    """Evenly spaced rows from the first to the last; all rows if there are few."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Checks that anyone can run on a kernel, their own included."""
+"""Checks of the contract of a kernel, for kernels of your own."""
 
 from __future__ import annotations
 
@@ -24,19 +24,21 @@ from mercer.validity import check
 
 __all__ = ["check_kernel"]
 
-#: What rounding may do to an entry, relative to sqrt(k(x, x) k(z, z)), which bounds |k(x, z)|
-#: and, in every kernel of sums of products, the sum of the absolute terms behind it.
+#: Largest rounding error of an entry, relative to sqrt(k(x, x) k(z, z)), by floating type.
 _TOLERANCE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 
-#: Step and tolerance of finite differences.
-_STEP, _SLOPE_TOLERANCE = 1e-4, 1e-6
+#: Step of finite differences.
+_STEP = 1e-4
 
-#: Rows enough for several tiles, so that threads have something to share.
+#: Relative tolerance of finite differences.
+_SLOPE_TOLERANCE = 1e-6
+
+#: Number of rows that fills several tiles, so that several threads share the work.
 _MANY_ROWS = 300
 
 
 def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: int = 0) -> None:
-    """Check that a kernel keeps the contract; raise an `AssertionError` that names what fails.
+    """Check the contract of a kernel; raise an `AssertionError` that names the failed check.
 
     The checks: symmetry; positive semi-definiteness, where ``is_psd`` claims it; ``diag`` is the
     diagonal of the matrix; blocks equal the whole; products equal those of the matrix; the engine
@@ -45,28 +47,28 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
     and in the inputs equal central differences; the number of threads does not change a bit;
     theta makes a round trip; ``clone``, ``pickle``, ``repr``, equality and hash agree.
 
-    Two things are exempt. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
-    ``.scaled_by``) have no repr that rebuilds them and no pickle; nor has a class that cannot be
-    imported a pickle. What has no gradient (methods that cannot be traced, structured data) is not
-    differentiated.
+    There are two exemptions. Kernels that hold a Python function (`FunctionKernel`, ``.warp``,
+    ``.scaled_by``) need no repr that rebuilds them and no pickle; nor does a class that cannot be
+    imported need a pickle. Kernels without a gradient (methods that cannot be traced, structured
+    data) are not differentiated.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel. Length-scales such as ``"median"`` are resolved on X first.
     X : array-like, data frame or list, optional
-        Points to check it on. Left out, a few are made up: numbers, non-negative ones for histogram
-        kernels, whole ones for categories, strings for structured kernels. Needed where the kernel
-        asks for columns by name. Numbers are checked in float64 and in float32, whichever they are.
+        Points for the checks. By default a few random points: numbers, non-negative ones for
+        histogram kernels, integers for categories, strings for structured kernels. Required if the
+        kernel reads columns by name. Numbers are checked in float64 and in float32.
     Z : like X, optional
-        A second collection for ``k(X, Z)``; by default more made-up points, or some of X.
+        A second collection for ``k(X, Z)``; by default further random points, or some of X.
     random_state : int
         Seed of the points, the weights and the blocks.
 
     Raises
     ------
     AssertionError
-        In a sentence that names the kernel, the check and what was found.
+        With a sentence that names the kernel, the check and the violation.
 
     Examples
     --------
@@ -105,7 +107,7 @@ def check_kernel(kernel: Kernel, X: Any = None, *, Z: Any = None, random_state: 
 
 
 class _CheckError(Exception):
-    """What a check found; `check_kernel` adds which check it was."""
+    """The violation that a check reports; `check_kernel` adds the name of the check."""
 
 
 def _require(condition: bool, finding: str) -> None:
@@ -115,7 +117,7 @@ def _require(condition: bool, finding: str) -> None:
 
 @dataclass(frozen=True)
 class _Case:
-    """A kernel with the points that it is checked on."""
+    """A kernel with the points of the checks."""
 
     kernel: Kernel
     rows: Any
@@ -133,7 +135,7 @@ class _Case:
         return self.kernel(self.rows, self.cols)
 
     def random(self, *shape: int) -> Array:
-        """The same numbers whenever they are asked for."""
+        """Standard normal numbers of a shape, equal in every call."""
         return np.random.default_rng(self.seed).standard_normal(shape)
 
     def bound(self, rows: Any, cols: Any) -> Array:
@@ -142,20 +144,20 @@ class _Case:
         return np.asarray(np.multiply.outer(*sizes))
 
 
-def _require_close(found: Array, wanted: Array, bound: Array, what: str) -> None:
+def _require_close(value: Array, wanted: Array, bound: Array, what: str) -> None:
     """Compare entry by entry, relative to the bound and to the wanted value itself."""
-    _require(found.shape == wanted.shape, f"{what}: shape {found.shape} instead of {wanted.shape}.")
-    _require(bool(np.isfinite(found).all()), f"{what}: not all values are finite.")
-    if not found.size:
+    _require(value.shape == wanted.shape, f"{what}: shape {value.shape} instead of {wanted.shape}.")
+    _require(bool(np.isfinite(value).all()), f"{what}: not all values are finite.")
+    if not value.size:
         return
-    gap = np.abs(found.astype(float) - wanted)
-    allowed = _TOLERANCE[found.dtype] * np.maximum(bound, np.abs(wanted))
-    excess = gap - allowed - np.finfo(found.dtype).tiny
+    gap = np.abs(value.astype(float) - wanted)
+    allowed = _TOLERANCE[value.dtype] * np.maximum(bound, np.abs(wanted))
+    excess = gap - allowed - np.finfo(value.dtype).tiny
     worst = np.unravel_index(np.argmax(excess), excess.shape)
     place = ", ".join(map(str, worst))
     _require(
         excess[worst] <= 0,
-        f"{what}: at [{place}] the value is {found[worst]:.17g} instead of {wanted[worst]:.17g}.",
+        f"{what}: at [{place}] the value is {value[worst]:.17g} instead of {wanted[worst]:.17g}.",
     )
 
 
@@ -179,7 +181,7 @@ def _positive_semidefinite(case: _Case) -> None:
 
 
 def _may_be_psd(kernel: Kernel) -> bool:
-    """Whether nothing in the kernel says of itself that it is indefinite."""
+    """Whether no kernel inside the kernel declares itself indefinite."""
     return all(leaf.is_psd is not False for leaf, _ in kernel._reader.leaves)
 
 
@@ -229,11 +231,11 @@ def _reference(case: _Case) -> None:
             cols = None
         for points in (None, cols):
             pairs = pairs_of(case.kernel, rows, points)
-            found = case.kernel(rows, points)
+            values = case.kernel(rows, points)
             bound = case.bound(pairs.rows, pairs.cols)
             wanted = np.asarray(reference.evaluate(case.kernel.expression, pairs), dtype=float)
-            what = f"engine and NumPy reference differ on {found.dtype} data"
-            _require_close(found, wanted, bound, what)
+            what = f"engine and NumPy reference differ on {values.dtype} data"
+            _require_close(values, wanted, bound, what)
 
 
 def _parameter_gradient(case: _Case) -> None:
@@ -270,22 +272,22 @@ def _input_gradient(case: _Case) -> None:
     X, Z = (_cast(points.data, np.float64) for points in (case.rows, case.cols))
     if X is None or Z is None or _is_unfused(case.kernel):
         return
-    # Ties are avoided: there |x - z| and min(x, z) have no derivative.
-    spread = np.maximum(np.ptp(X, axis=0), 1e-3)
-    X = X + 1e-2 * spread * np.random.default_rng(case.seed).uniform(0.5, 1.0, X.shape)
-    apart = (np.abs(X[:, None] - Z) > 10 * _STEP * spread).all(axis=2)
+    # Avoid ties, at which |x - z| and min(x, z) have no derivative.
+    ranges = np.maximum(np.ptp(X, axis=0), 1e-3)
+    X = X + 1e-2 * ranges * np.random.default_rng(case.seed).uniform(0.5, 1.0, X.shape)
+    apart = (np.abs(X[:, None] - Z) > 10 * _STEP * ranges).all(axis=2)
     gram = case.kernel.gram(X, Z)
     weights = case.random(*gram.shape) * apart
     try:
-        found = gram.input_gradient(weights)
+        gradient = gram.input_gradient(weights)
     except NotDifferentiableError:
         return
-    _require(found.shape == X.shape, f"shape {found.shape} for data of shape {X.shape}.")
+    _require(gradient.shape == X.shape, f"shape {gradient.shape} for data of shape {X.shape}.")
     for j in range(X.shape[1]):
-        slope = weights * _slope(_along_column(case.kernel, X, j, spread[j], Z)) / spread[j]
-        size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum() / spread[j]
+        slope = weights * _slope(_along_column(case.kernel, X, j, ranges[j], Z)) / ranges[j]
+        size = np.abs(slope).sum() + 1e-3 * np.abs(weights * gram.toarray()).sum() / ranges[j]
         for i in range(len(X)):
-            _require_slope(found[i, j], slope[i].sum(), size, f"d/dx of row {i}, column {j}")
+            _require_slope(gradient[i, j], slope[i].sum(), size, f"d/dx of row {i}, column {j}")
 
 
 def _along_column(
@@ -306,10 +308,10 @@ def _slope(function: Callable[[float], Array]) -> Array:
     return slope
 
 
-def _require_slope(found: float, wanted: float, size: float, what: str) -> None:
+def _require_slope(value: float, wanted: float, size: float, what: str) -> None:
     _require(
-        bool(abs(found - wanted) <= _SLOPE_TOLERANCE * size),
-        f"{what} is {found:.9g}, central differences give {wanted:.9g}.",
+        bool(abs(value - wanted) <= _SLOPE_TOLERANCE * size),
+        f"{what} is {value:.9g}, central differences give {wanted:.9g}.",
     )
 
 
@@ -416,7 +418,7 @@ def _nodes(kernel: Any) -> Iterator[Any]:
 
 
 def _is_unfused(kernel: Kernel) -> bool:
-    """Whether Python evaluates some part of the kernel."""
+    """Whether Python evaluates a part of the kernel."""
     return any(node.op == "external" for node in walk((kernel.expression,)))
 
 
@@ -428,14 +430,14 @@ def _holds_function(node: Any) -> bool:
 
 
 def _is_importable(cls: type) -> bool:
-    found: Any = sys.modules.get(cls.__module__)
+    target: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is cls
+        target = getattr(target, name, None)
+    return target is cls
 
 
 def _double(data: Any) -> Any:
-    """Differences of float32 numbers say nothing about a derivative."""
+    """Convert float32 data to float64, because float32 is too coarse for difference quotients."""
     return data.astype(np.float64) if getattr(data, "dtype", None) == np.float32 else data
 
 
@@ -445,11 +447,11 @@ def _cast(data: Any, dtype: type) -> Any:
     return data.astype(dtype) if is_numeric else None
 
 
-# Made-up points -----------------------------------------------------------------------------------
+# Example points -----------------------------------------------------------------------------------
 
 
 def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
-    """A few points that the kernel takes, in as many columns as it needs."""
+    """A few random points of a type and number of columns that the kernel takes."""
     first: MercerError | None = None
     for width in (3, 2, 1, *range(4, 33)):
         X = _made_up(kernel, rng, n, width)
@@ -464,7 +466,7 @@ def _example(kernel: Kernel, rng: np.random.Generator, n: int) -> Any:
 
 
 def _try(kernel: Kernel, X: Any) -> None:
-    """Raise an error if the kernel does not take such data; what else is wrong, the checks find."""
+    """Raise an error if the kernel does not take such data; the checks report other errors."""
     points = kernel.resolve(X).prepare(X)
     try:
         kernel.resolve(X)(points)
@@ -491,7 +493,7 @@ def _made_up(kernel: Kernel, rng: np.random.Generator, n: int, width: int) -> An
 
 
 def _like(kernel: Kernel, X: Any, rng: np.random.Generator) -> Any:
-    """Fewer points of the kind of X."""
+    """A smaller collection of points like X."""
     if kernel.input_tags()["pairwise"]:
         return kernel.prepare(X)[::2]
     return _made_up(kernel, rng, 7, X.shape[1] if isinstance(X, np.ndarray) else 1)

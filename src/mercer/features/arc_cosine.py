@@ -28,8 +28,8 @@ class NetworkUnits:
     """Threshold, rectified linear or squared rectified linear units with random weights."""
 
     matrix: Array  # (d, m): the weights
-    order: int  # the power of the positive part; 0 is the threshold
-    amplitude: float  # the root of twice the term's weight over m
+    order: int  # the power of the positive part; 0 for the threshold
+    amplitude: float  # sqrt(2 weight / m), with the weight of the term
     at_zero: Array  # (m,): the value of a threshold at 0, drawn as 0 or 1
 
     @property
@@ -87,7 +87,7 @@ class ArcCosineFeatures(DrawnFeatures):
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     References
     ----------

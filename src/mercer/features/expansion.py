@@ -26,7 +26,7 @@ from mercer.kernels.wrappers import Normalized, OnColumns, PolynomialOf, Power, 
 
 __all__ = ["Factor", "Term", "expand", "shares"]
 
-# The largest number of terms, which a power of a sum may exceed.
+# The largest number of terms of an expansion.
 _MOST_TERMS = 10_000
 # Leaf kernels that are functions of x - z.
 _OF_DIFFERENCES = (Stationary, Periodic, Cosine, SpectralMixture)
@@ -34,7 +34,7 @@ _OF_DIFFERENCES = (Stationary, Periodic, Cosine, SpectralMixture)
 
 @dataclass(frozen=True)
 class Factor:
-    """A leaf of a composition, and its place in it."""
+    """A leaf of a composed kernel, with the columns that it reads."""
 
     kernel: Kernel
     scope: Scope
@@ -116,7 +116,7 @@ def _(kernel: Normalized, scope: Scope) -> list[Term]:
 
 
 def _is_one_at_zero(term: Term) -> bool:
-    """Whether all leaves depend on differences alone, so that they are 1 at zero."""
+    """Whether all leaves are stationary, so that they are 1 at zero."""
     return all(isinstance(factor.kernel, _OF_DIFFERENCES) for factor in term.factors)
 
 
@@ -153,10 +153,10 @@ def _multiplied(kernel: Kernel, parts: list[list[Term]]) -> list[Term]:
 
 
 def shares(owner: str, weights: Iterable[float], fixed: Iterable[int], total: int) -> list[int]:
-    """Share components among the terms of a sum, in proportion to their weights.
+    """Distribute components among the terms of a sum, in proportion to their weights.
 
     The variance of a sum of estimates, sum_t weight_t^2 v_t / n_t, is smallest for n_t in
-    proportion to weight_t sqrt(v_t), and the v_t are alike.
+    proportion to weight_t sqrt(v_t), and the v_t are similar.
     """
     amounts, counts = np.array(list(weights)), np.array(list(fixed))
     shared = counts == 0
@@ -173,7 +173,7 @@ def shares(owner: str, weights: Iterable[float], fixed: Iterable[int], total: in
 
 
 def _rounded(ideal: Any, total: int) -> Any:
-    """Whole numbers >= 1 with the given sum: the largest remainders are rounded up."""
+    """Round to integers >= 1 with a given sum; the largest remainders are rounded up."""
     counts = np.floor(ideal).astype(np.int64)
     order = np.argsort(counts - ideal, kind="stable")
     for i in order[: max(0, total - int(counts.sum()))]:

@@ -49,10 +49,10 @@ Array = NDArray[np.floating[Any]]
 class CosinesAndSines:
     """Cosines and sines of projections, times an amplitude."""
 
-    projections: tuple[Projection, ...]  # the angles are their sum
-    sources: tuple[int, ...]  # for each of them, the factor of the term whose columns it projects
+    projections: tuple[Projection, ...]  # their sum gives the angles
+    sources: tuple[int, ...]  # for each projection, the factor of the term whose columns it reads
     width: int  # the number of features: cosines, then sines; one more cosine if it is odd
-    amplitude: float  # the square root of twice the term's weight over the width
+    amplitude: float  # sqrt(2 weight / width), with the weight of the term
     phase: float  # added to the last angle if the width is odd, so that its cosine is unbiased
 
     @property
@@ -159,7 +159,7 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
     Kernels compose. Every term of a sum has features of its own, in proportion to its weight. The
     frequencies of the factors of a product are drawn jointly and added, with random signs if they
     are not symmetric about zero. A product of cosines is exact if n_components allows the sums of
-    their frequencies with all signs. Length-scales ``"median"`` and ``"scale"`` are found by `fit`.
+    their frequencies with all signs. `fit` computes length-scales ``"median"`` and ``"scale"``.
 
     Parameters
     ----------
@@ -181,13 +181,13 @@ class RandomFourier(_FourierTransformer, DrawnFeatures):
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel with its length-scales found.
+        The kernel with numeric length-scales.
     maps_ : list
         The random numbers, for each term of the kernel.
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     See Also
     --------
@@ -256,13 +256,13 @@ class Fastfood(_FourierTransformer):
     Attributes
     ----------
     kernel_ : Kernel
-        The kernel with its length-scales found.
+        The kernel with numeric length-scales.
     maps_ : list
         The random numbers, for each term of the kernel.
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     See Also
     --------
@@ -310,9 +310,9 @@ def _all_sums(
 def _joined(
     factors: Sequence[Factor], projections: Sequence[Projection]
 ) -> tuple[tuple[int, ...], tuple[Projection, ...]]:
-    """Add up the matrices of factors of the same columns, for one product with the data.
+    """Add the matrices of factors that read the same columns, for one product with the data.
 
-    Returns, for each remaining projection, the factor whose columns it projects, and projections.
+    Returns the indices of the factors whose columns are read, and one projection per index.
     """
     joined: dict[int, Projection] = {}
     for i, (factor, projection) in enumerate(zip(factors, projections, strict=True)):

@@ -1,6 +1,6 @@
 """Draws of standard normal rows: independent, orthogonal or quasi-random.
 
-Each row by itself is exactly standard normal; dependence between rows lowers the variance of means.
+Each row is exactly standard normal; dependence between rows reduces the variance of means.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 # Number of columns for which scipy has direction numbers.
 _SOBOL_COLUMNS = 21_201
-# The smallest uniform number, so that normal quantiles are finite.
+# Smallest uniform number, for which the normal quantile is finite.
 _TINY = 2.0**-60
 
 
@@ -42,9 +42,9 @@ def normals_and_uniforms(
 
 
 def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Array:
-    """Draw standard normal rows that are orthogonal within groups of as many rows as columns.
+    """Draw standard normal rows in d columns that are orthogonal within groups of d rows.
 
-    Directions are those of a random rotation, lengths are independent, of the chi distribution.
+    Directions come from a random rotation, independent lengths from the chi distribution.
 
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
     """
@@ -52,7 +52,7 @@ def orthogonal_normals(rows: int, columns: int, rng: np.random.Generator) -> Arr
         return _independent_normals(rows, columns, rng)
     group = min(rows, columns)
     groups = -(-rows // group)
-    # With the signs of the diagonal of R the rotation is uniform (Haar) for any LAPACK.
+    # Multiplying by the signs of the diagonal of R makes the rotation uniform (Haar).
     Q, R = np.linalg.qr(rng.standard_normal((groups, columns, group)))
     Q = Q * np.sign(np.diagonal(R, axis1=1, axis2=2))[:, None, :]
     directions = Q.transpose(0, 2, 1).reshape(-1, columns)[:rows]
@@ -73,7 +73,7 @@ def _sobol(rows: int, columns: int, rng: np.random.Generator) -> Array:
         )
     if columns == 0:
         return np.empty((rows, 0))
-    # Sobol points are balanced for powers of two, and nearly so for the first rows of these.
+    # Sobol points are balanced if their number is a power of two, and nearly so otherwise.
     power = max(rows - 1, 0).bit_length()
     return _inside(qmc.Sobol(columns, scramble=True, seed=rng).random_base2(power)[:rows])
 

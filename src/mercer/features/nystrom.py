@@ -31,9 +31,9 @@ Array = NDArray[np.floating[Any]]
 
 __all__ = ["Nystrom"]
 
-# Rows from which the trace error is estimated if choosing landmarks did not compute it.
+# Number of rows from which the trace error is estimated if the selection did not compute it.
 _SAMPLE = 5000
-# Kernel values that are whitened in one call, so that Ctrl-C interrupts.
+# Number of kernel values that are whitened per call, so that Ctrl-C takes effect.
 _PANEL = 2**22
 
 _ADVICE = Advice("alpha", "use a kernel whose is_psd is True")
@@ -52,10 +52,10 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     Parameters
     ----------
     kernel : Kernel, optional
-        The kernel; by default an RBF with ``length_scale="scale"``. It says what X may be: vectors,
-        strings, data frames, or row numbers of a given matrix.
+        The kernel; by default an RBF with ``length_scale="scale"``. It determines the type of X:
+        vectors, strings, data frames, or row numbers of a precomputed matrix.
     n_landmarks : int, default=100
-        The number of landmarks. With more than there are rows, all rows are taken.
+        The number of landmarks; all rows if there are fewer.
     landmarks : str, array of int, or data, default="rpcholesky"
         How to choose them: "rpcholesky" (in proportion to the unexplained variance), "uniform",
         "kmeans++" (far apart) or "leverage" (ridge leverage scores, in little memory); or their
@@ -68,7 +68,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     kernel_ : Kernel
         The kernel used.
     landmarks_ : Points
-        The landmarks that add to the rank, the largest residual first, without duplicates.
+        The linearly independent landmarks, by decreasing residual.
     landmark_indices_ : ndarray of shape (rank,) or None
         Their rows in the training data; None if points were given.
     rank_ : int
@@ -76,9 +76,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
     factor_ : ndarray of shape (rank, rank)
         The triangle R.
     trace_error_ : float
-        The unexplained share of the (weighted) trace of the kernel matrix; 0 is exact. For
-        landmarks that were not chosen by "rpcholesky" it is estimated from 5000 rows, if there are
-        more.
+        The unexplained share of the (weighted) trace of the kernel matrix; 0 is exact. Except for
+        "rpcholesky" it is estimated from at most 5000 rows.
     n_features_in_ : int
         Number of columns seen during fit, if the data have columns.
     feature_names_in_ : ndarray of str
@@ -138,7 +137,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         y : object, optional
             Ignored.
         sample_weight : array-like of shape (n,), optional
-            Weights of the rows, of which a landmark of weight 0 is never chosen.
+            Weights of the rows; a row of weight 0 is never a landmark.
 
         Returns
         -------
@@ -149,8 +148,8 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
             checks.require_count(type(self).__name__, "n_landmarks", self.n_landmarks, example=100)
             kernel = self._kernel_or_default(self.kernel)
             require_no_noise(kernel, type(self).__name__)
-            stream, given = self._stream(kernel, X, None, sample_weight, NoTargets())
-            self._fit_rows(stream or self._in_memory(kernel, given.X, given.sample_weight))
+            stream, data = self._stream(kernel, X, None, sample_weight, NoTargets())
+            self._fit_rows(stream or self._in_memory(kernel, data.X, data.sample_weight))
         return self
 
     def _in_memory(self, kernel: Kernel, X: Any, sample_weight: ArrayLike | None) -> InMemory:
@@ -185,7 +184,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
 
     def _factorise(self, landmarks: Points) -> NDArray[np.intp]:
         """Set the triangle `factor_`; return the landmarks that it is computed from."""
-        # With two arguments, because rows of a precomputed matrix are not square.
+        # Pass two arguments, because rows of a precomputed matrix are not a square matrix.
         square = self.kernel_(landmarks, landmarks)
         if not np.isfinite(square).all():
             raise DataError(
@@ -196,7 +195,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         with blas_threads():
             whitening = whiten(square)
         self.rank_ = whitening.rank
-        if not whitening.rank:  # a kernel that is 0 everywhere has one feature, which is 0
+        if not whitening.rank:  # keep one zero feature for a kernel that is zero everywhere
             whitening = Whitening(np.zeros(1, np.intp), np.ones((1, 1), square.dtype))
         self.factor_ = whitening.upper
         return whitening.kept
@@ -211,7 +210,7 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return rows.apply_to(drawn, self._unexplained_of_draw)
 
     def _unexplained_of_draw(self, part: RowBlock) -> float:
-        """The unexplained share of the trace of rows that were drawn by weight."""
+        """The unexplained share of the trace, from rows drawn in proportion to their weights."""
         return self._unexplained(replace(part, weights=None))
 
     def _unexplained(self, part: RowBlock) -> float:
@@ -223,12 +222,12 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return float(mass @ np.maximum(diagonal - explained, 0)) / total if total > 0 else 0.0
 
     def transform(self, X: Any) -> Array:
-        """Compute the features, in the memory of the kernel values.
+        """Compute the features, in place of the kernel values.
 
         Parameters
         ----------
         X : array-like, sparse matrix, data frame, sequence, Blocks or Dask collection
-            Data like those seen by `fit`.
+            Data of the type and columns passed to `fit`.
 
         Returns
         -------
@@ -250,22 +249,22 @@ class Nystrom(ClassNamePrefixFeaturesOutMixin, BlockTransformer, KernelEstimator
         return cross
 
     def inverse_transform(self, X: ArrayLike) -> Array:
-        """Find pre-images, points with given features, for kernels with a gradient in their inputs.
+        """Compute pre-images, points with given features, for kernels with an input gradient.
 
         Parameters
         ----------
         X : array-like of shape (n, rank)
-            Features, such as `transform` returns; they need not be those of any point.
+            Features, as `transform` returns them; there need not be a point with these features.
 
         Returns
         -------
         ndarray of shape (n, d)
-            The points with the nearest features that a local search finds, in float64.
+            The points whose features are nearest, by a local search, in float64.
 
         Raises
         ------
         NotDifferentiableError
-            If the data are no rows of numbers, or the kernel has no gradient in them.
+            If the data are not numeric rows, or the kernel has no gradient in its inputs.
         """
         check_is_fitted(self)
         with as_data_errors(type(self).__name__, "Pass features as transform returns them."):

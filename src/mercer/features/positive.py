@@ -1,4 +1,4 @@
-"""Positive random features of the exponential of an inner product: the kernel of attention."""
+"""Positive random features of the softmax kernel exp(x.z), as in attention."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Exponentials:
     r"""The exponentials exp(+-w.x - \|x\|^2 / 2), times an amplitude."""
 
     matrices: tuple[Array, ...]  # (d, m): the vectors w, for each inner product of the exponent
-    roots: tuple[float, ...]  # the roots of their scales, by which x is multiplied
+    roots: tuple[float, ...]  # the square roots of their gains, by which x is multiplied
     width: int  # the number of features: those of w, then those of -w
-    log_amplitude: float  # the logarithm of the amplitude
+    log_amplitude: float
     logarithmic: bool = False  # whether to write the logarithms of the features
 
     def cast(self, dtype: Any) -> Self:
@@ -43,7 +43,7 @@ class Exponentials:
         return replace(self, matrices=tuple(m.astype(dtype, copy=False) for m in self.matrices))
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
-        """Write the features of rows to `out`: exponents first, so that no factor overflows."""
+        """Write the features of rows to `out`; exponents are summed first to avoid overflow."""
         half = (self.width + 1) // 2
         with np.errstate(over="ignore", invalid="ignore"):
             out[:] = 0.0
@@ -66,9 +66,9 @@ class PositiveFeatures(DrawnFeatures):
     do not vanish or change sign. For m pairs of independent w the variance of an inner product is
     exp(x.z)^2 (cosh(\|x + z\|^2) - 1) / m: small where the kernel is small.
 
-    Features of long vectors leave the range of their type. A row is refused if one of its features
-    overflows, or if the squares of all underflow; a single feature that is too small is 0.
-    Logarithms of features, as `log_transform` returns them, have no such limits.
+    Features of long vectors may overflow or underflow. A row is refused if one of its features
+    overflows, or if the squares of all underflow; a single feature that underflows is 0. The
+    logarithms of features, by `log_transform`, have no such limits.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class PositiveFeatures(DrawnFeatures):
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     References
     ----------
@@ -116,7 +116,7 @@ class PositiveFeatures(DrawnFeatures):
     )
 
     def log_transform(self, X: Any) -> Array:
-        """Compute the logarithms of the features, which are in range where the features are not.
+        """Compute the logarithms of the features, which neither overflow nor underflow.
 
         Attention divides by a sum of features, and needs features only up to a common factor:
         subtract the largest logarithm, then take the exponential.
@@ -144,7 +144,7 @@ class PositiveFeatures(DrawnFeatures):
                 self._require_digits(features, rows.start)
 
     def _require_digits(self, features: Array, start: int) -> None:
-        """Refuse rows whose inner products, even with themselves, underflow."""
+        """Refuse rows whose squared norm underflows."""
         smallest = np.sqrt(np.finfo(features.dtype).tiny)
         lost = np.flatnonzero(features.max(axis=1) < smallest)
         if len(lost):
@@ -175,7 +175,7 @@ class PositiveFeatures(DrawnFeatures):
 
 
 def _exponents(owner: str, term: Term) -> Term:
-    """A product of exponentials as one, with the inner products of the exponent as factors."""
+    """Merge a product of exponentials into one, whose exponent is a sum of inner products."""
     weight, factors = math.log(term.weight), []
     for factor in term.factors:
         kernel = factor.kernel

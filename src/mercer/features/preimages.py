@@ -1,10 +1,10 @@
-r"""Pre-images: points whose features are given.
+r"""Pre-images: points with given features.
 
-For features F(x) = k(x, Z) R^-1 over landmarks Z, the pre-image of f is the x with the least
+For features F(x) = k(x, Z) R^-1 over landmarks Z, the pre-image of f is the x that minimises
 
 .. math:: \tfrac12 \lVert F(x) - f \rVert^2 ,
 
-found by L-BFGS with the kernel's gradient in its inputs. The search starts from the better of two
+by L-BFGS with the kernel's gradient in its inputs. The search starts from the better of two
 guesses: the landmark with the nearest features, and a ridge regression from the features of the
 landmarks to the landmarks.
 """
@@ -26,16 +26,16 @@ from mercer.kernels.points import Points
 
 Array = NDArray[np.floating[Any]]
 
-# Rows whose pre-images are found together.
+# Number of rows whose pre-images are computed together.
 _BLOCK_ROWS = 64
-# Steps of L-BFGS.
+# Largest number of L-BFGS steps.
 _MAX_ITER = 500
 # Ridge of the regression from features to points, relative to the trace.
 _RIDGE = 1e-6
 
 
 class PreImages:
-    """Finds points from their features over landmarks."""
+    """Computes points from their features over landmarks."""
 
     def __init__(self, kernel: Kernel, landmarks: Points, upper: Array, owner: str) -> None:
         self.kernel, self.owner = kernel, owner
@@ -82,7 +82,7 @@ class PreImages:
         errors = self._whitened(gram.toarray()) - wanted
         weights = solve_triangular(self.upper, errors.T).T
         gradient = gram.input_gradient(weights) * self.scale
-        # Relative to the size of the features, as the tolerance of the gradient should be.
+        # Divide by the size of the features, so that the gradient tolerance is relative.
         unit = float(np.mean(np.sum(wanted**2, axis=1))) or 1.0
         return 0.5 * float(np.sum(errors**2)) / unit, gradient.ravel() / unit
 
@@ -105,7 +105,7 @@ class PreImages:
     def _whitened(self, cross: Array) -> Array:
         return np.asarray(solve_triangular(self.upper, cross.T, trans=1).T)
 
-    # Rows of numbers ------------------------------------------------------------------------------
+    # Numeric rows ---------------------------------------------------------------------------------
 
     def _numbers(self, data: Any) -> Array:
         """The landmarks as a matrix; refuse other data."""
@@ -123,7 +123,7 @@ class PreImages:
         return numbers
 
     def _points(self, numbers: Array) -> Points:
-        """A matrix in the container of the landmarks."""
+        """Points from a matrix, in the container type of the landmarks."""
         if self._names is None:
             return Points(numbers)
         return Points(nw.from_numpy(numbers, self._names, backend=self._backend))

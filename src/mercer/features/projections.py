@@ -1,4 +1,4 @@
-"""Projections of rows on random vectors: a dense matrix, or Hadamard matrices and diagonals.
+"""Projections of rows on random vectors: by a dense matrix, or by Hadamard matrices.
 
 A projection holds arrays in float64; `cast` converts them to the precision of the data.
 """
@@ -21,7 +21,7 @@ Array = NDArray[np.floating[Any]]
 # A dense matrix, or a sparse one: scipy's classes are untyped.
 Matrix = Any
 
-# Size of the Hadamard matrices of `sorf`, at least: smaller ones have too few directions.
+# Smallest Hadamard matrix of `sorf`; smaller ones have too few directions.
 _SMALLEST_SORF = 128
 
 
@@ -40,7 +40,7 @@ class Dense:
     """(x - centre) W."""
 
     matrix: Array  # (d, m): the matrix W
-    centre: Array  # (d,): subtracted, since phases of data far from the origin lose digits
+    centre: Array  # (d,): subtracted from the rows to keep the digits of the angles
 
     def cast(self, dtype: Any) -> Self:
         """Convert the projection to another precision."""
@@ -56,7 +56,7 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Structured:
-    """S H D_s ... H D_2 P H D_1 applied to (x - centre) / lengths, in blocks side by side.
+    """S H D_s ... H D_2 P H D_1 applied to (x - centre) / lengths, in concatenated blocks.
 
     H is the Hadamard matrix of entries +-1. Its transform takes d log d additions, so that m
     projections cost m log d, and memory m.
@@ -81,15 +81,15 @@ class Structured:
     def write(self, rows: Matrix, out: Array) -> None:
         """Write the projections of the rows to `out`."""
         dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        scaled = (dense - self.centre) / self.lengths
-        _core.hadamard(scaled, self.diagonals, self.permutations, self.scales, out, thread_count())
+        rows = (dense - self.centre) / self.lengths
+        _core.hadamard(rows, self.diagonals, self.permutations, self.scales, out, thread_count())
 
 
 def sorf(count: int, width: int, rng: np.random.Generator) -> tuple[Array, None]:
     """Draw the diagonals of structured orthogonal random features: three diagonals of signs.
 
-    H D3 H D2 H D1 is orthogonal, and its rows are nearly uniform on the sphere; the bias falls with
-    the size.
+    H D3 H D2 H D1 is orthogonal, and its rows are nearly uniform on the sphere; the bias decreases
+    with the size.
 
     Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, 2016.
     """
@@ -117,7 +117,7 @@ def fastfood(count: int, width: int, rng: np.random.Generator) -> tuple[Array, N
 
 
 def project(projections: Sequence[Projection], parts: Sequence[Matrix], out: Array) -> None:
-    """Write the sum of several projections, each of its own part of the rows."""
+    """Write the sum of several projections, each of its own columns."""
     (first, *others), (block, *blocks) = projections, parts
     first.write(block, out)
     if others:

@@ -2,10 +2,10 @@ r"""Spectral measures: distributions of the frequencies of stationary kernels.
 
 By Bochner's theorem a stationary kernel with k(0) = 1 is the characteristic function of a
 distribution of frequencies, k(x - z) = E cos(w.(x - z)). The measure of a kernel turns standard
-normal vectors and uniform numbers into frequencies, so that one stream of draws (independent,
-orthogonal, quasi-random) serves all kernels.
+normal vectors and uniform numbers into frequencies, so that all kernels share one stream of draws
+(independent, orthogonal or quasi-random).
 
-A kernel of your own, here 1 / (1 + r^2), gets random features by an entry in the table::
+A kernel of your own, here 1 / (1 + r^2), gets random features by registering its measure::
 
     @spectral_measures.spectral_measure.register(Cauchy)
     def _(kernel):
@@ -49,9 +49,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.floating[Any]]
-# The largest radius: higher frequencies are noise in any precision, and may overflow float32.
+# Largest radius; higher frequencies are noise in any precision, and may overflow float32.
 _LARGEST_RADIUS = 1e15
-# Concentration above which the coefficients of a Fourier series are a normal density.
+# Concentration above which a normal density approximates the coefficients of a Fourier series.
 _MANY_HARMONICS = 1e8
 
 
@@ -64,7 +64,7 @@ class Measure(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """Whether w and -w are equally likely; E cos(w.t) is the kernel in any case."""
+        """Whether w and -w are equally likely."""
 
     def n_uniforms(self, width: int) -> int:
         """Count the uniform numbers for one frequency vector of this width."""
@@ -77,7 +77,7 @@ class Measure(Protocol):
 class GaussianMixture:
     r"""Normal frequencies with a random radius, w = shift + r g / l.
 
-    The measure of mixtures of RBFs, k(x, z) = E exp(-r^2 \|x - z\|^2 / (2 l^2)).
+    This is the measure of mixtures of RBFs, k(x, z) = E exp(-r^2 \|x - z\|^2 / (2 l^2)).
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class GaussianMixture:
 
 @dataclass(frozen=True)
 class PointMass:
-    """One frequency: the measure of a cosine.
+    """A single frequency: the measure of a cosine.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class PointMass:
 
 @dataclass(frozen=True)
 class FourierSeries:
-    r"""Whole multiples of 2 pi / period, independent in each column.
+    r"""Integer multiples of 2 pi / period, independent in each column.
 
     exp(-2 sin^2(pi t / period) / l^2) = sum_n e^(-a) I(n, a) cos(2 pi n t / period), a = 1 / l^2,
     with modified Bessel functions I, so that the multiple n has probability e^(-a) I(\|n\|, a).
@@ -219,7 +219,7 @@ def _harmonics(normals: Array, concentration: float) -> Array:
 
 @dataclass(frozen=True)
 class EitherSign:
-    """The frequencies of another measure, each with a random sign: a symmetric measure.
+    """A measure made symmetric: its frequencies with random signs.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class EitherSign:
 
 
 def independent(measures: Sequence[Measure]) -> list[Measure]:
-    """Return measures whose frequencies may be added up, for the product of their kernels.
+    """Return measures whose frequencies can be added, for the product of their kernels.
 
     E cos((v + w).t) = E cos(v.t) E cos(w.t) needs E sin(v.t) = 0 or E sin(w.t) = 0: all measures
     but one have to be symmetric.
@@ -303,7 +303,7 @@ def spectral_measure(kernel: Kernel) -> Measure:
     Raises
     ------
     NoFeatureMapError
-        If the kernel has no spectral measure, or none that is known here.
+        If the kernel has no registered spectral measure.
 
     Examples
     --------

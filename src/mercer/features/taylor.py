@@ -26,22 +26,22 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
     With x and z divided by the length-scale, exp(-|x - z|^2 / 2) is
     exp(-|x|^2 / 2) exp(-|z|^2 / 2) sum_t (x.z)^t / t!, so the features are
     exp(-|x|^2 / 2) x^a / sqrt(a!) over all exponents a (Cotter, Keshet and Srebro 2011). Their
-    number is C(n_inputs + degree, degree), and the error grows with |x| |z|: this is a map for few
-    inputs and data within a few length-scales of the origin, so centre the data first.
+    number is C(n_inputs + degree, degree), and the error grows with |x| |z|. The map suits few
+    inputs, and data within a few length-scales of the origin, so centre the data first.
 
     Parameters
     ----------
     degree : int, default=4
         The largest total degree, at least 0.
     length_scale : float or array-like of shape (n_inputs,), default=1.0
-        The length-scale of the RBF kernel, one for all inputs or one for each.
+        The length-scale of the RBF kernel, one for all inputs or one per input.
 
     Attributes
     ----------
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         X, p = self._scaled(X), self._degree()
         n_samples, n_inputs = X.shape
         forecast("TaylorRBF", n_samples, math.comb(n_inputs + p, p), X.itemsize)
-        # The damping factor comes first: where it is 0, powers of a huge x must not overflow.
+        # Multiply by the damping factor first: if it is 0, powers of a huge x must not overflow.
         damping = np.exp(-_half_norms(X))[:, None]
         return graded_features(X, damping, [1.0] * p, [1.0] * (p + 1), lowest=0)
 
@@ -106,7 +106,7 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         of the exponential series is e^s P(p + 1, s), P the regularised incomplete gamma function,
         and the bound is the error itself. For s < 0 the remainder is at most
         |s|^(p + 1) / (p + 1)! (Lagrange). Both are multiplied by exp(-(|x|^2 + |z|^2) / 2).
-        Rounding errors, of the order of the machine's precision, come on top.
+        Rounding errors, of the order of the machine precision, are not included.
 
         Parameters
         ----------
@@ -125,12 +125,12 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         order = self._degree() + 1
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             s = X @ Z.T
-            # Distances directly: s - (|x|^2 + |z|^2) / 2 would cancel far from the origin.
+            # Compute distances directly, as s - (|x|^2 + |z|^2) / 2 cancels far from the origin.
             remainder = np.exp(-cdist(X, Z, "sqeuclidean") / 2) * gammainc(order, np.maximum(s, 0))
             log_lagrange = order * np.log(np.abs(s)) - gammaln(order + 1)
             half_norms = _half_norms(X)[:, None] + _half_norms(Z)
             lagrange = np.exp(log_lagrange - half_norms)
-        # Both kernels lie in [-1, 1]; that serves where the squares of X overflow to NaN.
+        # Both kernels lie in [-1, 1], which bounds the error where squares of X overflow to NaN.
         bound: NDArray[np.float64] = np.fmin(np.where(s >= 0, remainder, lagrange), 2.0)
         return bound
 
@@ -140,12 +140,12 @@ class TaylorRBF(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : sequence of str, optional
-            The names of the input columns; those seen in `fit`, or x0, x1, ..., by default.
+            The names of the input columns; by default the names passed to `fit`, or x0, x1, ...
 
         Returns
         -------
         ndarray of str
-            One name for each feature; the common factor exp(-|x|^2 / 2) is left out.
+            One name per feature, without the common factor exp(-|x|^2 / 2).
         """
         check_is_fitted(self, "n_features_in_")
         inputs = list(_check_feature_names_in(self, input_features))

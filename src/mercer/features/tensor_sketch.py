@@ -29,10 +29,10 @@ Array = NDArray[np.floating[Any]]
 class CountSketch:
     """Adds every column, and a constant, with a random sign to a random component."""
 
-    factor: int  # which factor of the term it is a sketch of
-    matrix: Any  # (d, width): one entry per row: the sign times the root of the gain
+    factor: int  # the index of the sketched factor of the term
+    matrix: Any  # (d, width): one entry per row, the sign times the square root of the gain
     place: int  # the component of the constant
-    constant: float  # its sign times the root of the kernel's offset
+    constant: float  # the sign of the constant times the square root of the offset
 
     def apply(self, rows: Any) -> Array:
         """The sketches of rows."""
@@ -47,9 +47,9 @@ class CountSketch:
 class SketchConvolution:
     """The convolution of count sketches: a count sketch of the product of their inputs."""
 
-    sketches: list[CountSketch]  # one for each degree of each factor
+    sketches: list[CountSketch]  # one per degree of each factor
     width: int  # the number of features
-    amplitude: float  # the root of the term's weight
+    amplitude: float  # the square root of the weight of the term
 
     def cast(self, dtype: Any) -> Self:
         """Convert the map to another precision."""
@@ -99,7 +99,7 @@ class TensorSketch(FeatureTransformer):
     n_features_in_ : int
         The number of input columns.
     feature_names_in_ : ndarray of str
-        The names of the input columns, where X has names.
+        The names of the input columns, if X has names.
 
     References
     ----------

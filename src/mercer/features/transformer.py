@@ -30,11 +30,11 @@ __all__ = ["ConstantFeature", "DrawnFeatures", "FeatureTransformer", "TermMap"]
 
 Array = NDArray[np.floating[Any]]
 
-# Bytes of the features of a block of rows: large enough for threads, small enough for the cache.
+# Size of the features of a block of rows, in bytes; fits in the cache.
 _BLOCK_BYTES = 2**23
-# Rows of a block, at least.
+# Smallest number of rows of a block.
 _FEWEST_ROWS = 16
-# Bytes from which memory is forecast: asking the system takes longer than filling a small array.
+# Size of the output above which available memory is checked, in bytes.
 _FORECAST_BYTES = 2**26
 # Number of rows, evenly spaced, whose median is the centre of each column.
 _CENTRE_ROWS = 127
@@ -72,7 +72,7 @@ class ConstantFeature:
     width: int = 1
 
     def cast(self, dtype: Any) -> Self:
-        """Return the map itself: a number has no precision to convert."""
+        """Return the map itself, which has no precision to convert."""
         return self
 
     def write(self, parts: Sequence[Any], out: Array) -> None:
@@ -112,7 +112,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the features; only columns, length-scales and the centre of the data are used.
+        """Draw the features; the data determine only columns, length-scales and the centre.
 
         Parameters
         ----------
@@ -129,10 +129,10 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         with self._fitting():
             self._check_parameters()
             kernel = self._kernel_or_default(self.kernel)
-            rows, given = self._stream(kernel, X, None, None, NoTargets())
+            rows, data = self._stream(kernel, X, None, None, NoTargets())
             if rows is not None:
                 return self._fit_rows(rows)
-            points = self._read(kernel, given.X, reset=True)
+            points = self._read(kernel, data.X, reset=True)
             self._draw_all(kernel.resolve(points), points)
         return self
 
@@ -149,7 +149,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return self
 
     def _centred(self, kernel: Kernel, rows: RowSource) -> Points:
-        """The first row, which has all columns, with the centres of a sample of rows."""
+        """The first row, with the column centres of a sample of rows attached."""
         views = [factor.view for term in self._terms(kernel) for factor in term.factors]
         some = np.arange(0, len(rows), -(-len(rows) // _CENTRE_ROWS))
         centres = rows.apply_to(some, _Centres(views))
@@ -221,7 +221,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
         return terms
 
     def _read(self, kernel: Kernel, X: Any, *, reset: bool) -> Points:
-        """Let the kernel check the data, which are not copied because nothing of them is kept."""
+        """Validate the data by the kernel, without a copy."""
         try:
             points = points_of(kernel, X)
         except DataError as error:
@@ -260,7 +260,7 @@ class FeatureTransformer(ClassNamePrefixFeaturesOutMixin, BlockTransformer, Kern
             )
 
     def _require_range(self, matrices: Sequence[Any], dtype: Any) -> None:
-        """Refuse data of which a product with a number of their size would overflow."""
+        """Refuse data whose squares would overflow."""
         limit = float(np.sqrt(np.finfo(dtype).max))
         if any(max(float(m.max()), -float(m.min())) > limit for m in matrices):
             raise DataError(
@@ -302,7 +302,7 @@ class DrawnFeatures(FeatureTransformer):
         The seed of the draws.
     """
 
-    #: What the parameter ``method`` may be.
+    #: The values of the parameter ``method``.
     _methods: ClassVar[tuple[str, ...]]
 
     def __init__(

@@ -1,8 +1,8 @@
 """The algebra of kernels: operations under which positive semi-definite kernels are closed.
 
-``Sum``, ``Product``, ``Power`` and ``Scaled`` are classes of their own and flatten only with their
-own kind. What would leave the cone of kernels (a negative factor, a difference) is refused with the
-reason.
+``Sum``, ``Product``, ``Power`` and ``Scaled`` are separate classes, each of which flattens only
+with itself. Operations that leave the cone of kernels (a negative factor, a difference) are refused
+with the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 
 
 class _Composite(Kernel):
-    """Several kernels of the same data."""
+    """Several kernels on the same data."""
 
     kernels = Children()
     _symbol = ""
@@ -67,7 +67,7 @@ class _Composite(Kernel):
 
 
 class Sum(_Composite):
-    """Sum of kernels, k1 + k2 + ...: the feature spaces stand side by side.
+    """Sum of kernels, k1 + k2 + ...: the feature spaces are concatenated.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Product(_Composite):
 
 
 def as_kernel(value: Any, operation: str) -> Kernel:
-    """Return kernels as they are, and a number as the constant kernel."""
+    """Return a kernel unchanged, and a number as the constant kernel."""
     if isinstance(value, Kernel):
         return value
     if not is_number(value):
@@ -151,7 +151,7 @@ def as_kernel(value: Any, operation: str) -> Kernel:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one real number, held or bounded or plain."""
+    """Whether a value is one real number, fixed or bounded or plain."""
     number = plain(value)
     if isinstance(number, np.ndarray):
         return number.ndim == 0 and number.dtype.kind in "iuf"
@@ -161,7 +161,7 @@ def is_number(value: Any) -> bool:
 
 
 def _flatten(kind: type[_Composite], kernels: list[Kernel]) -> list[Kernel]:
-    """Sums within sums and products within products become one; never one within the other."""
+    """Flatten sums within sums, and products within products."""
     return [part for k in kernels for part in (k.kernels if type(k) is kind else [k])]
 
 
@@ -219,7 +219,7 @@ def on(kernel: Kernel, columns: tuple[Any, ...]) -> Kernel:
 
 
 def refuse_difference(a: Any, b: Any) -> Kernel:
-    """A difference of kernels is not a kernel."""
+    """Refuse a difference of kernels, which is not a kernel."""
     raise ParameterError(
         f"{_bracketed(a, 1)} - {_bracketed(b, 1)}: a difference of kernels need not be positive "
         "semi-definite, so it is not a kernel; use sums, products and non-negative factors."
@@ -227,7 +227,7 @@ def refuse_difference(a: Any, b: Any) -> Kernel:
 
 
 def normalized(kernel: Kernel) -> Kernel:
-    """The kernel with k(x, x) = 1; once is enough."""
+    """The kernel normalised to k(x, x) = 1; a normalised kernel is returned unchanged."""
     return kernel if isinstance(kernel, Normalized) else Normalized(kernel)
 
 

@@ -1,4 +1,4 @@
-"""The many kinds of containers in which data come: arrays, sparse matrices, frames, lists."""
+"""Containers of data: arrays, sparse matrices, data frames, lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _first_row: ContextVar[int] = ContextVar("mercer_first_row", default=0)
 
 @contextmanager
 def rows_from(start: int) -> Iterator[None]:
-    """Count rows in messages from `start`, for data that are a part of more."""
+    """Count rows in messages from `start`, for data that are a part of larger data."""
     token = _first_row.set(start)
     try:
         yield
@@ -30,12 +30,12 @@ def rows_from(start: int) -> Iterator[None]:
 
 
 def row_number(position: int) -> int:
-    """What to call a row in a message."""
+    """The number of a row in messages."""
     return _first_row.get() + int(position)
 
 
 def ingest(data: Any, owner: str) -> Any:
-    """Bring data into one of: array, CSR array, narwhals frame, list of objects."""
+    """Convert data to an array, a CSR array, a narwhals frame or a list of objects."""
     if type(data) is np.ndarray:
         return data
     if isinstance(data, np.ndarray):
@@ -53,12 +53,12 @@ def ingest(data: Any, owner: str) -> Any:
             f"{owner}: a Dask {type(data).__name__} has not been computed, and is not taken here; "
             "pass X.compute() if it fits in memory."
         )
-    found = by_narwhals(data, owner)
-    if isinstance(found, nw.DataFrame):
-        return found
-    if isinstance(found, nw.Series):
+    frame = by_narwhals(data, owner)
+    if isinstance(frame, nw.DataFrame):
+        return frame
+    if isinstance(frame, nw.Series):
         # A read-only view of a series changes with it, so that only a copy is safe.
-        return found.to_list() if not found.dtype.is_numeric() else np.array(found.to_numpy())
+        return frame.to_list() if not frame.dtype.is_numeric() else np.array(frame.to_numpy())
     if isinstance(data, str | bytes | bytearray):
         raise DataTypeError(
             f"{owner}: a single string is not a collection of rows; pass a list of strings."
@@ -86,7 +86,7 @@ def ingest(data: Any, owner: str) -> Any:
 
 
 def by_narwhals(data: Any, owner: str) -> Any:
-    """A data frame or a series as narwhals sees it; anything else as it is."""
+    """Wrap a data frame or a series by narwhals; return anything else unchanged."""
     try:
         return nw.from_native(as_table(data), pass_through=True, eager_only=True, allow_series=True)
     except nw.exceptions.NarwhalsError as error:
@@ -127,7 +127,7 @@ def _list_or_array(items: list[Any]) -> Any:
 
 
 def own_copy(data: Any) -> Any:
-    """A container that nobody else can write to; the objects of a list are shared."""
+    """A copy of a container; the objects of a list are shared."""
     if isinstance(data, np.ndarray):
         return data.copy() if data.flags.writeable else data
     if isinstance(data, nw.DataFrame):
@@ -230,7 +230,7 @@ def _row_lengths(data: list[Any]) -> set[int]:
 
 
 def column_labels(data: Any) -> list[str]:
-    """What to call the columns of a table in a sentence: by name, or else by position."""
+    """The labels of the columns of a table in messages: names, or else positions."""
     if isinstance(data, nw.DataFrame):
         return [repr(name) for name in data.columns]
     width = np.size(data[0]) if isinstance(data, list) else data.shape[-1]
@@ -238,7 +238,7 @@ def column_labels(data: Any) -> list[str]:
 
 
 def given_names(data: Any) -> tuple[str, ...] | None:
-    """The names by which columns are matched: a data frame's, if all of them are strings."""
+    """The column names of a data frame, if all of them are strings."""
     if not isinstance(data, nw.DataFrame):
         return None
     names = tuple(data.columns)
@@ -247,10 +247,10 @@ def given_names(data: Any) -> tuple[str, ...] | None:
 
 def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner: str) -> Array:
     """Turn indices, slices and names into column positions."""
-    found: list[int] = []
+    chosen: list[int] = []
     for column in columns:
         if isinstance(column, slice):
-            found.extend(range(*column.indices(width)))
+            chosen.extend(range(*column.indices(width)))
         elif isinstance(column, str):
             if names is None:
                 raise DataError(
@@ -259,7 +259,7 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner
                 )
             if column not in names:
                 raise DataError(f"{owner}: {unknown_column(column, names)}")
-            found.append(names.index(column))
+            chosen.append(names.index(column))
         else:
             index = int(cast(int, column))
             if not -width <= index < width:
@@ -267,8 +267,8 @@ def positions(columns: Sequence[Any], width: int, names: list[str] | None, owner
                     f"{owner}: column {index} was asked for, but the data have {width} columns; "
                     f"select among 0 to {width - 1} in .on(...)."
                 )
-            found.append(index % width)
-    return np.array(found, dtype=np.intp)
+            chosen.append(index % width)
+    return np.array(chosen, dtype=np.intp)
 
 
 def unknown_column(column: str, names: Sequence[str]) -> str:
@@ -281,7 +281,7 @@ def unknown_column(column: str, names: Sequence[str]) -> str:
 
 
 def numeric_matrix(data: Any, owner: str) -> tuple[Any, tuple[str, ...] | None]:
-    """Numeric columns of any container, and their names if it has some."""
+    """Numeric columns of any container, and their names if there are any."""
     names = None
     if isinstance(data, nw.DataFrame):
         data, names = _numeric_frame(data, owner)
@@ -376,7 +376,7 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA does not even know whether it differs
+    except (TypeError, ValueError):  # comparisons with pandas.NA have no truth value
         return type(value).__name__ == "NAType"
 
 
@@ -452,7 +452,7 @@ def encode(column: Array, label: str, owner: str) -> tuple[Array, Array]:
 
 
 def as_objects(data: Any, owner: str) -> list[Any]:
-    """A list with one object for each row: what structured kernels are given."""
+    """A list with one object per row, for structured kernels."""
     if isinstance(data, nw.DataFrame):
         if len(data.columns) == 1:
             return data.get_column(data.columns[0]).to_list()

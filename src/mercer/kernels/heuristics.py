@@ -1,10 +1,10 @@
-"""Length-scales from data: the two rules of thumb that need no search.
+"""Length-scales from data by two rules of thumb.
 
 ``"scale"`` makes the typical scaled distance about 2: for the RBF sqrt(d Var(X) / 2), which is
 scikit-learn's gamma = 1 / (d Var X). ``"median"`` is the median distance between two points.
 
-Both are made of what a `Scatter` says of the data, which need not be in memory: a deviation, which
-adds up over parts, and the median distance in a sample of rows.
+Both need only a `Scatter` of the data, which need not be in memory: a standard deviation, which is
+summed over parts, and the median distance in a sample of rows.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mercer.sampling import Draw
 
 Array = np.ndarray[Any, Any]
 
-#: The median distance is estimated from at most this many points.
+#: Largest number of points from which the median distance is estimated.
 _SAMPLE = 1000
-#: Rows of which copies are made at a time.
+#: Number of rows per block that is copied.
 _BLOCK = 2**16
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation over all entries of a matrix; those of parts add up."""
+    """Mean and standard deviation over all entries of a matrix; spreads of parts can be added."""
 
     width: int  # the number of columns
     weight: float  # the sum of the weights of the rows
@@ -72,7 +72,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """What a rule of thumb may ask of the columns that a kernel reads."""
+    """Statistics of the columns that a kernel reads, for a rule of thumb."""
 
     spread: Callable[[], Spread]  # returns the `Spread`
     # takes the name of a metric; returns the median distance between two rows of a sample
@@ -88,7 +88,7 @@ class Scatter:
 
 
 def sample_rows(n: int, weight: Array | None) -> Array:
-    """The rows of a sample: all of them if they are few."""
+    """The rows of a sample; all rows if there are few."""
     if weight is not None:
         return np.sort(weighted_sample(weight).rows)
     if n <= _SAMPLE:
@@ -112,7 +112,7 @@ def median_distance(sample: Any, metric: str) -> float:
 
 
 def heuristic_length(stored: Any, metric: str, scatter: Scatter) -> float:
-    """The length-scale that a heuristic finds, within the bounds that the user gave.
+    """The length-scale of a heuristic, within the bounds of the parameter.
 
     For normal data, d sd / sqrt(pi) is half the mean L1 distance.
     """
@@ -128,7 +128,7 @@ def heuristic_length(stored: Any, metric: str, scatter: Scatter) -> float:
 
 
 def _or_one(length: Any) -> float:
-    """Constant data have no scale of their own."""
+    """The length, or 1 for constant data, whose length is 0."""
     return float(length) if np.isfinite(length) and length > 0 else 1.0
 
 
@@ -139,10 +139,10 @@ def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]
     if not isinstance(matrix, np.ndarray):
         return _of_stored(matrix, w)
     values = matrix.astype(float)
-    # Centring on one entry first keeps digits when the data are far from zero.
+    # Subtract one entry first, to keep digits if the data are far from zero.
     origin = float(values[0, 0])
     values -= origin
-    # Without BLAS, whose threads would keep a processor busy for a while, which a fit needs next.
+    # Sum without BLAS, whose threads would spin for a while afterwards.
     mean = float((w * values.sum(axis=1)).sum())
     values -= mean
     variance = float((w * np.square(values, out=values).sum(axis=1)).sum())
@@ -150,7 +150,7 @@ def _mean_and_variance(matrix: Any, weight: Array | None) -> tuple[float, float]
 
 
 def _of_stored(matrix: Any, w: Array) -> tuple[float, float]:
-    """The same of a sparse matrix, whose zeros are one more number, that many times."""
+    """Mean and variance of a sparse matrix; its zeros count as one value of their total weight."""
     stored = sp.csr_array(matrix)
     if not stored.has_canonical_format:
         stored = stored.copy()
@@ -166,5 +166,5 @@ def _of_stored(matrix: Any, w: Array) -> tuple[float, float]:
 
 
 def _or_zero(variance: float, mean: float) -> float:
-    """The variance, unless it is that of rounding."""
+    """The variance, or 0 if it is rounding error."""
     return variance if variance > (1e-14 * abs(mean)) ** 2 else 0.0

@@ -18,7 +18,7 @@ __all__ = ["AdditiveChi2", "Chi2", "HistogramIntersection", "Tanimoto"]
 
 
 def _or_one(total: Any) -> Any:
-    """The total, and 1 where it is 0: an empty bin divides nothing."""
+    """The total, and 1 where it is 0, to divide empty bins by."""
     return np.where(total > 0, total, 1.0)
 
 

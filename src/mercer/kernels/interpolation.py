@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 _PARTS_LOG2 = 2
 _DEGREE = 11
 
-#: From this order on, so many terms of Debye's expansion are exact to rounding.
+#: Order from which the terms of Debye's expansion are exact to rounding, and their number.
 _LARGE_ORDER, _DEBYE_TERMS = 20.0, 12
 
 

@@ -1,4 +1,4 @@
-"""Kernels that are not functions of columns: constants, noise, given matrices, Python functions."""
+"""Kernels that are not functions of columns: constants, noise, matrices, Python functions."""
 
 from __future__ import annotations
 

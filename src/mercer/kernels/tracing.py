@@ -66,7 +66,7 @@ class Unfused:
 
 
 def real_numbers(value: Any, owner: str) -> Array:
-    """What a user's function returned, as an array of numbers."""
+    """The return value of a user's function, as a numeric array."""
     if value is None:
         raise DataTypeError(f"{owner} returned None; it must return a number for each pair.")
     if issparse(value):
@@ -82,7 +82,7 @@ def real_numbers(value: Any, owner: str) -> Array:
 
 
 def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
-    """What an element-wise method returned, in the shape of the pairs."""
+    """The return value of an element-wise method, in the shape of the pairs."""
     result = real_numbers(value, owner)
     if result.shape not in ((), shape):
         raise DataError(
@@ -92,7 +92,7 @@ def one_for_each_pair(value: Any, shape: tuple[int, ...], owner: str) -> Array:
     return np.broadcast_to(result, shape)
 
 
-#: What to do with a function that is not symmetric.
+#: The remedy for a function that is not symmetric.
 SYMMETRISE = "return (f(x, z) + f(z, x)) / 2, or mend the function"
 
 
@@ -127,7 +127,7 @@ def traced(kernel: Kernel, scope: Scope, method: str, *arguments: Expr) -> Expr:
 
 
 def learns(kernel: Kernel) -> bool:
-    """Whether a kernel has parameters that something could learn."""
+    """Whether a kernel has free parameters."""
     return any(entry.is_unresolved or entry.free.any() for entry in kernel.parameters().values())
 
 
@@ -149,7 +149,7 @@ def _leaf(path: str, value: Any, *index: int) -> Any:
 
 
 def announce_unfused(kernel: Kernel, method: str, error: Exception) -> None:
-    """Say once for each class that it runs unfused, and why."""
+    """Warn once per class that it runs unfused, with the reason."""
     if type(kernel) not in _announced:
         _announced.add(type(kernel))
         warn(

@@ -1,4 +1,4 @@
-"""Operations on one kernel: scaling, powers, functions of it, and what it sees of the data."""
+"""Operations on one kernel: scaling, powers, functions of it, and transformed or selected data."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def _name_of(function: Any) -> str:
 
 
 def side_by_side(parts: Sequence[Columns], levels: Sequence[str] = ()) -> Columns:
-    """Features of a sum: those of the parts in turn, named after their levels where there are."""
+    """Features of a sum: the concatenated features of the parts."""
     prefixes = [f"{level}: " for level in levels] or [""] * len(parts)
 
     def names() -> Sequence[str]:

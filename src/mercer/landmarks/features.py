@@ -22,7 +22,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFeatures:
-    """Kernel values with landmarks, whitened, in double precision.
+    """Whitened kernel values with landmarks, in double precision.
 
     A function f(x) = phi(x)' v = sum_j c_j k(x, z_j) has coordinates v = R c.
     """
@@ -35,7 +35,7 @@ class LandmarkFeatures:
     @classmethod
     def of(cls, kernel: Kernel, landmarks: Points, whitening: Whitening) -> LandmarkFeatures:
         """The features of the landmarks that a whitening keeps."""
-        if not whitening.rank:  # a kernel that is zero everywhere has one feature, which is zero
+        if not whitening.rank:  # keep one zero feature for a kernel that is zero everywhere
             whitening = Whitening(np.zeros(1, np.intp), np.ones((1, 1)))
         everything = np.array_equal(whitening.kept, np.arange(len(landmarks)))
         points = landmarks if everything else landmarks[whitening.kept].detached()
@@ -50,7 +50,7 @@ class LandmarkFeatures:
 
     @classmethod
     def with_jitter(cls, kernel: Kernel, landmarks: Points, some: Points) -> LandmarkFeatures:
-        """Keep all landmarks; jitter is above the rounding of kernel values with some rows."""
+        """Keep all landmarks, with jitter above the rounding error of the kernel values."""
         eps = float(np.finfo(kernel.gram(some, landmarks).dtype).eps)
         return cls.of(kernel, landmarks, whiten_with_jitter(among(kernel, landmarks), eps))
 
@@ -77,11 +77,11 @@ class LandmarkFeatures:
         return self.rows(points)
 
     def to_coefficients(self, coordinates: Array) -> Array:
-        """C = R^-1 v, for the kept landmarks."""
+        """The coefficients R^-1 v of the kept landmarks."""
         return self.whitening.to_coefficients(coordinates)
 
     def of_all_landmarks(self, coefficients: Array) -> Array:
-        """Coefficients of all landmarks, of shape (..., m, t): zero for those that are left out."""
+        """Coefficients of all landmarks, of shape (..., m, t), with zeros for dropped landmarks."""
         dual = np.zeros((*coefficients.shape[:-2], len(self.landmarks), coefficients.shape[-1]))
         dual[..., self.whitening.kept, :] = coefficients
         return dual

@@ -1,12 +1,13 @@
-r"""Seeds that lie far apart: k-means++ in the feature space of a kernel.
+r"""k-means++ in the feature space of a kernel: seeds that are far apart.
 
 The first seed is drawn by weight, each next one in proportion to weight times squared distance to
 the nearest seed (Arthur and Vassilvitskii 2007), where
 
 .. math:: \lVert \varphi(x) - \varphi(z) \rVert^2 = k(x, x) + k(z, z) - 2 k(x, z) .
 
-Seeds are proposed in blocks. A proposal is accepted with the probability that its distance has
-fallen to, given the seeds accepted before it, which leaves the distribution as it is.
+Seeds are proposed in blocks. A proposal is accepted with a probability equal to the ratio of its
+distance given the seeds accepted before it to its distance when proposed (rejection sampling), so
+that blocks do not change the distribution.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import numpy as np
 
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 
-# Number of seeds that are proposed at a time.
+# Number of seeds per proposed block.
 _BLOCK = 64
-# Squared distances below this many rounding units of their terms count as zero.
+# Squared distances up to this many rounding units of their terms count as zero.
 _ROUNDING = 32
 
 
@@ -45,15 +46,15 @@ def far_seeds(
     weights : ndarray of shape (n,), optional
         Weights of the rows; rows of weight 0 are never drawn.
     rng : int, Generator or RandomState, optional
-        What seeds are drawn with.
+        The random numbers.
     entries : callable, optional
-        Maps rows and columns to this block of K. Without it whole columns are computed for
-        proposals that are then rejected.
+        Maps rows and columns to this block of K. Without it, whole columns are computed even for
+        rejected proposals.
 
     Returns
     -------
     ndarray of shape (size,)
-        Different rows; fewer where all others have distance 0 from them.
+        Distinct rows; fewer than `size` if all other rows have distance 0 from them.
 
     Examples
     --------
@@ -79,13 +80,13 @@ def far_seeds(
         new = proposed[_accepted(square, distances[proposed], draws)][: size - len(seeds)]
         nearest = _distances(columns(new), diagonal, diagonal[new]).min(axis=1)
         distances = np.minimum(distances, nearest)
-        distances[new] = 0.0  # whatever rounding says
+        distances[new] = 0.0  # exactly, whatever the rounding
         seeds = np.concatenate([seeds, new])
     return seeds
 
 
 def _distances(block: Array, rows: Array, cols: Array) -> Array:
-    """Squared distances in feature space; distances that may be rounding are 0."""
+    """Squared distances in feature space; distances within rounding error are 0."""
     sums = rows[:, None] + cols
     distances = sums - 2 * block
     distances[distances <= _ROUNDING * np.finfo(block.dtype).eps * sums] = 0.0
@@ -94,11 +95,11 @@ def _distances(block: Array, rows: Array, cols: Array) -> Array:
 
 def _accepted(square: Array, distances: Array, draws: Array) -> list[int]:
     """Accept proposals whose distance, given those accepted before, is above their draws."""
-    left = distances.copy()
+    nearest = distances.copy()
     chosen: list[int] = []
     for j, draw in enumerate(draws):
-        if left[j] > draw:
-            np.minimum(left, square[:, j], out=left)
-            left[j] = 0.0
+        if nearest[j] > draw:
+            np.minimum(nearest, square[:, j], out=nearest)
+            nearest[j] = 0.0
             chosen.append(j)
     return chosen

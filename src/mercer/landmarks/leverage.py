@@ -1,4 +1,4 @@
-r"""Ridge leverage scores: how much each row matters to a ridge fit.
+r"""Ridge leverage scores: the influence of each row on a ridge fit.
 
 .. math:: \ell_i = \bigl(K (K + \alpha I)^{-1}\bigr)_{ii}, \qquad \sum_i \ell_i = d_{\text{eff}} .
 
@@ -25,9 +25,9 @@ from mercer.linalg.cholesky import factorise
 from mercer.linalg.pivoted_cholesky import Array, Columns, Entries, Indices, generator_of
 from mercer.parallel import blas_threads
 
-# Number of rows of the first level, at least.
+# Smallest number of rows of the first level.
 _FEW = 128
-# Kernel values that are held at a time: 8 MB.
+# Number of kernel values per block of rows (8 MB).
 _PANEL = 2**20
 # Probability that an estimate is outside its bounds.
 _FAILURE = 0.01
@@ -42,7 +42,7 @@ def leverage_scores(
     rng: Any = None,
     entries: Entries | None = None,
 ) -> NDArray[np.float64]:
-    """Approximate ridge leverage scores, with about 3 n n_samples kernel values.
+    """Approximate ridge leverage scores from about 3 n n_samples kernel values.
 
     Parameters
     ----------
@@ -53,17 +53,17 @@ def leverage_scores(
     alpha : float
         The ridge, positive.
     n_samples : int, optional
-        The expected size of the samples; by default 4 d_eff log(d_eff / 0.01), at every level for
-        the d_eff that is found there.
+        The expected size of the samples; by default 4 d_eff log(d_eff / 0.01), with d_eff estimated
+        at every level.
     rng : int, Generator or RandomState, optional
-        What samples are drawn with.
+        The random numbers.
     entries : callable, optional
-        Maps rows and columns to this block of K; memory is then bounded by blocks of rows.
+        Maps rows and columns to this block of K, so that memory is bounded by blocks of rows.
 
     Returns
     -------
     ndarray of shape (n,)
-        Numbers between 0 and 1.
+        The scores, between 0 and 1.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def leverage_scores(
             scores = _estimates(get, diagonal, rows, sample, weights, alpha)
             keep = inclusion_probabilities(scores, n_samples or _enough(scores))
             drawn = generator.random(size) < keep
-            if not drawn.any():  # all scores are next to nothing
+            if not drawn.any():  # all scores are close to 0
                 drawn[np.argmax(scores)] = True
             sample, weights = rows[drawn], 1 / np.where(keep[drawn] > 0, keep[drawn], 1.0)
         return _estimates(get, diagonal, np.arange(n), sample, weights, alpha)
@@ -101,7 +101,7 @@ def inclusion_probabilities(scores: Array, size: int) -> NDArray[np.float64]:
     if size >= positive:
         return (scores > 0).astype(np.float64)
     descending = np.sort(scores.astype(np.float64))[::-1]
-    # With the t largest taken for certain, c is (size - t) / (sum of the others).
+    # If the t largest have probability 1, c is (size - t) / (sum of the other scores).
     rest = np.cumsum(descending[::-1])[::-1]
     factors = (size - np.arange(size)) / rest[:size]
     first = int(np.argmax(factors * descending[:size] <= 1))
@@ -109,7 +109,7 @@ def inclusion_probabilities(scores: Array, size: int) -> NDArray[np.float64]:
 
 
 def _halves(n: int, few: int) -> list[int]:
-    """Sizes from a few rows to all of them, each twice the last or less."""
+    """Sizes of the levels, from a few rows to all; each is at most twice the previous one."""
     sizes = [n]
     while sizes[0] > few:
         sizes.insert(0, math.ceil(sizes[0] / 2))
@@ -117,7 +117,7 @@ def _halves(n: int, few: int) -> list[int]:
 
 
 def _enough(scores: Array) -> int:
-    """How many samples keep the estimates near the scores."""
+    """The sample size for which the estimates are within their bounds."""
     dimension = max(float(scores.sum()), 1.0)
     return math.ceil(4 * dimension * math.log(dimension / _FAILURE))
 
@@ -125,7 +125,7 @@ def _enough(scores: Array) -> int:
 def _estimates(
     get: Entries, diagonal: Array, rows: Indices, sample: Indices, weights: Array, alpha: float
 ) -> NDArray[np.float64]:
-    """Scores of some rows from a weighted sample, a panel of rows at a time."""
+    """Estimate the scores of some rows from a weighted sample, in blocks of rows."""
     root = np.sqrt(weights)
     square = np.array(get(sample, sample), dtype=np.float64) * np.multiply.outer(root, root)
     factor = factorise(square, alpha)

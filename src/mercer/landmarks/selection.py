@@ -1,7 +1,8 @@
 """Landmarks: a few points that stand for many.
 
-A kernel matrix of n rows is replaced by what m landmarks explain of it. They are chosen through
-kernel values alone, so that any kernel will do, on vectors, strings, data frames or a given matrix.
+A kernel matrix of n rows is replaced by its Nystrom approximation from m landmarks. Landmarks are
+chosen by kernel values alone, so that the kernel may be on vectors, strings, data frames, or a
+precomputed matrix.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ RowNumbers = NDArray[np.intp]
 
 # Number of rows from which the spectrum is estimated to choose the ridge of leverage scores.
 _SAMPLE = 500
-# Bytes of candidates and their kernel values, where not all rows are in memory.
+# Memory for candidates and their kernel values if not all rows are in memory, in bytes.
 _CANDIDATE_BYTES = 2**28
-# Number of work vectors with one value per candidate.
+# Number of work vectors of the length of the candidates.
 _VECTORS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
-    """Points that were chosen, and where they come from.
+    """Selected points, with their row numbers.
 
     Attributes
     ----------
     points : Points
-        The landmarks, with rows of their own.
+        The landmarks, copied from the data.
     indices : ndarray of shape (m,) or None
         Their rows in the data; None if points were given.
     trace_error : float or None
-        The part of the trace of the kernel matrix, weighted if rows are, that the landmarks leave
-        unexplained; None where choosing them did not compute it.
+        The unexplained share of the (weighted) trace of the kernel matrix; None if the method did
+        not compute it.
     """
 
     points: Points
@@ -94,33 +95,33 @@ def select(
     points : array-like, sparse matrix, data frame, sequence or Points
         The data.
     how : str, array of int, or data
-        One of the names below, row numbers (or a mask), or the landmarks themselves.
+        A method, row numbers (or a mask), or the landmarks themselves. The methods are:
 
-        - ``"rpcholesky"``: in proportion to what the landmarks so far leave unexplained of each
-          row; n m^2 operations, n m numbers in memory.
-        - ``"uniform"``: every row alike; costs nothing.
+        - ``"rpcholesky"``: in proportion to the residual variance of each row given the landmarks
+          so far; n m^2 operations, n m numbers in memory.
+        - ``"uniform"``: with equal probability; needs no kernel values.
         - ``"kmeans++"``: in proportion to the squared distance, in feature space, to the nearest
           landmark so far; n m kernel values.
         - ``"leverage"``: in proportion to approximate ridge leverage scores; about 3 n m kernel
           values and 3 n m^2 operations in memory that does not grow with n m.
     n_landmarks : int, default=100
-        How many to choose; not used where landmarks are given. There are fewer where fewer explain
-        everything, up to rounding.
+        The number of landmarks; not used if landmarks are passed. Fewer are chosen if they explain
+        everything up to rounding.
     random_state : int, RandomState, Generator or None, default=None
-        What they are drawn with.
+        The random numbers.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows; a whole weight counts as repetitions, a row of weight 0 is not chosen.
+        Weights of the rows; an integer weight counts repetitions, rows of weight 0 are not chosen.
     alpha : float, optional
         The ridge of ``"leverage"``; by default one with about m / (2 log m) degrees of freedom.
     owner : str
-        On whose behalf; errors are in its name.
+        The name that errors begin with.
     also : tuple of str
-        What else its landmarks may be, for the error that lists the names.
+        Further methods of the owner, which the error for an unknown method lists.
 
     Returns
     -------
     Landmarks
-        The points, their rows, and the error if it is known.
+        The landmarks, their row numbers, and the trace error if it is known.
 
     Examples
     --------
@@ -159,9 +160,9 @@ def select_rows(
 ) -> Landmarks:
     """Choose landmarks among rows that need not be in memory.
 
-    Uniform ones are the same wherever the rows are. The other methods look at kernel values of all
-    rows, or, where these are not in memory, at those of a uniform sample of as many as 256 MiB hold
-    in three copies and with one number for each landmark.
+    A uniform choice does not depend on where the rows are. The other methods use kernel values of
+    all rows or, if these are not in memory, of a uniform sample that fits in 256 MiB, counting
+    three copies of the rows and one kernel value per landmark.
     """
     require_no_noise(kernel, owner)
     if isinstance(how, Landmarks):
@@ -170,11 +171,11 @@ def select_rows(
     resolved = rows.resolve(kernel)
     if resolved.input_tags()["pairwise"]:
         resolved(rows.first_row)  # refuses a matrix that is not square
-    given = _given(resolved, rows.first_row, len(rows), how, owner)
-    if isinstance(given, Points):
-        return Landmarks(given, None)
-    if given is not None:
-        return Landmarks(rows.points_at(given), given)
+    explicit = _explicit_landmarks(resolved, rows.first_row, len(rows), how, owner)
+    if isinstance(explicit, Points):
+        return Landmarks(explicit, None)
+    if explicit is not None:
+        return Landmarks(rows.points_at(explicit), explicit)
     if how not in _METHODS:
         _unknown(how, owner, also)
     size = _size(n_landmarks, rows.statistics.rows, owner)
@@ -189,16 +190,16 @@ def select_rows(
         return _Choice(how, resolved, size, alpha, rng)(rows.part).landmarks
     numbers = _candidates(rows, size, rng)
     made = rows.apply_to(numbers, _Choice(how, resolved, size, alpha, deepcopy(rng)))
-    # Where the numbers were drawn may be elsewhere: the next ones go on from there.
+    # Another process may have drawn the random numbers: continue from its state.
     rng.set_state(made.state)
     chosen_points = made.landmarks
-    # What a sample leaves unexplained of itself is not what landmarks leave of all rows.
+    # The trace error of a sample is not that of all rows.
     error = chosen_points.trace_error if len(numbers) == len(rows) else None
     return Landmarks(chosen_points.points, numbers[chosen_points.indices], error)
 
 
 def check_choice(how: Any, n_landmarks: Any, owner: str, also: tuple[str, ...] = ()) -> None:
-    """Validate the method and the number of landmarks, before there are rows."""
+    """Validate the method and the number of landmarks, without the rows."""
     if isinstance(how, str):
         if how not in (*_METHODS, *also):
             _unknown(how, owner, also)
@@ -222,16 +223,16 @@ def _counted(rows: RowSource) -> RowNumbers:
 
 
 def _candidates(rows: RowSource, size: int, rng: Any) -> RowNumbers:
-    """The rows to choose among: all of them, or a sample whose rows and kernel values are few."""
+    """The rows to choose among: all of them, or a uniform sample that fits in memory."""
     n = len(rows)
-    # Per row: a value for each landmark, a tenth more for a block of columns, and work vectors.
+    # Bytes per row: a value per landmark, a tenth more for a block of columns, and work vectors.
     most = max(2 * size, rows.rows_within(_CANDIDATE_BYTES, 9 * size + _VECTORS * 8))
     return np.arange(n) if n <= most else np.sort(uniform_rows(n, most, rng))
 
 
 @dataclass(frozen=True, eq=False)
 class _Chosen:
-    """Landmarks, and the state that random numbers were left in."""
+    """Landmarks, and the state of the random numbers after the choice."""
 
     landmarks: Landmarks
     state: Any
@@ -239,7 +240,7 @@ class _Chosen:
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """Chooses landmarks among some rows, where they are."""
+    """Chooses landmarks in a block of rows, in the process that holds them."""
 
     how: str
     kernel: Kernel
@@ -250,19 +251,19 @@ class _Choice:
     def __call__(self, part: RowBlock) -> _Chosen:
         method, points = _METHODS[self.how], part.points
         indices, error = method(self.kernel, points, self.size, part.weights, self.rng, self.alpha)
-        if not len(indices):  # the kernel is 0 everywhere, and any row explains all of it
+        if not len(indices):  # a kernel that is 0 everywhere: take any row
             indices = np.flatnonzero(part.mass)[:1]
         landmarks = Landmarks(points[indices].detached(), indices, error)
         return _Chosen(landmarks, self.rng.get_state(legacy=False))
 
 
 def contains_noise(kernel: Kernel) -> bool:
-    """Whether `White` is in a kernel, somewhere."""
+    """Whether a kernel contains `White`."""
     return any(isinstance(leaf, White) for leaf, _ in kernel._reader.leaves)
 
 
 def require_no_noise(kernel: Kernel, owner: str) -> None:
-    """Refuse a kernel that contains `White`: landmarks cannot carry noise."""
+    """Refuse a kernel that contains `White`, which landmarks cannot approximate."""
     if contains_noise(kernel):
         raise ParameterError(
             f"{owner}: kernel = {kernel!r} contains White, which is 0 between a row and a landmark "
@@ -272,16 +273,16 @@ def require_no_noise(kernel: Kernel, owner: str) -> None:
 
 
 class KernelColumns:
-    """Columns and blocks of the matrix S K S on demand, S the square roots of the weights.
+    """Columns and blocks of S K S on demand, with S the diagonal matrix of roots of the weights.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel, with no `White` in it.
+        The kernel, without `White`.
     points : Points
         The rows.
     weights : ndarray of shape (n,), optional
-        Weights of the rows; all 1 when left out.
+        Weights of the rows; 1 by default.
 
     Examples
     --------
@@ -320,7 +321,7 @@ class KernelColumns:
         return self._weighted(block, rows, cols)
 
     def multiply(self, vectors: Array) -> Array:
-        """The matrix times columns, none of which is stored."""
+        """The matrix times columns, without storing the matrix."""
         gram = self.kernel.gram(self.points)
         if self.root is None:
             return np.asarray(gram @ vectors)
@@ -397,7 +398,7 @@ _METHODS: dict[str, Any] = {
 
 
 def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
-    """A ridge whose degrees of freedom landmarks can serve, from the spectrum of a sample."""
+    """A ridge with about m / (2 log m) degrees of freedom, from the spectrum of a sample."""
     n = len(access)
     rows = rng.choice(n, size=min(n, _SAMPLE), replace=False)
     block = np.asarray(access.entries(rows, rows), dtype=np.float64)
@@ -405,7 +406,7 @@ def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
     largest = float(values[-1])
     if largest == 0:
         return 1.0
-    # Only the larger eigenvalues of a sample are near those of the whole.
+    # Only the larger eigenvalues of a sample approximate those of the whole matrix.
     wanted = min(max(size / (2 * math.log(size + 1)), 0.5), len(rows) / 4)
 
     def excess(exponent: float) -> float:
@@ -415,13 +416,13 @@ def _ridge_for(access: KernelColumns, size: int, rng: Any) -> float:
     return largest * 10 ** (brentq(excess, lowest, highest) if excess(lowest) > 0 else lowest)
 
 
-# What is given ------------------------------------------------------------------------------------
+# Explicit landmarks -------------------------------------------------------------------------------
 
 
-def _given(
+def _explicit_landmarks(
     kernel: Kernel, head: Points, n: int, how: Any, owner: str
 ) -> RowNumbers | Points | None:
-    """Row numbers or points that are given; None if landmarks have to be chosen."""
+    """The row numbers or points that the caller passed; None if `how` names a method."""
     if isinstance(how, str):
         return None
     data = how if isinstance(how, Points) else _container(how, owner)
@@ -437,7 +438,7 @@ def _given(
             "given matrix; pass their row numbers."
         )
     if getattr(head.data, "dtype", None) == np.float32 and isinstance(data, np.ndarray):
-        data = data.astype(np.float32)  # what is computed from float32 stays float32
+        data = data.astype(np.float32)  # keep the precision of the data
     try:
         points = kernel.validate(data).detached()
         kernel(head, points)
@@ -461,15 +462,15 @@ def _unknown(how: Any, owner: str, also: tuple[str, ...] = ()) -> NoReturn:
     ) from None
 
 
-def _row_numbers(given: Any, n: int, owner: str) -> RowNumbers:
-    """Row numbers from numbers or a mask, each once, in the given order."""
-    mask = given.dtype.kind == "b"
-    rows = np.flatnonzero(given) if mask else given.astype(np.intp)
-    wrong = len(given) != n if mask else bool(((rows < 0) | (rows >= n)).any())
+def _row_numbers(selector: Any, n: int, owner: str) -> RowNumbers:
+    """Distinct row numbers from numbers or a mask, in their order."""
+    mask = selector.dtype.kind == "b"
+    rows = np.flatnonzero(selector) if mask else selector.astype(np.intp)
+    wrong = len(selector) != n if mask else bool(((rows < 0) | (rows >= n)).any())
     if wrong or not len(rows):
         rule = f"a mask of {n} rows" if mask else f"row numbers from 0 to {n - 1}"
         raise ParameterError(
-            f"{owner}: landmarks = {given!r:.80} are not {rule}, at least one of them; pass such."
+            f"{owner}: landmarks = {selector!r:.80} are not {rule}, at least one; pass such."
         )
     return np.array(list(dict.fromkeys(rows.tolist())), dtype=np.intp)
 
@@ -483,7 +484,7 @@ def _require_number(n_landmarks: Any, owner: str) -> None:
 
 
 def _size(n_landmarks: int, available: int, owner: str) -> int | None:
-    """How many landmarks to choose; None for all rows of positive weight."""
+    """The number of landmarks to choose; None for all rows of positive weight."""
     _require_number(n_landmarks, owner)
     if n_landmarks > available:
         warn(

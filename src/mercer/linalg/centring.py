@@ -1,10 +1,10 @@
-r"""Weights and the intercept, taken out of a Gram matrix in its own memory.
+r"""Weight a Gram matrix and remove the intercept from it, in place.
 
 With S = diag(sqrt(w)) and s its diagonal, a fit with an unpenalised intercept happens in the
 vectors orthogonal to s. The Householder reflection R = I - 2 v v' takes s to a multiple of the
 first axis, so that R S K S R without its first row and column is S K S on those vectors. Unlike
-H S K S H with H = I - s s'/|s|^2, it has no direction to spare, whose 1/alpha would have to be
-subtracted from every diagonal.
+H S K S H with H = I - s s'/|s|^2, this matrix has no null direction, whose 1/alpha would have to be
+subtracted from diagonals of the inverse.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ def weigh(gram: Array, weights: Array | None) -> Array:
 
 
 def reflector_of(root: Array) -> Array:
-    """Find v such that I - 2 v v' takes a positive vector to a multiple of the first axis."""
+    """The vector v for which I - 2 v v' takes a positive vector to a multiple of the first axis."""
     v = root / np.linalg.norm(root)
-    v[0] += 1  # both are positive: no cancellation
+    v[0] += 1  # no cancellation, as both are positive
     unit: Array = v / np.linalg.norm(v)
     return unit
 
 
 def reflected(gram: Array, v: Array) -> Array:
-    """Reflect a symmetric matrix without its first axis, in its own memory."""
+    """Reflect a symmetric matrix in place, and drop its first row and column."""
     product = gram @ v
     q = 2 * (product - (v @ product) * v)
     a = gram if gram.flags.f_contiguous else np.ascontiguousarray(gram).T
     syr2 = get_blas_funcs("syr2", (a,))
-    # The view is transposed where `gram` is in C order: then its upper triangle is the lower one.
+    # If `gram` is in C order the view is its transpose, whose upper triangle is the lower one.
     transposed = a is not gram
     updated: Array = syr2(-1.0, v, q, a=a, lower=not transposed, overwrite_a=True)
     return (updated.T if transposed else updated)[1:, 1:]
 
 
 def lifted(reduced: Array, v: Array) -> Array:
-    """Take columns in the reflected axes without the first back to the original axes."""
+    """Map columns from the reflected axes (without the first) back to the original axes."""
     vectors = np.empty((len(v), reduced.shape[1]), reduced.dtype, order="F")
     vectors[0], vectors[1:] = 0, reduced
     if not vectors.size:

@@ -1,7 +1,7 @@
-"""One Cholesky factor of a Gram matrix plus a diagonal, with jitter where it has to be.
+"""The Cholesky factor of a Gram matrix plus a diagonal, with jitter if it is necessary.
 
-The factor takes the memory of the matrix. LAPACK writes the upper triangle, so the strict lower one
-still holds the matrix, from which a failed attempt is undone.
+The factor overwrites the matrix. LAPACK writes the upper triangle; the strict lower one still holds
+the matrix, which is restored from it after a failed attempt.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Result = TypeVar("Result")
 LADDER = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 """Jitter to try in turn, as a fraction of the mean diagonal, if the plain factor fails."""
 
-# Number of rows whose correlations are computed at a time.
+# Number of rows per block of correlations.
 _BLOCK = 256
 
 
 class Advice(NamedTuple):
-    """How a model names its ridge, and how to repair a matrix that is not valid."""
+    """Texts of messages: a model's name for its ridge, and the repair of an invalid matrix."""
 
     ridge: str
     repair: str
@@ -44,13 +44,13 @@ RIDGE = Advice(
 class Factor:
     """The Cholesky factor L of a matrix A = L L', stored as its transpose."""
 
-    # (n, n): L' in the upper triangle, in Fortran order; what is below the diagonal is not part of
-    # it. (LAPACK inverts this triangle faster than the other.)
+    # (n, n): L' in the upper triangle, in Fortran order; entries below the diagonal are undefined.
+    # (LAPACK inverts this triangle faster than the other.)
     upper: Array
-    jitter: float = 0.0  # what was added to the diagonal to make the factor exist
+    jitter: float = 0.0  # addition to the diagonal without which the factor does not exist
     fraction: float = 0.0  # the jitter as a fraction of the mean diagonal of the Gram matrix
     cause: str = ""  # why jitter was needed; empty if it was not
-    remedy: str = ""  # what would avoid it
+    remedy: str = ""  # how to avoid jitter
 
     def solve(self, right: Array) -> Array:
         """Solve A x = b."""
@@ -59,13 +59,13 @@ class Factor:
         return solved
 
     def half_solve(self, right: Array) -> Array:
-        """Solve L x = b, in the memory of b if that is in Fortran order."""
+        """Solve L x = b, in place if b is in Fortran order."""
         trsm = get_blas_funcs("trsm", (self.upper, right))
         solved: Array = trsm(1.0, self.upper, right, trans_a=1, overwrite_b=True)
         return solved
 
     def multiply(self, vectors: Array) -> Array:
-        """The product L v: for standard normal v, draws with covariance A."""
+        """The product L v, which has covariance A for standard normal v."""
         trmm = get_blas_funcs("trmm", (self.upper, vectors))
         product: Array = trmm(1.0, self.upper, vectors, trans_a=1)
         return product
@@ -81,7 +81,7 @@ class Factor:
         return inverse
 
     def extended(self, cross: Array, corner: Array) -> Factor:
-        """The factor of A with rows and columns added at its end."""
+        """The factor of A extended by rows and columns at its end."""
         n, m = cross.shape
         half = self.half_solve(np.array(cross, self.upper.dtype, order="F"))
         grown = np.empty((n + m, n + m), self.upper.dtype, order="F")
@@ -106,7 +106,7 @@ class Factor:
 
 
 def factorise(gram: Array, ridge: float | Array = 0.0, advice: Advice = RIDGE) -> Factor:
-    """Factorise ``gram + diag(ridge)`` with the least jitter on the ladder that works."""
+    """Factorise ``gram + diag(ridge)`` with the smallest jitter on the ladder that succeeds."""
     a = in_fortran_order(gram)
     original = a.diagonal().copy()
 
@@ -132,7 +132,7 @@ class Jitter(NamedTuple):
 def with_jitter(
     attempt: Callable[[Array], Result | None], gram: Array, ridge: float | Array, advice: Advice
 ) -> tuple[Result, Jitter]:
-    """Try something with ``gram + diag(ridge)``, with the least jitter that makes it succeed."""
+    """Call a function of ``gram + diag(ridge)`` with the smallest jitter at which it succeeds."""
     diagonal = gram.diagonal().copy()
     added = np.asarray(ridge, dtype=gram.dtype)
     result = attempt(diagonal + added)
@@ -180,14 +180,14 @@ def is_positive_definite(gram: Array, shift: float) -> bool:
 
 
 def in_fortran_order(gram: Array) -> Array:
-    """A symmetric matrix in the order that LAPACK overwrites: a transpose, not a copy."""
+    """A symmetric matrix in Fortran order, which LAPACK overwrites: a transpose, not a copy."""
     if gram.flags.f_contiguous:
         return gram
     return gram.T if gram.flags.c_contiguous else np.asfortranarray(gram)
 
 
 def _rungs(dtype: np.dtype[Any]) -> list[float]:
-    """The fractions to try: those that change a digit in the type of the matrix."""
+    """The jitter fractions to try, those above the rounding unit of the matrix."""
     return [fraction for fraction in LADDER if fraction > np.finfo(dtype).eps]
 
 

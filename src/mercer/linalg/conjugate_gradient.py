@@ -1,8 +1,8 @@
 r"""Conjugate gradients for many right-hand sides, each with a shift of its own.
 
-Column j of X solves (A + shift_j I) x_j = b_j for one symmetric positive semi-definite A that is
-only ever multiplied with: all columns share each product A @ V, whatever their shifts. So several
-targets, the column of the intercept, and a whole path of regularisations cost one pass over the
+Column j of X solves (A + shift_j I) x_j = b_j for one symmetric positive semi-definite A, which is
+needed only in products A @ V. All columns share each product, whatever their shifts, so that
+several targets, the column of the intercept, and a whole regularisation path cost one pass over the
 matrix per iteration. A column that has converged is left out of further products.
 
 See Hestenes and Stiefel (1952); the preconditioner is that of `mercer.linalg.low_rank`.
@@ -27,9 +27,9 @@ Report = Callable[["Progress"], bool]
 _SAME_TO_TOLERANCE = 0.1
 _SAME_TO_ROUNDING = 1e-4
 
-#: The smallest tolerance, in rounding units of the products: no residual is known better.
+#: The smallest tolerance, in rounding units of the products.
 ROUNDING = 64
-#: The true residual may exceed the tolerance by this factor: the recurrence ends a little early.
+#: Factor by which the true residual may exceed the tolerance, which the recurrence estimates.
 SLACK = 2.0
 
 
@@ -37,23 +37,23 @@ SLACK = 2.0
 class State:
     """State of stopped iterations, from which they can be resumed."""
 
-    solution: Array  # (n, r): of each column
-    residual: Array  # (n, r): of each column
-    direction: Array  # (n, r): of each column
+    solution: Array  # (n, r)
+    residual: Array  # (n, r)
+    direction: Array  # (n, r)
     slope: Array  # (r,): the decrease along each direction
     history: Array  # (n_iter + 1, r): the relative residuals so far
 
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """Where the iterations are, and, at the end, the answer."""
+    """The current iterate, and at the end the answer."""
 
     solution: Array  # (n, r): the columns X
     residuals: Array  # (r,): norms |b_j - (A + shift_j) x_j| / |b_j|; 0 for a column of zeros
     history: Array  # (n_iter + 1, r): these norms at the start and after each iteration, estimated
-    n_iter: int  # products with A after the first, those before `state` was resumed included
+    n_iter: int  # products with A after the first, including those of a resumed `state`
     converged: bool  # whether every column is below the tolerance
-    state: State  # from which to resume
+    state: State
     stopped: bool = False  # whether a report asked to stop
     stalled: bool = False  # whether rounding ended the iterations above the tolerance
 
@@ -88,24 +88,24 @@ def solve(
 
 
 def convergence_warning(progress: Progress, remedies: str, ridge: str = "alpha") -> str:
-    """Why the iterations stopped early, and what to do, as a clause; empty if they converged."""
+    """A clause on why the iterations stopped early, with remedies; empty if they converged."""
     if progress.converged or progress.stopped:
         return ""
-    left = f"with a relative residual of {progress.residuals.max(initial=0.0):.2g}"
+    residual = f"with a relative residual of {progress.residuals.max(initial=0.0):.2g}"
     if progress.stalled:
         return (
-            f"the iterations stalled after {progress.n_iter} {left}, because rounding does not let "
-            f"it become smaller; raise {ridge}, take a direct solver, or accept this by a larger "
-            "tol"
+            f"the iterations stalled after {progress.n_iter} {residual}, because rounding does not "
+            f"let it become smaller; raise {ridge}, take a direct solver, or accept this by a "
+            "larger tol"
         )
     return (
-        f"the iterations stopped after {progress.n_iter} {left}; raise {remedies}, or accept this "
-        "by a larger tol"
+        f"the iterations stopped after {progress.n_iter} {residual}; raise {remedies}, or accept "
+        "this by a larger tol"
     )
 
 
 class _Run:
-    """The iterations, and the best solution whose residual was computed and not only estimated."""
+    """The iterations, and the best solution so far by its true (not estimated) residual."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class _Run:
         self.known: Array | None = None if self.n_iter else self.history[0]
 
     def _guess(self, solution: Array) -> None:
-        """Start from a solution of other equations, in the columns where it beats zero."""
+        """Start from a solution of other equations, in the columns where it is better than zero."""
         residual = self._true_residual(solution)
         useful = self._relative(residual) < self.history[0]
         self.solution[:, useful] = solution[:, useful]
@@ -147,7 +147,7 @@ class _Run:
 
     def _resume(self, state: State, tol: float) -> None:
         drift = self._relative(self._true_residual(state.solution) - state.residual)
-        # Nothing is relative to a right-hand side of zeros, and its solution is zero.
+        # A zero right-hand side has the solution zero, and no relative residual.
         other = state.solution[:, self.norms == 0].any()
         rounding = _SAME_TO_ROUNDING * self._relative(state.residual)
         if other or not (drift <= np.maximum(_SAME_TO_TOLERANCE * tol, rounding)).all():
@@ -168,8 +168,8 @@ class _Run:
     def restart(self, tol: float) -> bool:
         """Restart columns whose true residual is above the tolerance, unless that is rounding.
 
-        Rounding separates the recurrence from the residual. As long as each restart halves the
-        true residual, the next one comes closer. False if no column was restarted.
+        Rounding errors separate the recurrence from the true residual. Restarts go on as long as
+        each halves the true residual. Returns False if no column was restarted.
         """
         if self.known is not None:
             return False
@@ -185,14 +185,14 @@ class _Run:
         return bool(wrong.any())
 
     def _keep_better(self, sizes: Array) -> None:
-        """Note the true residuals of the solution; keep its columns that are the best so far."""
+        """Compute true residuals, and keep the columns of the solution that are the best so far."""
         self.known = sizes
         better = sizes < self.least
         self.best[:, better] = self.solution[:, better]
         self.least = np.where(better, sizes, self.least)
 
     def step(self, tol: float) -> bool:
-        """One product with A, and a step along each column's direction; False if none is useful."""
+        """One product with A and a step of each column; False if no column makes progress."""
         active = np.flatnonzero(self.active(tol))
         self._orthogonalise(active)
         residual, shifts = self.residual[:, active], self.shifts[active]
@@ -223,11 +223,11 @@ class _Run:
         self.lowest_estimate = np.where(halved, self.history[-1], self.lowest_estimate)
 
     def _orthogonalise(self, active: NDArray[np.intp]) -> None:
-        """Make each residual orthogonal to those before it, which rounding has prevented."""
+        """Make each residual orthogonal to all previous ones, which rounding prevents."""
         if self.basis is None:
             return
         residual = self.residual[:, active]
-        for _ in range(2):  # twice, as in Gram and Schmidt
+        for _ in range(2):  # Gram-Schmidt, twice for full orthogonality
             for earlier in self.basis:
                 residual -= earlier[:, active] * _inner(earlier[:, active], residual)
         norms = np.linalg.norm(residual, axis=0)

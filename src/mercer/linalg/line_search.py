@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Share of the decrease promised by the slope that a step has to reach (Armijo's condition).
+# Smallest decrease of a step, as a share of the decrease predicted by the slope (Armijo).
 _SUFFICIENT = 1e-4
 # Relative slope at the end of a full step up to which the step is not shortened.
 _FLAT = 1e-3
@@ -15,7 +15,7 @@ _BISECTIONS = 60
 
 
 def decreases_enough(change: float, slope: float, rounding: float = 0.0) -> bool:
-    """Whether a step changes an objective as Armijo's condition asks, up to rounding.
+    """Whether a change of the objective satisfies Armijo's condition, up to rounding.
 
     The slope is that at the start of the step, times the length of the step.
     """
@@ -25,8 +25,7 @@ def decreases_enough(change: float, slope: float, rounding: float = 0.0) -> bool
 def length_to_minimum(slope: Callable[[float], float]) -> float:
     """Length in [0, 1] of the step to the minimum, from slopes at lengths of the step.
 
-    The function falls on the whole way to the length that is returned. That is 0 if rounding hides
-    every decrease.
+    The function decreases up to the returned length, which is 0 if rounding hides every decrease.
     """
     if slope(1.0) <= _FLAT * abs(slope(0.0)):
         return 1.0

@@ -4,18 +4,18 @@ With A Omega = Y for a random orthonormal Omega, the Nystrom approximation is
 
 .. math:: \hat A = Y (\Omega^\top Y)^{-1} Y^\top = U \operatorname{diag}(\lambda) U^\top ,
 
-which needs no entries of A (`nystrom_sketch`). It is never above A, and on average not far from the
-best of its rank. See Frangella, Tropp and Udell (2023), Randomized Nystrom preconditioning,
-algorithm 2.1.
+which needs no entries of A (`nystrom_sketch`). A - A^ is positive semi-definite, and its expected
+norm is close to that of the best approximation of the same rank. See Frangella, Tropp and Udell
+(2023), Randomized Nystrom preconditioning, algorithm 2.1.
 
 From A ~ F F' and the eigendecomposition F'F = V S V', the inverse of F F' + shift I is
 
 .. math:: \frac1\mu \left(I - F V \operatorname{diag}\frac{1}{s + \mu} V^\top F^\top\right) ,
 
-so that one small decomposition serves every regularisation (`LowRankInverse`), and only F has the
-length of A. The difference in brackets is small along F: it is computed in double precision, and
-with shifts that are above the rounding of S. See Woodbury (1950); Diaz, Epperly, Frangella,
-Tropp and Webber (2023), Robust, randomized preconditioning for kernel ridge regression.
+so that one small decomposition is enough for every shift mu (`LowRankInverse`), and only F has n
+rows. The difference in brackets cancels along F: it is computed in double precision, with shifts
+above the rounding error of S. See Woodbury (1950); Diaz, Epperly, Frangella, Tropp and Webber
+(2023), Robust, randomized preconditioning for kernel ridge regression.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Array = NDArray[np.floating[Any]]
 
 # The smallest shift of a preconditioner, in rounding units of the largest eigenvalue.
 _ROUNDING = 16
-# The largest shift of a sketch, in units of the first one.
+# The largest shift of a sketch, relative to the first one.
 _LARGEST_SHIFT = 1e7
 
 
@@ -46,7 +46,7 @@ class LowRankInverse:
     factor: Array  # (n, k): the factor F, in double precision
     turn: Array  # (k, k): the eigenvectors V of F'F
     values: Array  # (k,): its eigenvalues, ascending
-    # what the eigenvalues beyond are at most, about; counted as part of their shift
+    # estimate of the largest eigenvalue of A - F F', which is added to the shift
     floor: float = 0.0
 
     @classmethod
@@ -75,7 +75,7 @@ class LowRankInverse:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """A factor F with A close to F F', its columns orthogonal and falling in length."""
+    """A factor F with A close to F F', with orthogonal columns of decreasing norm."""
 
     factor: Array  # (n, k): F = U diag(sqrt(values))
     values: Array  # (k,): the eigenvalues of F F', descending
@@ -94,9 +94,9 @@ def nystrom_sketch(
     diagonal : ndarray of shape (n,)
         The diagonal of A.
     rank : int
-        How many vectors.
+        The number of vectors.
     rng : RandomState
-        What they are drawn with.
+        The random numbers.
 
     Returns
     -------
@@ -114,8 +114,8 @@ def nystrom_sketch(
     >>> from mercer.linalg.low_rank import nystrom_sketch
     >>> x = np.arange(6.0)
     >>> A = np.outer(x, x)
-    >>> found = nystrom_sketch(lambda V: A @ V, A.diagonal(), 3, rng=np.random.RandomState(0))
-    >>> found.values.round(6).tolist()
+    >>> sketch = nystrom_sketch(lambda V: A @ V, A.diagonal(), 3, rng=np.random.RandomState(0))
+    >>> sketch.values.round(6).tolist()
     [55.0, 0.0, 0.0]
     """
     n, total = len(diagonal), float(np.sum(diagonal, dtype=np.float64))
@@ -123,7 +123,7 @@ def nystrom_sketch(
     image = np.asarray(multiply(omega))
     eps = float(np.finfo(image.dtype).eps)
     image = image.astype(np.float64, copy=False)
-    # A small shift keeps the factor real, and is taken off the eigenvalues again.
+    # A small shift makes the Cholesky factor exist; it is subtracted from the eigenvalues.
     shift = np.sqrt(n) * eps * float(np.linalg.norm(image, 2) if image.size else 0.0)
     shift = max(shift, np.finfo(np.float64).tiny)
     inner = omega.T @ image

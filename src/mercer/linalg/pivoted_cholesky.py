@@ -1,19 +1,19 @@
 r"""Low-rank factors of a positive semi-definite matrix from a few of its columns.
 
-Choosing columns P of a matrix K gives the Nystrom approximation
+Columns P of a matrix K give the Nystrom approximation
 
 .. math:: \hat K = K_{:P}\, K_{PP}^{-1}\, K_{P:} = F F^\top ,
 
-the Cholesky factor of K stopped after |P| pivots. The matrix is never formed: columns are asked
-for when they are pivots. Pivots are drawn in proportion to the residual diagonal (randomly pivoted
-Cholesky: Chen, Epperly, Tropp and Webber 2022), are the largest of it (partial pivoted Cholesky),
-or are given.
+the Cholesky factor of K stopped after |P| pivots. The matrix is never formed: only the columns of
+pivots are computed. Pivots are drawn in proportion to the residual diagonal (randomly pivoted
+Cholesky: Chen, Epperly, Tropp and Webber 2022), are its largest entries (partial pivoted Cholesky),
+or are passed by the caller.
 
-Columns are added in blocks, so that nearly all work is in matrix products. For random pivots this
-changes nothing in their distribution: a block is drawn from the residual diagonal as it stands, and
-each draw is then accepted with the probability that its residual has fallen to, given those
-accepted before it (Epperly, Tropp and Webber 2024, "Embrace rejection"). That needs the entries
-among the draws only.
+Columns are added in blocks, so that nearly all work is in matrix products. Blocks do not change the
+distribution of random pivots: a block is drawn from the current residual diagonal, and each draw is
+accepted with a probability equal to the ratio of its residual given the draws accepted before it to
+its residual when drawn (Epperly, Tropp and Webber 2024, "Embrace rejection"). That needs only the
+entries among the draws.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ Indices = NDArray[np.intp]
 Columns = Callable[[Indices], Array]
 Entries = Callable[[Indices, Indices], Array]
 
-# Residuals below this many rounding units of the diagonal count as zero.
+# Residuals up to this many rounding units of the diagonal count as zero.
 _NOISE = 128
-# A block of greedy pivots takes those whose residual is at least this part of the largest.
+# Smallest residual of a greedy pivot within a block, relative to the largest residual.
 _THRESHOLD = 0.5
-# Number of rows of the factor that are computed at a time.
+# Number of rows of the factor per block.
 _PANEL = 2048
 
 
 @dataclass(frozen=True, eq=False)
 class LowRank:
-    """A factor F with K close to F F', and how close.
+    """A factor F with K close to F F', and the trace of the residual.
 
     Attributes
     ----------
     factor : ndarray of shape (n, k)
         F, in C order. Its rows at the pivots are a lower triangle.
     pivots : ndarray of shape (k,)
-        The columns of K that F is made of, in the order in which they were taken.
+        The columns of K that were used, in their order.
     history : ndarray of shape (k + 1,)
         The trace of K - F F' after 0, 1, ..., k pivots, relative to that of K.
     """
@@ -69,7 +69,7 @@ class LowRank:
 
     @property
     def trace_error(self) -> float:
-        """The trace of K - F F' relative to that of K: 0 is exact, 1 is nothing."""
+        """The trace of K - F F' relative to that of K: 0 is exact, 1 explains nothing."""
         return float(self.history[-1])
 
 
@@ -84,31 +84,30 @@ def pivoted_cholesky(
     tol: float = 1e-13,
     entries: Entries | None = None,
 ) -> LowRank:
-    """Cholesky with pivots, stopped at a rank: n rank^2 operations and n rank kernel values.
+    """Pivoted Cholesky, stopped at a rank: n rank^2 operations and n rank kernel values.
 
     Parameters
     ----------
     columns : callable
-        Maps indices of shape (b,) to these columns of K, of shape (n, b). What it returns may be
-        overwritten. Its floating type is that of the factor.
+        Maps indices of shape (b,) to these columns of K, of shape (n, b). The array that it returns
+        may be overwritten. Its floating type is that of the factor.
     diagonal : ndarray of shape (n,)
         The diagonal of K. Indices where it is 0 are never pivots.
     rank : int
-        The most pivots to take.
+        The largest number of pivots.
     method : {"random", "greedy"}
-        Pivots in proportion to the residual diagonal, or the largest of it.
+        Draw pivots in proportion to the residual diagonal, or take its largest entries.
     block : int, optional
-        How many pivots are proposed at a time; by default a tenth of the rank if they are random,
-        and one if they are greedy. A block of random pivots has the distribution of single ones. A
-        block of greedy ones takes residuals of at least half of the largest.
+        The number of pivots per block; by default a tenth of the rank for random pivots, and one
+        for greedy ones. A block of random pivots has the distribution of single pivots. A block of
+        greedy pivots takes residuals of at least half of the largest.
     rng : int, Generator or RandomState, optional
-        What random pivots are drawn with.
+        The random numbers.
     tol : float
-        Stop where the relative trace of the residual is no more than this, or than rounding: 256
-        units in the last place.
+        Stop if the relative trace of the residual is at most `tol`, or 256 units in the last place.
     entries : callable, optional
-        Maps rows and columns to this block of K. Without it whole columns are computed for
-        proposals that are then rejected.
+        Maps rows and columns to this block of K. Without it, whole columns are computed even for
+        rejected proposals.
 
     Returns
     -------
@@ -126,8 +125,9 @@ def pivoted_cholesky(
     >>> from mercer.linalg.pivoted_cholesky import pivoted_cholesky
     >>> x = np.arange(6.0)
     >>> K = np.outer(x, x) + 1
-    >>> found = pivoted_cholesky(lambda rows: K[:, rows], K.diagonal(), rank=4, rng=0)
-    >>> found.rank, bool(np.allclose(found.factor @ found.factor.T, K))
+    >>> approximation = pivoted_cholesky(lambda rows: K[:, rows], K.diagonal(), rank=4, rng=0)
+    >>> F = approximation.factor
+    >>> approximation.rank, bool(np.allclose(F @ F.T, K))
     (2, True)
     """
     if method not in ("random", "greedy"):
@@ -151,7 +151,7 @@ def pivoted_cholesky(
 def nystrom(
     columns: Columns, diagonal: Array, pivots: Indices, *, tol: float | None = None
 ) -> LowRank:
-    """The factor for given pivots, less those that add nothing: duplicates among others.
+    """The factor for given pivots, without pivots that add nothing, such as duplicates.
 
     Parameters
     ----------
@@ -162,14 +162,13 @@ def nystrom(
     pivots : ndarray of shape (m,)
         The columns to use.
     tol : float, optional
-        Residuals below this part of the largest diagonal entry count as zero; by default m units in
+        Residuals below `tol` times the largest diagonal entry count as zero; by default m units in
         the last place.
 
     Returns
     -------
     LowRank
-        The factor; its pivots are those of the given ones that were kept, the largest residual
-        first.
+        The factor; its pivots are the ones that were kept, in the order of decreasing residuals.
 
     Examples
     --------
@@ -177,8 +176,9 @@ def nystrom(
     >>> from mercer.linalg.pivoted_cholesky import nystrom
     >>> x = np.arange(6.0)
     >>> K = np.outer(x, x) + 1
-    >>> found = nystrom(lambda rows: K[:, rows], K.diagonal(), np.array([1, 4, 4, 2]))
-    >>> found.pivots.tolist(), bool(np.allclose(found.factor @ found.factor.T, K))
+    >>> approximation = nystrom(lambda rows: K[:, rows], K.diagonal(), np.array([1, 4, 4, 2]))
+    >>> F = approximation.factor
+    >>> approximation.pivots.tolist(), bool(np.allclose(F @ F.T, K))
     ([4, 1], True)
     """
     pivots = np.asarray(pivots, dtype=np.intp)
@@ -193,7 +193,7 @@ def nystrom(
 
 
 class _Elimination:
-    """A Cholesky factor in the making: the columns so far and the residual diagonal."""
+    """A partial Cholesky factor: its columns so far, and the residual diagonal."""
 
     def __init__(
         self, columns: Columns, diagonal: Array, rank: int, entries: Entries | None
@@ -218,12 +218,12 @@ class _Elimination:
         return np.dtype(np.float32 if single else np.float64)
 
     def unfinished(self, tol: float) -> bool:
-        """Whether there is room for a pivot, and something left for it to explain."""
-        left = float(self.open.sum())
-        return self.rank < self.capacity and left > max(tol, 2 * _NOISE * self.eps) * self.total
+        """Whether the rank is below its limit, and the residual trace above its tolerance."""
+        residual = float(self.open.sum())
+        return self.rank < self.capacity and residual > max(tol, 2 * _NOISE * self.eps) * self.total
 
     def drawn(self, size: int, rng: Any) -> Indices:
-        """Rows in proportion to their residuals, one may come twice."""
+        """Draw rows with replacement, in proportion to their residuals."""
         return np.asarray(rng.choice(self.n, size=size, p=self.open / self.open.sum()))
 
     def largest(self, size: int) -> Indices:
@@ -238,7 +238,7 @@ class _Elimination:
     ) -> None:
         """Let a rule choose among proposed pivots, and add the columns of those chosen."""
         square, noise = self._residual_block(proposed), self.noise[proposed]
-        # What is only rounding cannot be a pivot, now or later.
+        # Rows whose residual is rounding error are never pivots.
         self.open[proposed[square.diagonal() <= noise]] = 0.0
         chosen, lower = choose(square, noise)
         room = self.capacity - self.rank
@@ -247,21 +247,21 @@ class _Elimination:
             self._add(proposed[chosen], lower)
 
     def _residual_block(self, rows: Indices) -> Array:
-        """The residual among some rows."""
+        """The block of K - F F' at some rows and the same columns."""
         square = np.asarray(self.entries(rows, rows), dtype=np.float64).copy()
         known = self.factor[rows, : self.rank].astype(np.float64, copy=False)
         square -= known @ known.T
         return square
 
     def _add(self, pivots: Indices, lower: Array) -> None:
-        """Add the columns of K at the pivots, less what is known of them, and divided by L'."""
+        """Add the columns of (K - F F')_P L^-T at the pivots P."""
         start, end = self.rank, self.rank + len(pivots)
         block = np.require(self.columns(pivots), self.dtype, ["C", "W"])
         known = self.factor[pivots, :start].T
         lower = np.asfortranarray(lower, self.dtype)
         trsm = get_blas_funcs("trsm", (lower,))
         rows, explained = np.empty(self.n), np.zeros(end - start)
-        for first in range(0, self.n, _PANEL):  # what is computed is used while in cache
+        for first in range(0, self.n, _PANEL):  # each panel stays in the cache
             span = slice(first, first + _PANEL)
             part = block[span]
             if start:
@@ -276,7 +276,7 @@ class _Elimination:
         self._reduce(rows, pivots)
 
     def _reduce(self, explained: Array, pivots: Indices) -> None:
-        """Lower the residual diagonal; what is left of it at pivots is rounding."""
+        """Subtract from the residual diagonal; its rest at the pivots is rounding error."""
         self.residual -= explained
         self.residual[pivots] = 0.0
         self._require_definite()
@@ -287,7 +287,7 @@ class _Elimination:
 
     def _require_definite(self) -> None:
         worst = int(np.argmin(self.residual))
-        # Pivots next to rounding leave errors far above it, in float32 above all.
+        # Pivots close to rounding error cause errors far above it, especially in float32.
         allowed = self.eps**0.25 * max(self.diagonal[worst], self.total / self.n)
         if self.residual[worst] < -allowed:
             raise ValidityError(
@@ -317,7 +317,7 @@ def _accepted(square: Array, noise: Array, draws: Array) -> tuple[list[int], Arr
 
 
 def _largest_first(square: Array, noise: Array) -> tuple[list[int], Array]:
-    """Take proposals in the order of their residuals, down to half of the largest at the start."""
+    """Take proposals by decreasing residual, down to half of the largest initial residual."""
     chosen: list[int] = []
     lower = np.zeros_like(square)
     least = _THRESHOLD * square.diagonal().max()
@@ -339,17 +339,17 @@ def _eliminate(square: Array, lower: Array, j: int, step: int) -> None:
 
 
 def generator_of(rng: Any) -> Any:
-    """A generator from a seed; one that is given as it is."""
+    """A generator from a seed; a generator is returned unchanged."""
     return np.random.default_rng(rng) if rng is None or isinstance(rng, int) else rng
 
 
 def _default_block(rank: int) -> int:
-    """How many random pivots to propose at a time."""
+    """The number of random pivots per block."""
     return int(np.clip(rank // 10, 1, 256))
 
 
 def _relative(total: float, traces: Array) -> NDArray[np.float64]:
-    """Traces as parts of the first, falling as they do but for rounding."""
+    """Traces relative to the total, made non-increasing where rounding makes them grow."""
     if total <= 0:
         return np.zeros(len(traces) + 1)
     history = np.concatenate([[1.0], np.maximum(traces, 0.0) / total])

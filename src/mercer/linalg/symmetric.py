@@ -1,4 +1,4 @@
-"""Symmetric matrices: one triangle of them, and how far a matrix is from its transpose."""
+"""Symmetric matrices: storage of one triangle, and the asymmetry of a matrix."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-# Number of rows that are compared or copied at a time.
+# Number of rows per block of a comparison or a copy.
 _BLOCK = 256
 
 
 @dataclass(frozen=True, eq=False)
 class LowerTriangle:
-    """A symmetric matrix of which one triangle is in memory, as LAPACK leaves it."""
+    """A symmetric matrix whose lower triangle is in memory, as LAPACK returns it."""
 
-    matrix: Array  # (n, n): the matrix, in C order; what is above the diagonal is not part of it
+    matrix: Array  # (n, n): the matrix, in C order; entries above the diagonal are undefined
 
     def full(self) -> Array:
-        """The whole matrix, in the memory of the triangle."""
+        """The whole matrix, completed in place."""
         mirror(self.matrix.T)
         return self.matrix
 
@@ -37,7 +37,7 @@ def mirror(a: Array) -> None:
 
 
 class Asymmetry(NamedTuple):
-    """The largest |K_ij - K_ji|, and where it is."""
+    """The largest |K_ij - K_ji|, and its position."""
 
     size: float
     row: int
@@ -45,7 +45,7 @@ class Asymmetry(NamedTuple):
 
 
 def asymmetry(matrix: Array) -> Asymmetry:
-    """Compare a square matrix with its transpose, in blocks: without a second matrix in memory."""
+    """Compare a square matrix with its transpose, block by block to save memory."""
     largest = Asymmetry(0.0, 0, 0)
     for start in range(0, len(matrix), _BLOCK):
         rows = slice(start, start + _BLOCK)

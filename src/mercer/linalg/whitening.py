@@ -1,4 +1,4 @@
-"""Coordinates in the span of landmarks, in which inner products are kernel values.
+"""Whitening: coordinates in the span of landmarks in which inner products are kernel values.
 
 The triangle R with R'R = K, the kernel matrix of the landmarks, turns kernel values k(x, Z) into
 features k(x, Z) R^-1. K is often singular up to rounding. Two policies make R exist: `whiten`
@@ -21,9 +21,9 @@ from mercer.linalg.cholesky import shifted_cholesky
 Array = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 
-# Pivots below this many rounding units of the largest diagonal entry count as zero.
+# Pivots up to this many rounding units of the largest diagonal entry count as zero.
 _ZERO_PIVOT = 32
-# The first jitter, in rounding units per landmark, as a fraction of the mean diagonal.
+# The first jitter as a fraction of the mean diagonal, in rounding units per landmark.
 _FIRST_JITTER = 8
 # The largest jitter, as a fraction of the mean diagonal.
 _LARGEST_JITTER = 1e-4
@@ -33,13 +33,13 @@ _LARGEST_JITTER = 1e-4
 class Whitening:
     """The triangle R with R'R = K_PP for the landmarks P that are kept."""
 
-    kept: Indices  # (r,): which landmarks are kept, in the order of the columns of R
+    kept: Indices  # (r,): the kept landmarks, in the order of the columns of R
     upper: Array  # (r, r): R, upper triangular, in Fortran order
-    jitter: float = 0.0  # what was added to the diagonal of K, as a fraction of its mean
+    jitter: float = 0.0  # addition to the diagonal of K, as a fraction of its mean
 
     @property
     def rank(self) -> int:
-        """Number of landmarks that are kept."""
+        """Number of kept landmarks."""
         return len(self.kept)
 
     def apply(self, cross: Array) -> Array:
@@ -50,11 +50,11 @@ class Whitening:
         return np.asarray(trsm(1.0, upper, right, trans_a=1, overwrite_b=True).T)
 
     def to_coefficients(self, coordinates: Array) -> Array:
-        """R^-1 v: coefficients of the kept landmarks from coordinates."""
+        """R^-1 v: the coefficients of the kept landmarks, from coordinates v."""
         return self._solve(coordinates, "N")
 
     def gradient_to_coordinates(self, gradient: Array) -> Array:
-        """R^-T g: the derivative in the coordinates from that in the coefficients."""
+        """R^-T g: the gradient in the coordinates, from the gradient g in the coefficients."""
         return self._solve(gradient, "T")
 
     def inverse(self) -> Array:
@@ -70,7 +70,7 @@ class Whitening:
 
 
 def whiten(square: Array, *, tol: float | None = None) -> Whitening:
-    """Factorise the matrix of the landmarks with pivoting; keep those that are independent.
+    """Factorise the matrix of the landmarks with pivoting; keep linearly independent landmarks.
 
     A landmark is left out if the others explain its diagonal entry up to `tol` times the largest.
     """
@@ -79,7 +79,7 @@ def whiten(square: Array, *, tol: float | None = None) -> Whitening:
         return Whitening(np.empty(0, np.intp), np.empty((0, 0), square.dtype))
     if tol is None:
         tol = max(len(square), _ZERO_PIVOT) * float(np.finfo(square.dtype).eps)
-    # In double precision: the matrix is small, and its small pivots matter.
+    # Use double precision, because small pivots matter.
     matrix = np.array(square, dtype=np.float64, order="F")
     pstrf = get_lapack_funcs("pstrf", (matrix,))
     triangle, order, rank, _ = pstrf(matrix, tol=tol * scale, lower=0, overwrite_a=True)
@@ -89,7 +89,7 @@ def whiten(square: Array, *, tol: float | None = None) -> Whitening:
 
 
 def whiten_with_jitter(square: Array, eps: float) -> Whitening:
-    """Factorise the matrix of the landmarks plus the least jitter that works; keep all of them.
+    """Factorise the matrix of the landmarks plus the smallest sufficient jitter; keep all.
 
     `eps` is the rounding unit of the kernel values that are whitened.
     """

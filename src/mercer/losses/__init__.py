@@ -44,7 +44,7 @@ __all__ = [
     "named",
 ]
 
-#: Names that stand for a loss with its default parameters.
+#: Names of losses with default parameters.
 NAMES: dict[str, Loss] = {
     "squared": Squared(),
     "absolute": Absolute(),
@@ -61,14 +61,14 @@ NAMES: dict[str, Loss] = {
 
 
 def named(loss: object, owner: str) -> Loss:
-    """The loss that an argument stands for.
+    """The loss of a parameter ``loss``: a loss itself, or the name of one.
 
     Parameters
     ----------
     loss : Loss or str
         A loss, or the name of one with default parameters.
     owner : str
-        In whose name to refuse anything else.
+        The name that errors begin with.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a loss is: a convex function of the prediction, for every target."""
+"""Base classes of losses: convex functions of the prediction, for every target."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mercer.kernels.tree import Parameterised
 
 Array = NDArray[np.floating[Any]]
 
-#: Largest exponent: beyond it a step of a solver is refused anyway, and products do not overflow.
+#: Largest exponent of exponential losses, which keeps products from overflowing.
 _LARGEST_EXPONENT = 300.0
 
 
@@ -23,7 +23,7 @@ class Kink(NamedTuple):
     Attributes
     ----------
     location : ndarray
-        Where it bends.
+        The location of the kink.
     low, high : ndarray
         The slopes to the left and to the right, low <= 0 <= high.
     """
@@ -52,7 +52,7 @@ class Loss(Parameterised):
     smooth: ClassVar[bool] = True
     is_convex: ClassVar[bool] = True
 
-    #: What to do instead of using a loss that is not convex.
+    #: The remedy in the error for a loss that is not convex.
     remedy: ClassVar[str] = "pass a loss that is convex in f, such as mercer.losses.Huber()"
 
     def value(self, y: Any, f: Any) -> Array:
@@ -73,7 +73,7 @@ class Loss(Parameterised):
         raise NotImplementedError(f"{type(self).__name__} has no value(y, f)")
 
     def derivative(self, y: Any, f: Any) -> Array:
-        """The derivative in f; where there is none, a number between the slopes of both sides.
+        """The derivative in f; at a kink, a subgradient.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Loss(Parameterised):
         Returns
         -------
         ndarray
-            Numbers >= 0.
+            The second derivatives, >= 0.
         """
         f = np.asarray(f, dtype=np.float64)
         step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(1.0, np.abs(f))
@@ -110,7 +110,7 @@ class Loss(Parameterised):
         return np.asarray(np.maximum(rise / (2 * step), 0.0))
 
     def conjugate(self, y: Any, s: Any) -> Array:
-        """The convex conjugate, sup_f s f - l(y, f); infinite where the supremum is.
+        """The convex conjugate, sup_f s f - l(y, f), which may be infinite.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class RegressionLoss(Loss):
         weights : ndarray of shape (n,)
             Weights of the rows.
         owner : str
-            In whose name to refuse.
+            The name that errors begin with.
         """
 
     def mean(self, f: Array) -> Array:
@@ -174,7 +174,7 @@ class RegressionLoss(Loss):
         return f
 
     def start(self, y: Array, weights: Array) -> float:
-        """A constant from which to begin, near the best one.
+        """An initial constant, near the best one.
 
         Parameters
         ----------
@@ -186,18 +186,18 @@ class RegressionLoss(Loss):
         Returns
         -------
         float
-            By default the weighted median.
+            The constant, by default the weighted median.
         """
         return weighted_quantile(y, weights, 0.5)
 
 
 class ClassificationLoss(Loss):
-    """Base of losses with targets -1 and +1; more classes are told apart one against the rest."""
+    """Base of losses with targets -1 and +1; more classes are fitted one against the rest."""
 
     remedy: ClassVar[str] = "pass a loss that is convex in f, such as mercer.losses.Logistic()"
 
     def probability(self, f: Array) -> Array:
-        """The probability of +1 where the function has value f, for losses that estimate one.
+        """The probability of +1 at a value f of the function, for losses that estimate one.
 
         Parameters
         ----------
@@ -207,12 +207,12 @@ class ClassificationLoss(Loss):
         Returns
         -------
         ndarray
-            Numbers between 0 and 1, increasing in f.
+            The probabilities, increasing in f.
         """
         raise NotImplementedError(f"{type(self).__name__} estimates no probabilities")
 
     def log_odds(self, f: Array) -> Array:
-        """The logarithm of the odds of +1, which stays exact where a probability is all but 1.
+        """The logarithm of the odds of +1, which is accurate for probabilities close to 1.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class ClassificationLoss(Loss):
         Returns
         -------
         ndarray
-            By default the logit of the probability.
+            The log-odds, by default the logit of the probability.
         """
         return np.asarray(logit(self.probability(f)))
 
@@ -273,11 +273,11 @@ class PiecewiseLinear(Loss):
         return np.asarray(sum(terms))
 
     def curvature(self, y: Any, f: Any) -> Array:
-        """Zero, wherever there is one."""
+        """Zero, except at kinks, where there is none."""
         return np.zeros(np.broadcast_shapes(np.shape(y), np.shape(f)))
 
     def conjugate(self, y: Any, s: Any) -> Array:
-        """The conjugate: slopes are paid for at the location of their kink, the cheapest first."""
+        """The convex conjugate, a piecewise linear function of the slope."""
         kinks = self.kinks(np.asarray(y))
         rest = np.asarray(s - sum(kink.low for kink in kinks), dtype=np.float64)
         total = np.asarray(sum(kink.low * kink.location for kink in kinks), dtype=np.float64)
@@ -289,7 +289,7 @@ class PiecewiseLinear(Loss):
 
 
 def weighted_quantile(y: Array, weights: Array, level: float) -> float:
-    """The smallest target below or at which there is this part of the weights.
+    """The smallest target at or below which there is this share of the weights.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def refuse_targets(owner: str, loss: Loss, bad: NDArray[np.bool_], y: Array, rul
     Parameters
     ----------
     owner : str
-        In whose name to refuse.
+        The name that errors begin with.
     loss : Loss
         The loss.
     bad : ndarray of bool
@@ -340,7 +340,7 @@ def refuse_targets(owner: str, loss: Loss, bad: NDArray[np.bool_], y: Array, rul
     y : ndarray
         The targets.
     rule : str
-        What targets have to be, and what to use otherwise.
+        The domain of the targets, and the remedy.
     """
     if bad.any():
         row = int(np.argmax(bad))

@@ -7,30 +7,30 @@ import numpy as np
 from mercer.exceptions import ParameterError
 from mercer.losses.base import Array, Loss
 
-# Predictions at which a loss is tried, beside the targets and multiples of their range.
+# Predictions at which a loss is checked, beside the targets and multiples of their range.
 _TRIALS = np.array([-300.0, -30.0, -10.0, -3.0, -1.0, -0.3, 0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
-# Largest number of targets for which a loss is tried.
+# Largest number of targets for which a loss is checked.
 _TRIED_TARGETS = 25
 
 
 def check_convex(loss: Loss, y: Array, owner: str) -> None:
-    """Refuse a loss that is not convex at many predictions, or whose derivative is wrong.
+    """Refuse a loss that is not convex on a grid of predictions, or whose derivative is wrong.
 
     Parameters
     ----------
     loss : Loss
         A loss, usually a user's.
     y : ndarray of shape (n,)
-        Targets it will meet.
+        The targets.
     owner : str
-        In whose name to refuse.
+        The name that errors begin with.
 
     Raises
     ------
     ParameterError
-        With two predictions between which the loss lies above its chord, or where the derivative
-        and the differences of the value disagree; or if a method is missing, or does not return a
-        number for each prediction.
+        If the loss is above a chord, if the derivative disagrees with differences of the value (the
+        message names two predictions), or if a method is missing or does not return one number per
+        prediction.
 
     Examples
     --------
@@ -40,8 +40,8 @@ def check_convex(loss: Loss, y: Array, owner: str) -> None:
     """
     targets = np.unique(y)
     targets = targets[np.linspace(0, len(targets) - 1, _TRIED_TARGETS).astype(int)]
-    spread = float(np.ptp(y)) or 1.0
-    grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + spread * _TRIALS / 10]))
+    scale = float(np.ptp(y)) or 1.0
+    grid = np.unique(np.concatenate([_TRIALS, targets, y.mean() + scale * _TRIALS / 10]))
     for target in np.unique(targets):
         trial = _Trial(loss, float(target), owner)
         _check_chords(trial, grid)
@@ -50,7 +50,7 @@ def check_convex(loss: Loss, y: Array, owner: str) -> None:
 
 
 def check_users_loss(loss: Loss, y: Array, owner: str) -> None:
-    """Check a loss that a user wrote; those of mercer are known to be convex."""
+    """Check a loss of a user; the losses of mercer are known to be convex."""
     if not type(loss).__module__.startswith("mercer."):
         check_convex(loss, y, owner)
 

@@ -1,4 +1,4 @@
-"""Losses for classes, coded as -1 and +1, and the joint one for several classes."""
+"""Losses for two classes, coded as -1 and +1, and the multinomial loss for several."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Multinomial(Loss):
 
     def value(self, y: Any, f: Any) -> Array:
         """The loss of each row."""
-        # From differences to the true class: a small loss keeps its digits.
+        # Use differences to the true class, so that a small loss keeps its digits.
         codes = np.asarray(y)[:, None]
         others = f - np.take_along_axis(f, codes, axis=1)
         np.put_along_axis(others, codes, -np.inf, axis=1)
@@ -134,7 +134,7 @@ class SquaredHinge(ClassificationLoss):
         return np.asarray(np.maximum(1 - y * np.asarray(f), 0.0) ** 2 / 2)
 
     def derivative(self, y: Any, f: Any) -> Array:
-        """The lack of margin, with the sign of the other class."""
+        """The margin violation, with the sign of the other class."""
         return np.asarray(-y * np.maximum(1 - y * np.asarray(f), 0.0))
 
     def curvature(self, y: Any, f: Any) -> Array:

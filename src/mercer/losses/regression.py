@@ -118,7 +118,7 @@ class EpsilonInsensitive(RegressionLoss, PiecewiseLinear):
     Parameters
     ----------
     epsilon : float, default=0.1
-        Residuals up to this cost nothing.
+        Largest residual without loss.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class Pinball(RegressionLoss, PiecewiseLinear):
 
     @property
     def several(self) -> bool:
-        """Whether quantiles were given as a list, so that predictions have a column for each."""
+        """Whether quantiles are a list, so that predictions have one column per quantile."""
         return np.ndim(self.quantile) == 1
 
     def kinks(self, y: Array) -> list[Kink]:
@@ -208,7 +208,7 @@ class _LogLink(RegressionLoss):
     """Losses of a positive mean, exp(f)."""
 
     def mean(self, f: Array) -> Array:
-        """The mean, exp(f), at most the largest number there is."""
+        """The mean, exp(f), at most the largest finite number."""
         return np.asarray(np.exp(np.minimum(f, _LOGARITHM_OF_LARGEST)))
 
     def start(self, y: Array, weights: Array) -> float:
@@ -290,5 +290,5 @@ class Gamma(_LogLink):
 
 
 def _ratio(y: Any, f: Any) -> Array:
-    """The ratio of target and mean, y exp(-f), with a cap on its logarithm, not on that of f."""
+    """The ratio of target and mean, y exp(-f), with a cap on its logarithm."""
     return exponential(np.log(y) - f)

@@ -1,4 +1,4 @@
-"""Compositions of finite maps: side by side for sums of kernels, multiplied for products."""
+"""Compositions of feature maps: concatenated for sums of kernels, multiplied for products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Features = Any
 
 
 def concatenate(*maps: Features) -> Features:
-    """Put feature maps side by side, the map of a sum of kernels.
+    """Concatenate feature maps: the map of a sum of kernels.
 
     Phi(x).Phi(z) is the sum of the inner products of the parts.
 
@@ -37,7 +37,7 @@ def concatenate(*maps: Features) -> Features:
     Returns
     -------
     ndarray or csr_array of shape (n_samples, n_features)
-        The features side by side; sparse when any part is.
+        The concatenated features; sparse if any part is.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def concatenate_names(*names: Sequence[str]) -> list[str]:
 
 
 def tensor_product(*maps: Features) -> Features:
-    """Multiply every feature with every other, the map of a product of kernels.
+    """Multiply every feature with every other: the map of a product of kernels.
 
     The row-wise Kronecker product; Phi(x).Phi(z) is the product of the inner products of the
     factors.
@@ -89,12 +89,12 @@ def tensor_product(*maps: Features) -> Features:
     Returns
     -------
     ndarray or csr_array of shape (n_samples, product of n_features_i)
-        The features; those of the last map vary fastest; sparse when any factor is.
+        The features; those of the last map vary fastest; sparse if any factor is.
 
     Raises
     ------
     MemoryForecastError
-        If the features would take more memory than there is.
+        If the features do not fit in memory.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _sparse_tensor_product(factors: Sequence[Features], width: int) -> Features:
 
 
 def _sparse_product(A: Features, B: Features) -> Features:
-    # Entry e of A, in row i, meets the row i of B: a range of B's entries, of its own length.
+    # Entry e of A, in row i, is multiplied with all entries of row i of B.
     row = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
     lengths = np.diff(B.indptr)[row]
     left = np.repeat(np.arange(A.nnz), lengths)
@@ -176,5 +176,5 @@ def _same_rows(owner: str, maps: Sequence[Features]) -> list[Features]:
             f"{owner}: got feature matrices of shapes {shapes}; they must be at least one, "
             "two-dimensional, and have the same rows: pass features of the same points."
         )
-    # Counts may come as small integers, whose products would wrap around.
+    # Products of small integers, such as counts, would wrap around.
     return [part.astype(np.float64) if part.dtype.kind in "iub" else part for part in parts]

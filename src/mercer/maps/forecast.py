@@ -1,4 +1,4 @@
-"""Memory of feature matrices, forecast before they are made."""
+"""Forecasts of the memory of feature matrices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def forecast(owner: str, rows: int, columns: int, itemsize: int) -> None:
     """Refuse a feature matrix that does not fit in memory."""
     size = columns * (rows * itemsize + _BYTES_PER_COLUMN)
     memory.require(
-        # Beyond this a float cannot say the number, and nobody needs to read it.
+        # Larger numbers overflow a float, and need not be exact.
         min(size, 2**1000),
         f"{owner}: a feature matrix of {rows} rows and {count(columns)} columns",
         REMEDY,
@@ -23,5 +23,5 @@ def forecast(owner: str, rows: int, columns: int, itemsize: int) -> None:
 
 
 def count(number: int) -> str:
-    """Return a number as a person would write it."""
+    """Return a number in readable form."""
     return str(number) if number < 10**15 else f"10^{math.log10(number):.0f}"

@@ -1,7 +1,7 @@
 """Finite feature maps in closed form.
 
-Every function works on matrices with one row for each point. Values and column names come from
-separate functions, with the columns in the same order: names are wanted rarely and cost more.
+Every function works on matrices with one row per point. Values and column names come from separate
+functions, with the columns in the same order, because names are rarely needed and cost more.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def polynomial_features(
     Raises
     ------
     MemoryForecastError
-        If the features would take more memory than there is.
+        If the features do not fit in memory.
 
     See Also
     --------
@@ -219,7 +219,7 @@ def monomial_features(X: ArrayLike, degree: int) -> Floats:
     Raises
     ------
     MemoryForecastError
-        If the features would take more memory than there is.
+        If the features do not fit in memory.
 
     See Also
     --------
@@ -272,11 +272,12 @@ def monomial_names(inputs: int | Sequence[str], degree: int) -> list[str]:
 
 
 class _Step(NamedTuple):
-    """How the monomials of one degree, in lexicographic order, arise from those one below.
+    """The step from the monomials of one degree to the next, in lexicographic order.
 
-    Variable j times each monomial without variables before j, so that every product arises once.
-    The factors are a suffix of the monomials below, from ``suffix[j]``; the products stand from
-    ``starts[j]`` on. ``multiplicity`` holds, for each product, the power of its first variable.
+    Variable j is multiplied with each monomial that has no variable before j, so that every product
+    is formed once. These monomials are a suffix of the lower degree, from ``suffix[j]``; their
+    products begin at ``starts[j]``. ``multiplicity`` is the power of the first variable of each
+    product.
     """
 
     suffix: list[int]
@@ -292,7 +293,7 @@ def _steps(n_inputs: int, degree: int) -> Iterator[_Step]:
         *starts, total = accumulate((len(below) - first for first in suffix), initial=0)
         multiplicity = np.ones(total, dtype=np.intp)
         for start, first, end in zip(starts, suffix, ends, strict=True):
-            # Those factors that begin with variable j themselves.
+            # The factors whose first variable is j.
             multiplicity[start : start + end - first] += below[first:end]
         yield _Step(suffix, starts, multiplicity)
 

@@ -1,4 +1,4 @@
-"""Predictions as sums over training points, of which the largest terms are shown."""
+"""Explanations: the largest terms of predictions that are sums over training points."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLURALS = {"class": "classes", "quantile": "quantiles", "target": "targets"}
 
 
 class ExplainedModel(KernelEstimator):
-    """Base of models whose predictions are sums of one term for each training point.
+    """Base of models whose predictions are sums of one term per training point.
 
     Parameters
     ----------
@@ -38,27 +38,27 @@ class ExplainedModel(KernelEstimator):
     kernel_: Kernel
     points_: Points
 
-    #: What a term is, for people.
+    #: The formula of a term, for printed tables.
     _formula = "a_i k(x, x_i)"
 
     @property
     @abstractmethod
     def _n_functions(self) -> int:
-        """How many functions there are: one for each target, quantile or class; two share one."""
+        """The number of functions: one per target, quantile or class; two classes share one."""
 
     @abstractmethod
     def _terms(self, points: Points, functions: Positions) -> tuple[Terms, Array]:
-        """The terms of one function at each point, block by block, and what they are added to."""
+        """The terms of one function at each point, block by block, and its intercept."""
 
     def _output_names(self) -> tuple[str, NDArray[Any]]:
-        """What outputs are, and the name of each; several targets are numbered."""
+        """The kind of the outputs, and their names; several targets are numbered."""
         classes = getattr(self, "classes_", None)
         if classes is not None:
             return "class", classes
         return "target", np.arange(self._n_functions)
 
     def _predicted_places(self, points: Points) -> Positions:
-        """The place in ``classes_`` of the class that is predicted, if there are more than two."""
+        """The position in ``classes_`` of the predicted class, for more than two classes."""
         return np.asarray(np.argmax(self._function_values(points), axis=1), dtype=np.intp)
 
     @abstractmethod
@@ -66,29 +66,29 @@ class ExplainedModel(KernelEstimator):
         """The values of the functions."""
 
     def contributions(self, X: Any, top: int = 10, *, output: Any = None) -> Contributions:
-        """The training points that carry each prediction: the largest terms of its sum.
+        """The training points with the largest terms in the sum of each prediction.
 
         Parameters
         ----------
         X : array-like, data frame or sequence
-            Data like those seen by `fit`; a single row, such as ``X_test[0]``, will do.
+            Data of the type and columns passed to `fit`; also a single row, such as ``X_test[0]``.
         top : int, default=10
-            How many training points to show for each row, those with the largest terms in absolute
-            value; all of them where there are no more than that.
+            The number of training points to show per row, those with the largest absolute terms;
+            all points if there are fewer.
         output : label, float or int, optional
-            Which function to explain: the label of a class, the level of a quantile, or a number
-            that counts classes, quantiles or targets from 0. What is a label too, such as 1 of the
-            labels 1, 2 and 3, is taken as the label. By default the first target or quantile; of
-            two classes the second, for which the decision function speaks, and of more classes
-            the one that is predicted, row by row.
+            The function to explain: the label of a class, the level of a quantile, or the index of
+            a class, quantile or target, from 0. A value that is both, such as 1 with the labels 1,
+            2 and 3, is taken as the label. By default the first target or quantile; of two classes
+            the second, whose decision function is positive; of more classes the predicted one, row
+            by row.
 
         Returns
         -------
         Contributions
-            Terms, what is left out, the intercept, and f(x), which is their sum, with the output
-            that each row explains. For a classifier f is the decision function (of the first of two
-            classes, minus it), for Poisson and gamma losses the logarithm of the mean, and of
-            several quantiles each is explained before they are put in order.
+            The largest terms, the sum of the other terms, the intercept, and their sum f(x), with
+            the output that each row explains. For a classifier f is the decision function (with
+            the opposite sign for the first of two classes), for Poisson and gamma losses the
+            logarithm of the mean. Quantiles are explained before they are sorted.
         """
         check_is_fitted(self)
         if not _is_integer(top) or top < 1:
@@ -99,7 +99,7 @@ class ExplainedModel(KernelEstimator):
         points = self._validate_points(self.kernel_, _as_rows(X, self.kernel_), reset=False)
         kind, names = self._output_names()
         places = _explained_places(self, points, output, kind, names)
-        # Two classes share a function; what speaks for one of them speaks against the other.
+        # Two classes share a function, with opposite signs.
         shared = len(names) > self._n_functions
         signs = np.where(places == 0, -1.0, 1.0) if shared else np.ones(len(places))
         terms, intercepts = self._terms(points, np.zeros_like(places) if shared else places)
@@ -108,7 +108,7 @@ class ExplainedModel(KernelEstimator):
         indices, similarities, values, rest = (
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
-        # The zero that is added makes -0.0 a plain one.
+        # Adding zero turns -0.0 into 0.0.
         values, rest = signs[:, None] * values + 0.0, signs * rest + 0.0
         intercept = signs * intercepts + 0.0
         return Contributions(
@@ -127,9 +127,9 @@ class ExplainedModel(KernelEstimator):
 
     @property
     def _rows_of_points(self) -> Positions:
-        """Rows of X; models that leave some out keep the numbers of the others in ``rows_``.
+        """The rows of X that are training points, from ``rows_`` if the model dropped some.
 
-        Points that are no rows have numbers of their own.
+        Points that are not rows of X are numbered from 0.
         """
         rows: Positions | None = getattr(self, "rows_", None)
         return np.arange(len(self.points_)) if rows is None else rows
@@ -153,7 +153,7 @@ def _place_of(owner: str, output: Any, kind: str, names: NDArray[Any]) -> int:
     listed = names.tolist()
     wanted = output.item() if isinstance(output, np.generic) else output
     for place, name in enumerate(listed):
-        # True is 1 in Python, but no label 1.
+        # True == 1 in Python, but True is not the label 1.
         if isinstance(wanted, bool) == isinstance(name, bool) and _are_same(wanted, name):
             return place
     if _is_integer(wanted) and 0 <= wanted < len(listed):
@@ -176,7 +176,7 @@ def _is_integer(value: object) -> TypeGuard[int]:
 
 
 def _as_rows(X: Any, kernel: Kernel) -> Any:
-    """A single row as data of one row; data of several rows as they are."""
+    """Turn a single row into data of one row; return other data unchanged."""
     if isinstance(X, str):
         return [X]
     if not kernel.input_tags()["two_d"]:  # a list of objects
@@ -193,13 +193,13 @@ def _as_rows(X: Any, kernel: Kernel) -> Any:
 
 
 def _largest_terms(kernel_values: Array, terms: Array, top: int) -> tuple[Any, ...]:
-    """Of every row: positions, kernel values and terms of the largest, the sum of the others."""
+    """Per row, the positions, kernel values and terms of the largest, and the sum of the others."""
     chosen = np.argpartition(-np.abs(terms), top - 1, axis=1)[:, :top]
-    chosen.sort(axis=1)  # so that of equal terms the earlier point comes first
+    chosen.sort(axis=1)  # the earlier of two points with equal terms comes first
     sizes = np.take_along_axis(-np.abs(terms), chosen, axis=1)
     order = np.argsort(sizes, axis=1, kind="stable")
     chosen = np.take_along_axis(chosen, order, axis=1)
     values = np.take_along_axis(terms, chosen, axis=1)
-    # Summed, not subtracted from the whole: the rest is exact where it is small.
+    # Sum the rest instead of subtracting from the total, which would cancel if it is small.
     np.put_along_axis(terms, chosen, 0.0, axis=1)
     return chosen, np.take_along_axis(kernel_values, chosen, axis=1), values, terms.sum(axis=1)

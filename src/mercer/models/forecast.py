@@ -1,4 +1,4 @@
-"""What fitting a model would cost, before it is fitted."""
+"""The cost of fitting a model, before it is fitted."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def forecast(
     X: Any,
     y: ArrayLike | None = None,
 ) -> Forecast:
-    """Say what each solver would cost in memory and operations, and which one "auto" takes and why.
+    """Forecast the memory and operations of each solver, and the choice of "auto" with its reason.
 
     Parameters
     ----------
     model : KernelRidge, KernelMachine or GaussianProcessRegressor
         The model; it is not fitted.
     X : array-like, data frame, sequence, Blocks or Dask collection
-        The rows that it would be fitted to; an iterator, which this would use up, as `Blocks`.
+        The rows to fit; pass an iterator, which can be read only once, as `Blocks`.
     y : array-like, optional
-        Their targets, which say how many functions are fitted: needed for classes alone, two of
-        which are assumed without them.
+        Their targets, which determine the number of functions; needed only for classifiers, for
+        which two classes are assumed without targets.
 
     Returns
     -------
     Forecast
-        Prints as a table.
+        The forecast, which prints as a table.
 
     Examples
     --------
@@ -57,5 +57,5 @@ def forecast(
             "used up before the fit; pass mercer.Blocks(X) to both, which keeps it in a file, or "
             "some rows as an array."
         )
-    found: Forecast = clone(model)._forecast_for(X, y)
-    return found
+    result: Forecast = clone(model)._forecast_for(X, y)
+    return result

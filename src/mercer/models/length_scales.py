@@ -16,7 +16,7 @@ from mercer.kernels.parameters import Bounded, Fixed
 Array = NDArray[np.floating[Any]]
 Grid = str | Sequence[Any] | Mapping[str, Sequence[Any]] | None
 
-# Of length_scales="auto": half octaves. A heuristic is more often too long than too short.
+# Factors of length_scales="auto", in half octaves; a heuristic is more often too long than short.
 _FACTORS = 2.0 ** np.linspace(-3, 2, 11)
 
 
@@ -30,7 +30,7 @@ def candidates(
 
 
 def checked_alphas(alphas: ArrayLike) -> Array:
-    """Refuse alphas that are not weights."""
+    """Validate the alphas of a search."""
     try:
         grid = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     except (TypeError, ValueError):
@@ -44,21 +44,21 @@ def checked_alphas(alphas: ArrayLike) -> Array:
 
 
 def _replacements(kernel: Kernel, length_scales: Grid, owner: str) -> Iterator[dict[str, Any]]:
-    """What to replace in the kernel, for each candidate."""
+    """The parameters to replace in the kernel, for each candidate."""
     if length_scales is None:
         return iter([{}])
     if isinstance(length_scales, Mapping):
         if not length_scales or not all(isinstance(path, str) for path in length_scales):
             raise _bad_grid(length_scales, owner)
-        given = length_scales.values()
-        columns = [_values_to_try(values, length_scales, owner) for values in given]
+        grids = length_scales.values()
+        columns = [_values_to_try(values, length_scales, owner) for values in grids]
         return (dict(zip(length_scales, values, strict=True)) for values in product(*columns))
     listed = _values_to_try(length_scales, length_scales, owner)
     return (dict.fromkeys(_lengths_to_set(kernel, owner), value) for value in listed)
 
 
 def _multiples(kernel: Kernel, owner: str) -> Iterator[Kernel]:
-    """The kernel with its length-scales multiplied, as far as their bounds allow."""
+    """The kernel with its length-scales multiplied by each factor, within their bounds."""
     stored = _lengths_to_set(kernel, owner)
     for factor in _FACTORS:
         yield kernel.replace(**{path: _multiplied(value, factor) for path, value in stored.items()})
@@ -71,7 +71,7 @@ def _multiplied(stored: Any, factor: float) -> Any:
 
 
 def free_lengths(kernel: Kernel) -> dict[str, Any]:
-    """The length-scales that are not held."""
+    """The length-scales that are not fixed."""
     return {
         path: entry.stored
         for path, entry in kernel.parameters().items()
@@ -80,7 +80,7 @@ def free_lengths(kernel: Kernel) -> dict[str, Any]:
 
 
 def _lengths_to_set(kernel: Kernel, owner: str) -> dict[str, Any]:
-    """The length-scales that are not held, at least one."""
+    """The length-scales that are not fixed; refuse a kernel without one."""
     stored = free_lengths(kernel)
     if not stored:
         raise ParameterError(
@@ -91,7 +91,7 @@ def _lengths_to_set(kernel: Kernel, owner: str) -> dict[str, Any]:
 
 
 def _values_to_try(values: Any, given: object, owner: str) -> list[Any]:
-    """The values for one path, at least one."""
+    """The values to try for one parameter; refuse an empty list."""
     try:
         listed = [] if isinstance(values, str | bytes) else list(values)
     except TypeError:  # a single number

@@ -1,4 +1,4 @@
-"""What regressors with a kernel share: predictions, and targets in one or several columns."""
+"""Base classes of kernel regressors: predictions, and one or several targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.floating[Any]]
 
 
 class ScoredRegressor(RegressorMixin):
-    """Base of regressors whose score is the coefficient of determination of checked targets."""
+    """Base of regressors whose score is the coefficient of determination."""
 
     def score(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The coefficient of determination, the mean over targets.
@@ -27,7 +27,7 @@ class ScoredRegressor(RegressorMixin):
         Parameters
         ----------
         X : array-like, data frame or sequence
-            Data like those seen by `fit`.
+            Data of the type and columns passed to `fit`.
         y : array-like of shape (m,) or (m, n_targets)
             True targets.
         sample_weight : array-like of shape (m,) or float, optional
@@ -67,12 +67,12 @@ class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
 
     @by_blocks
     def predict(self, X: Any) -> Array:
-        """Predict targets, in chunks: no matrix of all pairs is stored.
+        """Predict targets, in chunks of rows.
 
         Parameters
         ----------
         X : array-like, data frame, sequence, Blocks or Dask collection
-            Data like those seen by `fit`.
+            Data of the type and columns passed to `fit`.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
         Parameters
         ----------
         X : array-like, data frame, sequence, blocks or Dask collection
-            Data like those seen by `fit`; blocks with their targets, as `fit` takes them.
+            Data of the type and columns passed to `fit`; blocks may hold their targets.
         y : array-like of shape (m,) or (m, n_targets), Dask collection or str
             True targets; None if blocks hold them, or the name of a column.
         sample_weight : array-like of shape (m,), Dask collection or str, optional
@@ -102,11 +102,11 @@ class KernelRegressor(MultiOutputMixin, ScoredRegressor, KernelEstimator):
         return float(super().score(X, y, sample_weight))
 
     def _target_columns(self, y: ArrayLike, n: int) -> Array:
-        """Targets with one column each; their own shape is kept in mind."""
+        """Targets with one column each; remembers whether y had one or two dimensions."""
         targets = self._validate_targets(y, n)
         self._is_vector = targets.ndim == 1
         return targets.reshape(n, -1)
 
     def _shaped(self, values: Array) -> Array:
-        """Values with one column for each target, in the shape of y."""
+        """Reshape values with one column per target to the shape of y."""
         return values[:, 0] if self._is_vector else values

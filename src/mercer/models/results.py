@@ -1,4 +1,4 @@
-"""What models return beside predictions: small named results."""
+"""Results of models other than predictions."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class RidgePath:
     Attributes
     ----------
     alphas : ndarray of shape (n_alphas,)
-        The weights of the squared norm, in the order given.
+        The weights of the squared norm, in the order of the call.
     dual_coef : ndarray of shape (n_alphas, m) or (n_alphas, m, n_targets)
         The coefficients over `points` at each alpha.
     intercept : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
@@ -101,19 +101,19 @@ class RidgePath:
         Mean squared leave-one-out errors, averaged over targets; NaN from conjugate gradients,
         which do not compute them.
     gcv_errors : ndarray of shape (n_alphas,)
-        The same by generalised cross-validation.
+        Generalised cross-validation errors, likewise averaged; NaN from conjugate gradients.
     effective_dof : ndarray of shape (n_alphas,)
-        Effective degrees of freedom; NaN likewise.
+        Effective degrees of freedom; NaN from conjugate gradients.
     kernel : Kernel
-        The kernel with its length-scales resolved.
+        The kernel with numeric length-scales.
     points : Points
         The training points, or the landmarks.
     solver : object
         The solver.
     function : FeatureFunction, optional
-        The same functions by explicit features, where that is the way to evaluate them.
+        The functions by explicit features, for solvers in an explicit feature space.
     feature_names : ndarray of str, optional
-        The names of the columns of a data frame, by which `predict` finds them in another.
+        The column names of the training data frame, by which `predict` matches columns.
 
     Examples
     --------
@@ -142,15 +142,15 @@ class RidgePath:
         Parameters
         ----------
         X : array-like, data frame, sequence, Blocks or Dask collection
-            Data of the kind the kernel takes.
+            Data of the type that the kernel takes.
 
         Returns
         -------
         ndarray or Dask array of shape (n_alphas, m) or (n_alphas, m, n_targets)
             One set of predictions for each alpha; lazy for a Dask collection.
         """
-        found: Array = np.moveaxis(self._by_row(X), 0, 1)
-        return found
+        predictions: Array = np.moveaxis(self._by_row(X), 0, 1)
+        return predictions
 
     @property
     def _known_row(self) -> Points:
@@ -162,7 +162,7 @@ class RidgePath:
 
     @by_blocks
     def _by_row(self, X: Any) -> Array:
-        """The predictions with one row for each row of X."""
+        """The predictions, with rows of X along the first axis."""
         X = in_order(X, self.feature_names)
         gram = self.kernel.gram(X, self.points)
         if self.function is not None:
@@ -176,10 +176,10 @@ class RidgePath:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """The training points that carry predictions: terms of the sum f(x), the largest first.
+    """The terms of predictions f(x) as sums over training points, the largest first.
 
     A term is a_i k(x, x_i), or for local regression s_i(x) y_i, the target of a point times its
-    share at x. For every row, ``values.sum() + rest + intercept`` is ``prediction``.
+    weight at x. For every row, ``values.sum() + rest + intercept`` is ``prediction``.
 
     Attributes
     ----------
@@ -188,8 +188,8 @@ class Contributions:
     values : ndarray of shape (m, top)
         Their terms, by descending absolute value.
     kernel_values : ndarray of shape (m, top)
-        The similarities k(x, x_i) in these terms; of a model on random features, the inner products
-        of features that take their place.
+        The kernel values k(x, x_i) in these terms; for a model on random features, the inner
+        products of features.
     rest : ndarray of shape (m,)
         The sum of the terms that are not shown.
     intercept : ndarray of shape (m,)
@@ -199,26 +199,26 @@ class Contributions:
     training : Points
         The training points.
     rows : ndarray of shape (m, top)
-        The rows of X in ``fit`` that the training points are, rows of weight zero counted too. What
-        ``partial_fit`` and ``update`` were given is counted on. Landmarks that are no rows, because
-        they were given or learned, are counted from 0, as in `indices`.
+        The row numbers of the training points in the X of ``fit``, including rows of weight zero.
+        Rows passed to ``partial_fit`` and ``update`` continue the numbering. Landmarks that are not
+        rows of X, because they were passed or learned, are numbered from 0, as in `indices`.
     outputs : ndarray of shape (m,)
-        Which function each row explains: the label of a class, the level of a quantile, or the
+        The function that each row explains: the label of a class, the level of a quantile, or the
         number of a target.
     kind : {"class", "quantile", "target", ""}
-        What `outputs` holds; empty if there is one function only, which needs no name.
+        The kind of `outputs`; empty if there is only one function.
     formula : str
-        What a term is.
+        The formula of a term.
 
     Examples
     --------
     >>> import mercer as mc
     >>> X, y = [[0.0], [1.0], [2.0], [9.0]], [1.0, 3.0, 5.0, 2.0]
     >>> model = mc.KernelRidge(mc.RBF(), alpha=0.1).fit(X, y)
-    >>> carried = model.contributions([1.9], top=2)
-    >>> carried.points(0).tolist()
+    >>> contributions = model.contributions([1.9], top=2)
+    >>> contributions.points(0).tolist()
     [[2.0], [0.0]]
-    >>> print(carried)
+    >>> print(contributions)
     row 0: f(x) = 4.701
       training row    k(x, x_i)  a_i k(x, x_i)
                  2        0.995         +2.346
@@ -243,12 +243,12 @@ class Contributions:
         return len(self.prediction)
 
     def points(self, row: int) -> Any:
-        """The training points of one row, as data of the kind given to ``fit``.
+        """The training points of one row, as data of the type passed to ``fit``.
 
         Parameters
         ----------
         row : int
-            Which prediction.
+            The index of the prediction.
 
         Returns
         -------
@@ -258,7 +258,7 @@ class Contributions:
         return self.training[self.indices[row]].data
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
-        """One entry for each row and training point, as columns for a data frame.
+        """Columns for a data frame, with one entry per row and training point.
 
         Returns
         -------

@@ -1,7 +1,7 @@
-"""Displays: a fitted model, seen by a person.
+"""Displays of fitted models, by matplotlib.
 
 Each display is a small object in scikit-learn's style: ``from_estimator`` computes and draws,
-``plot`` draws again, on axes of your own if you pass some; what was drawn stays in attributes. They
+``plot`` draws again, on your own axes if you pass them, and the artists are attributes. Displays
 need matplotlib: ``pip install "mercer[plot]"``.
 """
 

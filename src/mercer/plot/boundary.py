@@ -1,4 +1,4 @@
-"""A model of two inputs: its surface, its boundary, and the points that carry it."""
+"""A model of two inputs: its surface, its boundary, and its support vectors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BoundaryDisplay(Display):
         The response at which the prediction of two classes changes, such as 0 of a decision
         function; None for regression and more classes.
     method : str
-        The method of the model that was asked.
+        The method of the model that gave the response.
     data : ndarray of shape (n, 2)
         The points to draw.
     target : ndarray of shape (n,), optional
@@ -59,18 +59,18 @@ class BoundaryDisplay(Display):
     classes : ndarray, optional
         The labels, in the order of the surface; None for regression.
     carriers : ndarray of shape (p, 2), optional
-        The points over which the model is expanded; of a support vector machine its support
-        vectors, and of a search those of its best.
+        The points over which the model is expanded: the support vectors of a support vector
+        machine; for a search, the points of ``best_estimator_``.
     weights : ndarray of shape (p,), optional
-        Absolute values of their coefficients; over several outputs, norms.
+        Absolute values of their coefficients; norms over several outputs.
     one_class : bool, default=False
-        Whether the model tells rows that are like those it has seen, 1, from others, -1: it has a
-        boundary, and no margins.
+        Whether the model is an outlier detector with labels 1 and -1, which has a boundary but no
+        margins.
 
     Attributes
     ----------
     boundary_ : list of matplotlib QuadContourSet
-        The lines between classes, as far as the surface crosses them.
+        The lines between classes within the axes.
     margin_ : matplotlib QuadContourSet or None
         The lines where the decision function is -1 and 1.
     points_ : list of matplotlib PathCollection
@@ -127,20 +127,20 @@ class BoundaryDisplay(Display):
         estimator : object
             A fitted classifier, regressor or machine of one class, of two columns.
         X : array-like or data frame of shape (n, 2)
-            Points, which are drawn; the axes reach beyond them by `margin`.
+            The points to draw; the axes extend beyond them by `margin`.
         y : array-like of shape (n,), optional
-            Their labels or targets, which colour them.
+            Labels or targets, which determine the colours of the points.
         response_method : {"auto", "decision_function", "predict_proba", "predict"}
-            What to draw; by default the first of these that the classifier has and that tells
-            the class predicted. Of two classes that is the second from some response on. Of
-            several it has the largest, unless the response speaks of pairs of classes, or leaves
-            ties to votes, or probabilities decide.
+            The response to draw; by default the first method of the classifier whose response
+            determines the predicted class: by a threshold for two classes, by the largest
+            response for several. It does not if responses belong to pairs of classes, if votes
+            break ties, or if probabilities decide.
         grid_resolution : int, default=200
-            Points of the grid along each axis.
+            Number of grid points along each axis.
         margin : float, default=0.1
-            How far the axes go beyond X, as a share of its range.
+            Distance by which the axes extend beyond X, as a share of its range.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **plot_kwargs
             Passed to `plot`.
 
@@ -187,12 +187,12 @@ class BoundaryDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         margins : bool, default=True
             Whether to draw the lines where the decision function of two classes is -1 and 1.
         coefficients : bool, default=True
-            Whether to draw a ring around each point of the model, its area in proportion to the
-            size of its coefficient.
+            Whether to draw a ring around each point of the model, with an area in proportion to
+            the size of its coefficient.
 
         Returns
         -------
@@ -237,7 +237,7 @@ class BoundaryDisplay(Display):
             self._draw_two_classes(ax, self.threshold)
 
     def _levels(self) -> Any:
-        """How many levels, or, for a constant, levels that do not magnify its rounding."""
+        """The number of levels; for a constant, explicit levels that do not magnify rounding."""
         low, high = float(self.surface.response.min()), float(self.surface.response.max())
         size = max(abs(low), abs(high))
         if high - low > ROUNDING * size:
@@ -245,10 +245,10 @@ class BoundaryDisplay(Display):
         return np.linspace(low - (0.1 * size or 1.0), high + (0.1 * size or 1.0), 21)
 
     def _draw_two_classes(self, ax: Axes, threshold: float) -> None:
-        """White at the boundary, deeper in the colour of a class the surer it is."""
+        """Draw white at the boundary, and deeper colours of a class at larger responses."""
         from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
-        # Mixed with white and not translucent, which would show the seams between levels.
+        # Mix colours with white, because translucent colours show seams between levels.
         pale = [tuple(0.3 + 0.7 * np.array(to_rgb(colour))) for colour in COLOURS[:2]]
         reach = float(np.abs(self.surface.response - threshold).max()) or 1.0
         self.surface.plot(
@@ -326,14 +326,14 @@ class BoundaryDisplay(Display):
 
 
 def _carriers(estimator: Any) -> tuple[Array | None, Array | None]:
-    """The points and the sizes of the coefficients of a model of representer form."""
+    """The points of a kernel expansion, and the absolute values of their coefficients."""
     # An online model on explicit features keeps no points.
     if not isinstance(estimator, RepresenterModel) or not hasattr(estimator, "points_"):
         return None, None
     points = estimator.points_
     dual: Array = np.asarray(estimator._coefficients, np.float64).reshape(len(points), -1)
     if len(getattr(estimator, "support_", ())):
-        # A repair of the matrix spreads the coefficients over all rows; the support is its own.
+        # A repaired matrix has coefficients at all rows: use the support vectors of the solution.
         points, dual = estimator.support_vectors_, _dense(estimator.dual_coef_).T
     return Numbers.read(points, 2, OWNER).values, np.linalg.norm(dual, axis=1)
 
@@ -343,21 +343,21 @@ def _dense(values: Any) -> Array:
 
 
 def decision_boundary(estimator: Any, X: Any, y: Any = None, **options: Any) -> BoundaryDisplay:
-    """Draw what a model of two inputs decides, with its margin and the points that carry it.
+    """Draw the predictions of a model of two inputs, with its margin and its support vectors.
 
-    A line is drawn where ``estimator.predict`` changes. Of two classes that is where the decision
-    function f is 0, unless the model decides otherwise: with ``probability=True``, an `SVC` changes
-    its prediction at the f whose probability is 1/2. The dashed lines, where f is -1 and 1, and the
-    support vectors are those of the machine in any case.
+    A line is drawn where ``estimator.predict`` changes. For two classes that is where the decision
+    function f is 0, except that an `SVC` with ``probability=True`` changes its prediction where
+    the probability is 1/2. The dashed lines, where f is -1 and 1, and the support vectors do not
+    depend on that.
 
     Parameters
     ----------
     estimator : object
         A fitted classifier, regressor or machine of one class, of two columns.
     X : array-like or data frame of shape (n, 2)
-        Points, which are drawn.
+        The points to draw.
     y : array-like of shape (n,), optional
-        Their labels or targets, which colour them.
+        Labels or targets, which determine the colours of the points.
     **options
         Passed to `BoundaryDisplay.from_estimator`.
 

@@ -1,4 +1,4 @@
-"""What all displays share: axes, colours, and data as numbers for axes."""
+"""Shared parts of all displays: axes, colours, and numeric data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.floating[Any]]
 
-# The palette of Okabe and Ito, which people with any kind of colour vision tell apart.
+# The colours of Okabe and Ito, which suit all kinds of colour vision.
 BLUE, ORANGE, GREEN = "#0072B2", "#E69F00", "#009E73"
 VERMILION, SKY, PURPLE = "#D55E00", "#56B4E9", "#CC79A7"
 GREY = "#555555"
@@ -31,7 +31,7 @@ COLOURS = (ORANGE, BLUE, GREEN, VERMILION, SKY, PURPLE)
 
 
 class Display:
-    """Base of displays: what each has after ``plot``.
+    """Base of displays, with the attributes that ``plot`` sets.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Display:
 
     @classmethod
     def _require_matplotlib(cls) -> None:
-        """Refuse before anything is computed."""
+        """Refuse to draw without matplotlib, before anything is computed."""
         try:
             import matplotlib.pyplot  # noqa: F401, ICN001
         except ImportError as error:
@@ -56,7 +56,7 @@ class Display:
             ) from error
 
     def _draw_on(self, ax: Axes | None) -> Axes:
-        """The axes given, or new ones."""
+        """The axes passed by the caller, or new ones."""
         self._require_matplotlib()
         import matplotlib.pyplot as plt
         from matplotlib.axes import Axes
@@ -73,10 +73,10 @@ class Display:
 
     @classmethod
     def _require_fitted(cls, estimator: Any, *names: str, remedy: str) -> None:
-        """Refuse an estimator that is not fitted, or that lacks what is to be drawn."""
+        """Refuse an estimator that is not fitted, or that lacks a required attribute."""
         cls._require_matplotlib()
         check_is_fitted(estimator)
-        # A class is asked first: some of these attributes cost an eigendecomposition.
+        # Look at the class first: some of these properties compute an eigendecomposition.
         missing = [
             name
             for name in names
@@ -129,7 +129,7 @@ class Numbers:
         return nw.from_dict(columns, backend=self.frame.implementation).to_native()
 
     def limits(self, margin: float, owner: str) -> Array:
-        """Least and greatest value of each column, moved apart by a share of their distance."""
+        """The range of each column, extended at both ends by a share of its length."""
         if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 <= margin < np.inf:
             raise ParameterError(
                 f"{owner}: margin = {margin!r} is not a finite number >= 0; pass for example 0.1."
@@ -155,7 +155,7 @@ def label_logarithms(axis: Axis) -> None:
 
 
 def readable_legend(ax: Axes) -> None:
-    """A legend where there is most room, on a ground that keeps it apart from what is below."""
+    """A legend where there is most room, on an opaque background."""
     ax.legend(loc="best", framealpha=0.85, edgecolor="none")
 
 

@@ -1,4 +1,4 @@
-"""What a model of two inputs decides, and the surface that shows it."""
+"""The predicted classes of a model of two inputs, and the response surface that shows them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from mercer.plot.canvas import COLOURS, Array, Numbers
 
 OWNER = "BoundaryDisplay"
 _METHODS = ("decision_function", "predict_proba", "predict")
-# Differences of responses that are less than this share of them are rounding.
+# Relative difference of responses up to which it counts as rounding error.
 ROUNDING = 1e-7
-# Lines on which the response is looked for at which the prediction changes, and their points.
-_LINES, _ON_LINE = 3, 65
+# Number of successive lines on which the threshold is searched.
+_LINES = 3
+# Number of points per line.
+_ON_LINE = 65
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A surface, and what it shows of the classes that are predicted."""
+    """The response surface of a model, and its relation to the predicted classes."""
 
     estimator: Any
     table: Numbers
@@ -35,21 +37,21 @@ class Decision:
     def shown(
         cls, estimator: Any, table: Numbers, wanted: str, size: int, margin: float
     ) -> Decision:
-        """By the first method that tells the classes, of those that are wanted."""
+        """The surface of the first requested method whose response determines the classes."""
         for method in _methods(estimator, wanted):
             surface = _surface(estimator, table, method, size, margin)
-            found = cls(estimator, table, method, surface, _classes(estimator))
-            if found.is_shown:
-                return found
+            decision = cls(estimator, table, method, surface, _classes(estimator))
+            if decision.is_shown:
+                return decision
         raise ParameterError(
             f"{OWNER}: response_method = {wanted!r} of {type(estimator).__name__} is not "
-            f"everywhere {found._rule}, so that its colours would mislead; pass "
+            f"everywhere {decision._rule}, so that its colours would mislead; pass "
             'response_method="predict".'
         )
 
     @property
     def is_shown(self) -> bool:
-        """Whether the class predicted can be told from the response."""
+        """Whether the response determines the predicted class."""
         if self.method == "predict" or len(self.classes) < 2:
             return True
         if len(self.classes) == 2:
@@ -67,7 +69,7 @@ class Decision:
 
     @cached_property
     def threshold(self) -> float | None:
-        """The response at which the prediction of two classes changes; None if there is no such."""
+        """The response at which the prediction of two classes changes, if there is one."""
         if len(self.classes) != 2:
             return None
         usual = 0.0 if self.method == "decision_function" else 0.5
@@ -82,19 +84,19 @@ class Decision:
             low, high = self._nearer_ends(responses, second)
         if low - rounding <= usual <= high + rounding:
             return usual
-        # Of one end alone there is no middle: all that is drawn is of one class.
+        # If only one class is predicted on the grid, one end is infinite: use the other.
         return float(np.mean([end for end in (low, high) if np.isfinite(end)]))
 
     def _nearer_ends(self, responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
-        """The same between points of the grid, on lines that join those that have the ends."""
+        """The `_ends` along the line between the grid points where the grid has its ends."""
         points = self._grid
         for _ in range(_LINES):
             low = points[np.where(second, -np.inf, responses).argmax()]
             high = points[np.where(second, responses, np.inf).argmin()]
             points = np.linspace(low, high, _ON_LINE)
             rows = self.table.like(points)
-            found = np.asarray(getattr(self.estimator, self.method)(rows))
-            responses = found.reshape(_ON_LINE, -1)[:, -1]
+            values = np.asarray(getattr(self.estimator, self.method)(rows))
+            responses = values.reshape(_ON_LINE, -1)[:, -1]
             second = self._asked(rows) == self.classes[1]
         return _ends(responses, second)
 
@@ -111,7 +113,7 @@ class Decision:
 
 
 def _methods(estimator: Any, wanted: str) -> list[str]:
-    """The methods that may give the surface, the best first."""
+    """The methods that may give the response, in the order of preference."""
     if wanted not in ("auto", *_METHODS):
         raise ParameterError(
             f"{OWNER}: response_method = {wanted!r} is unknown; pass "
@@ -126,24 +128,24 @@ def _methods(estimator: Any, wanted: str) -> list[str]:
             "sklearn.inspection.DecisionBoundaryDisplay."
         )
     candidates = _METHODS if wanted == "auto" else (wanted,)
-    found = [name for name in candidates if hasattr(estimator, name)]
-    if not found:
+    methods = [name for name in candidates if hasattr(estimator, name)]
+    if not methods:
         raise ParameterError(
             f"{OWNER}: {type(estimator).__name__} has no {' nor '.join(candidates)}; pass "
             'response_method="auto", or a classifier that has one.'
         )
-    return found
+    return methods
 
 
 def _classes(estimator: Any) -> NDArray[Any]:
-    """The labels; those of machines of one class are -1 and 1, and regression has none."""
+    """The labels: -1 and 1 for outlier detectors, none for regression."""
     if is_regressor(estimator):
         return np.empty(0)
     return np.asarray([-1, 1] if is_outlier_detector(estimator) else estimator.classes_)
 
 
 def _ends(responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
-    """The largest response of the first class, and the least of the second."""
+    """The largest response of the first class, and the smallest of the second."""
     return (
         float(responses[~second].max(initial=-np.inf)),
         float(responses[second].min(initial=np.inf)),
@@ -151,7 +153,7 @@ def _ends(responses: Array, second: NDArray[np.bool_]) -> tuple[float, float]:
 
 
 def _surface(estimator: Any, table: Numbers, method: str, size: int, margin: float) -> Any:
-    """The response on a grid, by scikit-learn, which draws it too: on axes that are thrown away."""
+    """The response on a grid, by scikit-learn, whose own drawing is discarded."""
     from matplotlib.figure import Figure
     from sklearn.inspection import DecisionBoundaryDisplay
 

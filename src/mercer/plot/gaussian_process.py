@@ -30,12 +30,12 @@ _OWNER = "GaussianProcessDisplay"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GaussianProcessDisplay(Display):
-    """The predictive mean of a model of one input, with bands of given probability.
+    """The predictive mean of a model of one input, with probability bands.
 
     Parameters
     ----------
     x : ndarray of shape (m,)
-        Where the model was asked, ascending.
+        Inputs at which the model is evaluated, ascending.
     mean : ndarray of shape (m,)
         Predictive means.
     std : ndarray of shape (m,)
@@ -108,23 +108,23 @@ class GaussianProcessDisplay(Display):
         estimator : object
             A fitted model whose ``predict`` takes ``return_std=True``.
         X : array-like or data frame of shape (n, 1)
-            Inputs, usually those of the training points; the axis reaches beyond them by `margin`.
+            Inputs, usually the training points; the axis extends beyond them by `margin`.
         y : array-like of shape (n,), optional
             Their targets, drawn as points.
         n_samples : int, default=0
-            How many functions to draw from the model, by its ``sample_y``.
+            The number of functions to draw from the model, by its ``sample_y``.
         include_noise : bool, default=False
             Whether the bands are those of observations; passed to ``predict``.
         output : int, optional
-            Which target to draw; needed if the model has several.
+            The index of the target to draw; required if the model has several.
         grid_resolution : int, default=200
-            At how many inputs the model is asked.
+            The number of inputs at which the model is evaluated.
         margin : float, default=0.1
-            How far the axis goes beyond X, as a share of its range.
+            Distance by which the axis extends beyond X, as a share of its range.
         random_state : int, RandomState or None, default=0
-            For the samples.
+            The random numbers of the samples.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **plot_kwargs
             Passed to `plot`.
 
@@ -172,7 +172,7 @@ class GaussianProcessDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         coverage : sequence of float, default=(0.5, 0.95)
             The probabilities of the bands, around the mean.
         color : str, optional

@@ -1,4 +1,4 @@
-"""The Gram matrix as a heat map, its rows in an order that shows structure."""
+"""The Gram matrix as a heat map, with rows in an order that shows structure."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class GramDisplay(Display):
     matrix : ndarray of shape (m, m)
         Kernel values of the points shown, in their order.
     rows : ndarray of shape (m,)
-        Which points these are.
+        The indices of these points.
     n_points : int
-        How many points there are; more than m if only a sample is shown.
+        The number of all points; more than m if only a sample is shown.
     order : {"target", "spectral", "given"}
-        How they are ordered.
+        The order of the points.
     groups : list of (label, int), optional
-        The labels of consecutive points, and how many have them.
+        The label and the length of each run of points with equal labels.
 
     Attributes
     ----------
@@ -98,21 +98,21 @@ class GramDisplay(Display):
         Parameters
         ----------
         kernel : Kernel
-            The kernel; length-scales such as "median" are found from X.
+            The kernel; length-scales such as "median" are computed from X.
         X : array-like, data frame, sequence or Points
             The points.
         y : array-like of shape (n,), optional
             Their targets or labels.
         order : {"auto", "target", "spectral", "given"}, default="auto"
             "target" sorts by y, and points of one label by the spectral order; "spectral" puts
-            similar points close together; "given" leaves them as they are. "auto" is
+            similar points close together; "given" keeps their order. "auto" is
             "target" if there is a y, else "spectral".
         max_points : int, default=500
-            Of more points than these a random sample is shown, and the axis says so.
+            If there are more points, a random sample is shown, and the axis says so.
         random_state : int, RandomState or None, default=0
-            For the sample.
+            The random numbers of the sample.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **image_kwargs
             Passed to ``imshow``, for example ``cmap`` or ``vmin``.
 
@@ -160,7 +160,7 @@ class GramDisplay(Display):
         y : array-like of shape (n,), optional
             Targets or labels of the points.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **kwargs
             The other arguments of `from_kernel`.
 
@@ -180,7 +180,7 @@ class GramDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **image_kwargs
             Passed to ``imshow``, for example ``cmap`` or ``vmin``.
 
@@ -200,7 +200,7 @@ class GramDisplay(Display):
         return self
 
     def _colours(self) -> dict[str, Any]:
-        """A scale from 0 up, or one that is symmetric around 0 if there are negative values."""
+        """A colour scale from 0 up, or symmetric around 0 if there are negative values."""
         most = float(np.abs(self.matrix).max()) or 1.0
         signed = self.matrix.min() < -1e-9 * most
         return {
@@ -280,12 +280,12 @@ def _fiedler_order(matrix: Array) -> NDArray[np.intp]:
     laplacian = np.diag(similarity.sum(axis=1)) - similarity
     _, vectors = eigh(laplacian, subset_by_index=[1, 1])
     vector = vectors[:, 0]
-    # Either sign is an eigenvector: take that in which the first point comes early.
+    # The sign of an eigenvector is arbitrary: choose the one in which the first point comes early.
     return np.argsort(vector if vector[0] <= 0 else -vector, kind="stable")
 
 
 def _groups(labels: NDArray[Any]) -> list[tuple[str, int]] | None:
-    """Runs of equal labels; None for targets that are hardly ever equal."""
+    """Runs of equal labels; None for targets that are rarely equal."""
     starts = np.flatnonzero(np.append(True, labels[1:] != labels[:-1]))
     if len(starts) > max(_MAX_GROUPS, len(labels) // 4):
         return None

@@ -1,4 +1,4 @@
-"""How an online model came to know what it knows."""
+"""The learning curve of an online model."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _WINDOWS = 40
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LearningCurveDisplay(Display):
-    """The errors of an online model on rows that it had not learned yet.
+    """The errors of an online model on rows before it learns them.
 
-    Every row is first predicted, then learned, so that its error is one on unseen data.
+    Every row is predicted before it is learned, so that its error is that on unseen data.
 
     Parameters
     ----------
     recent : ndarray of shape (n,)
-        The error over the last rows, at each row.
+        The error over the last `window` rows, at each row.
     overall : ndarray of shape (n,), optional
         The error over all rows so far.
     window : int
-        How many rows "the last rows" are.
+        The number of rows of the recent error.
     xlabel : str
-        What is counted.
+        The label of the horizontal axis.
     ylabel : str
-        What the error is.
+        The label of the error.
 
     Attributes
     ----------
@@ -84,18 +84,18 @@ class LearningCurveDisplay(Display):
     ) -> Self:
         """Draw the ``learning_curve_`` of a fitted online model.
 
-        Drawn is the share of mistakes of a classifier, the root mean square error of a regressor
-        (over all targets), and for ``method="batch"`` its error at each step.
+        The curve is the error rate of a classifier, the root mean square error of a regressor
+        (over all targets), and for ``method="batch"`` the error at each step.
 
         Parameters
         ----------
         estimator : object
             A fitted online model, such as ``KernelLMS`` or ``KernelPerceptron``.
         window : int, optional
-            Over how many rows the recent error is averaged; by default a fortieth of them, and at
+            The number of rows of the recent error; by default a fortieth of all rows, and at
             least 10.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Returns
         -------
@@ -127,17 +127,17 @@ class LearningCurveDisplay(Display):
     def from_errors(
         cls, errors: ArrayLike, *, window: int | None = None, ax: Axes | None = None
     ) -> Self:
-        """Draw the root mean square of errors that were made one after another.
+        """Draw the root mean square of successive errors.
 
         Parameters
         ----------
         errors : array-like of shape (n,) or (n, n_targets)
             The error of each row before it was learned, y_i - f(x_i).
         window : int, optional
-            Over how many rows the recent error is averaged; by default a fortieth of them, and at
+            The number of rows of the recent error; by default a fortieth of all rows, and at
             least 10.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class LearningCurveDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
 
         Returns
         -------
@@ -181,7 +181,7 @@ class LearningCurveDisplay(Display):
                 steps, self.overall, color=VERMILION, linestyle="--", label="all rows so far"
             )
             readable_legend(ax)
-        # A share of mistakes reaches 0, which a logarithmic axis does not have.
+        # An error rate may be 0, which a logarithmic axis cannot show.
         if self.recent.min() > 0:
             ax.set_yscale("log")
             label_logarithms(ax.yaxis)
@@ -200,7 +200,7 @@ def _width(window: int | None, n: int) -> int:
 
 
 def _moving_mean(values: Array, window: int) -> Array:
-    """The mean of the last `window` values, of fewer at the beginning."""
+    """The mean of the last `window` values, or of all values at the beginning."""
     sums = np.cumsum(values)
     sums[window:] -= np.cumsum(values)[:-window]
     counts = np.minimum(np.arange(1, len(values) + 1), window)

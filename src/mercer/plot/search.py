@@ -28,20 +28,20 @@ class SearchDisplay(Display):
     alphas : ndarray of shape (n_alphas,)
         The alphas, ascending.
     kernel_labels : list of str
-        What tells the kernels apart.
+        The parameter values in which the kernels differ.
     errors : ndarray of shape (n_kernels, n_alphas)
-        The criterion.
+        The values of the criterion.
     criterion : str
-        Its name.
+        The name of the criterion.
     parameter : str
-        The name of the parameter that the labels are values of.
+        The name of the parameter whose values are the labels.
 
     Attributes
     ----------
     image_ : matplotlib QuadMesh
         The heat map.
     best_ : matplotlib Line2D
-        The mark of the least error.
+        The mark of the smallest error.
     ax_ : matplotlib Axes
         The axes.
     figure_ : matplotlib Figure
@@ -72,14 +72,14 @@ class SearchDisplay(Display):
     def from_estimator(
         cls, estimator: KernelRidge, *, ax: Axes | None = None, **mesh_kwargs: Any
     ) -> Self:
-        """Draw the search that a fitted model made; an alpha of 0 is left out.
+        """Draw the search of a fitted model; an alpha of 0 is left out.
 
         Parameters
         ----------
         estimator : KernelRidge
             A model fitted with ``length_scales``.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **mesh_kwargs
             Passed to ``pcolormesh``, for example ``cmap``.
 
@@ -95,7 +95,7 @@ class SearchDisplay(Display):
                 "SearchDisplay: the search compared alphas of one kernel, which is no map; draw it "
                 "with RidgePathDisplay, or fit with length_scales=[...]."
             )
-        # An alpha of 0 has no place on a logarithmic axis.
+        # A logarithmic axis cannot show an alpha of 0.
         order = np.argsort(estimator.alphas_)[np.count_nonzero(estimator.alphas_ == 0) :]
         if not order.size:
             raise ParameterError(
@@ -118,7 +118,7 @@ class SearchDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **mesh_kwargs
             Passed to ``pcolormesh``, for example ``cmap``.
 
@@ -155,7 +155,7 @@ class SearchDisplay(Display):
 
 
 def _edges(alphas: Array) -> Array:
-    """Borders of cells around ascending values, in the middle between them in logarithm."""
+    """Cell borders at the geometric means of neighbouring ascending values."""
     if len(alphas) == 1:
         return np.array([0.5 * alphas[0], 2.0 * alphas[0]])
     middles = np.sqrt(alphas[1:]) * np.sqrt(alphas[:-1])

@@ -1,4 +1,4 @@
-"""The spectral view of kernel ridge: what is kept along each eigenvector, and what alpha does."""
+"""The spectral view of kernel ridge: shrinkage along eigenvectors, and errors against alpha."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _N_ALPHAS = 49
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ShrinkageDisplay(Display):
-    """Shrinkage factors s / (s + alpha): how much of the target is kept along each eigenvector.
+    """Shrinkage factors s / (s + alpha) of the target along each eigenvector.
 
     Parameters
     ----------
     shrinkage : ndarray of shape (r,)
         The factors, descending.
     alpha : float
-        The alpha they belong to.
+        The alpha of these factors.
     effective_dof : float
         Effective degrees of freedom.
 
@@ -86,7 +86,7 @@ class ShrinkageDisplay(Display):
         estimator : KernelRidge
             A fitted model.
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **line_kwargs
             Passed to the line of the factors, for example ``label`` or ``color``.
 
@@ -109,7 +109,7 @@ class ShrinkageDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
+            The axes to draw on; a new figure by default.
         **line_kwargs
             Passed to the line of the factors, for example ``label`` or ``color``.
 
@@ -205,8 +205,8 @@ class RidgePathDisplay(Display):
             Positive weights of the squared norm. By default the range that the model's own
             search compared, or three decades to either side of the model's alpha.
         ax : matplotlib Axes, optional
-            Where to draw; its lower part is given to the degrees of freedom. By default on a new
-            figure.
+            The axes to draw on, whose lower part shows the degrees of freedom; a new figure by
+            default.
 
         Returns
         -------
@@ -226,14 +226,14 @@ class RidgePathDisplay(Display):
 
     @classmethod
     def from_path(cls, path: RidgePath, *, ax: Axes | None = None) -> Self:
-        """Draw a path; an alpha of 0, which a logarithmic axis does not have, is left out.
+        """Draw a path; an alpha of 0, which a logarithmic axis cannot show, is left out.
 
         Parameters
         ----------
         path : RidgePath
-            What ``KernelRidge.path`` returned.
+            The result of ``KernelRidge.path``.
         ax : matplotlib Axes, optional
-            Where to draw.
+            The axes to draw on.
 
         Returns
         -------
@@ -256,7 +256,7 @@ class RidgePathDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, optional
-            Where to draw; its lower part is given to the degrees of freedom.
+            The axes to draw on, whose lower part shows the degrees of freedom.
 
         Returns
         -------
@@ -282,9 +282,9 @@ class RidgePathDisplay(Display):
         return self
 
     def _error_scale(self) -> str:
-        """Linear for errors that a logarithmic axis does not have.
+        """The scale of the error axis: linear for errors that a logarithmic axis cannot show.
 
-        They are 0 for a constant target, and infinite for one row, which cannot be left out.
+        Errors are 0 for a constant target, and infinite for one row, which cannot be left out.
         """
         drawn = np.concatenate([self.loo_errors, self.gcv_errors])
         return "log" if np.any(np.isfinite(drawn) & (drawn > 0)) else "linear"
@@ -302,7 +302,7 @@ class RidgePathDisplay(Display):
         return self.figure_.add_subplot(halves[1], sharex=ax)
 
     def _errors(self, errors: Array, name: str, dot: float, **settings: Any) -> Line2D:
-        """One curve with a dot at its least value, of a size that shows two on one another."""
+        """One curve with a dot at its minimum; the dots have two sizes in case they coincide."""
         line: Line2D
         (line,) = self.ax_.plot(self.alphas, errors, label=name, **settings)
         least = np.argmin(errors)

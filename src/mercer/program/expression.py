@@ -1,4 +1,4 @@
-"""Expressions: what tracing a kernel's method yields.
+"""Expressions: the results of tracing a kernel's method.
 
 An expression is a node of a directed acyclic graph. Its *value* is either a scalar (a function of
 the kernel's parameters alone) or one number for every pair of points (``is_pair``). Nodes are
@@ -111,7 +111,7 @@ class Expr:
     args: tuple[Expr, ...]
     attr: Any
     is_pair: bool
-    #: What has been derived from this node: lives and dies with it.
+    #: Cache of results derived from this node, with the lifetime of the node.
     cache: dict[Any, Any]
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), attr: Any = None) -> Expr:
@@ -294,9 +294,9 @@ def as_expression(value: Any) -> Expr:
 
 
 def cached_on_root(function: Callable[P, R]) -> Callable[P, R]:
-    """Remember results on the expression they are derived from (the first argument, or its first).
+    """Cache results on the expression they are derived from (the first argument, or its first).
 
-    A cache of its own would keep kernels, and the matrices and functions they hold, alive.
+    A separate cache would keep kernels, and the matrices and functions they hold, alive.
     """
 
     @wraps(function)

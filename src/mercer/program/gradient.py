@@ -5,7 +5,7 @@ For weights G (dense, low-rank or all ones) these are
     sum_ij G_ij dk(x_i, z_j)/dp          for every continuous parameter p, and
     sum_j  G_ij dk(x_i, z_j)/dx_i        for every row,
 
-computed by one pass over the adjoint program. Never is a tensor of all derivatives formed.
+computed by one pass over the adjoint program, without a tensor of all derivatives.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def input_gradient(root: Expr, pairs: Pairs, weights: Any, contract: Contract) -
 
 
 def _refuse_sparse_columns(requests: list[Request], pairs: Pairs) -> None:
-    """A derivative for each column is as dense as the columns are many."""
+    """Refuse sparse data of many columns, because a derivative per column is dense."""
     for request in requests:
         if request.kind != "sum" and request.slot is not None and pairs.is_sparse(request.slot):
             raise NotDifferentiableError(

@@ -118,7 +118,7 @@ def lookup(table: Any, argument: Any) -> Any:
 
 
 def rebuild(node: Expr, args: tuple[Expr, ...]) -> Expr:
-    """The same operation on other arguments, simplified again."""
+    """Apply the operation of a node to other arguments, with simplification."""
     if node.attr is not None:
         return Expr(node.op, args, node.attr)
     return _make(node.op, *args)
@@ -215,13 +215,13 @@ def _is(node: Expr, value: float) -> bool:
 
 
 def _make(name: str, *args: Expr) -> Expr:
-    """Build a node, folding constants and the identities that tracing produces all the time."""
+    """Build a node; fold constants and common identities."""
     if all(a.op == "const" for a in args):
         with np.errstate(all="ignore"):
             return constant(float(TABLE[name].value(*(a.attr for a in args))))
     simplify = _SIMPLIFY.get(name)
-    found = simplify(*args) if simplify else None
-    return Expr(name, args) if found is None else found
+    simplified = simplify(*args) if simplify else None
+    return Expr(name, args) if simplified is None else simplified
 
 
 def _simplify_add(a: Expr, b: Expr) -> Expr | None:

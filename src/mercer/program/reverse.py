@@ -1,7 +1,7 @@
 """Reverse-mode differentiation, done once on the expression instead of for every pair.
 
-The adjoint of an expression is again made of expressions over pairs, so that the engine runs it
-like any other program: what it has to know is only how to sum the results.
+The adjoint of an expression consists of expressions over pairs, so that the engine runs it like any
+other program and only has to sum the results.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def reverse(root: Expr) -> Adjoint:
 
 @dataclass(frozen=True, eq=False)
 class CoordinateAdjoint:
-    """What the adjoint of one column of a coordinate function feeds.
+    """The adjoint of one column of a coordinate function.
 
     ``inputs`` is the adjoint of x, ``scales`` that of the logarithm of the column's scale,
     ``scalars`` the scalars used inside; `SEED` stands for the adjoint of the column's value.

@@ -1,8 +1,8 @@
-"""Rewriting an expression into the primitives that serve the data at hand best.
+"""Rewriting an expression into the primitives that are fastest for the data.
 
-The rewritten expression has the same value. It is made once for each expression and kind of data:
-sparse rows know only inner products; periodic distances become distances on circles; constant
-factors of distances move into the scale of the data, out of every pair.
+The rewritten expression has the same value. It is made once per expression and kind of data: sparse
+rows use only inner products, periodic distances become distances on circles, and constant factors
+of distances move into the scale of the data, out of every pair.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mercer.program.pairs import DOUBLE, FACTORS, SINGLE, WEIGHTS, Pairs
 
 
 class Reads(NamedTuple):
-    """What an expression reads of the data, without weights."""
+    """The data that an expression reads, without weights."""
 
     slots: tuple[Slot, ...]
     sources: tuple[Any, ...]
@@ -69,9 +69,9 @@ def floating_type(root: Expr, pairs: Pairs) -> np.dtype[Any]:
 
 
 def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised:
-    """Choose the floating types, and rewrite leaves into the primitives that serve best.
+    """Choose the floating types, and rewrite leaves into the fastest primitives.
 
-    The result is asked for in float32 with ``narrow``, else it is so where all the data are.
+    The result is in float32 with ``narrow``, or if all the data are in float32.
     """
     slots, sources, distances = reads(root)
     single = bool(slots or sources)
@@ -85,10 +85,10 @@ def specialise(root: Expr, pairs: Pairs, *, narrow: bool = False) -> Specialised
             single = single and pairs.rows.matrix(slot.view).dtype == SINGLE
         if type(matrix) is not np.ndarray:
             sparse.append(slot)
-    given = SINGLE if single or narrow else DOUBLE
-    # Norms and products of uncentred rows cancel: float32 would leave no digits.
-    computed = DOUBLE if not distances.isdisjoint(sparse) else given
-    return Specialised(_rewritten(root, frozenset(sparse)), computed, given)
+    result = SINGLE if single or narrow else DOUBLE
+    # Norms and products of uncentred rows cancel, which would leave no digits in float32.
+    computed = DOUBLE if not distances.isdisjoint(sparse) else result
+    return Specialised(_rewritten(root, frozenset(sparse)), computed, result)
 
 
 @cached_on_root

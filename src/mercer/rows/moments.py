@@ -5,13 +5,13 @@ weights w_i, ridge regression
 
 .. math:: \min_{c, b} \tfrac12 \sum_i w_i (y_i - \phi_i^\top c - b)^2 + \tfrac\alpha2 c^\top M c
 
-needs no row again once the sums of w, w phi, w y, w phi phi', w phi y and w y^2 are known. They
-are accumulated in float64, block by block, and those of parts of the data add up to those of the
-whole: rows may come from memory, a file or another machine, in any number.
+needs only the sums of w, w phi, w y, w phi phi', w phi y and w y^2 over the rows. The sums are
+accumulated in float64, block by block, and sums of blocks add up to those of all data: rows may
+come from memory, a file or another machine, in any number.
 
-Features are measured from about their middle. An intercept takes their means out, and if they are
-far from zero nothing is left of squares that were summed about zero: at means a million times the
-spread, four digits.
+Features are summed about an origin near their median. An intercept subtracts their means, and if
+features are far from zero, squares summed about zero would cancel: four digits remain at means of a
+million standard deviations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Block = tuple[Array, Array, Array | None]
 # Number of rows whose median is used as the origin of the features; robust to outliers.
 _MIDDLE_ROWS = 127
 
-#: The refusal of features that are not finite, or whose squares, summed over rows, are not.
+#: The message for features, or sums of their squares, that are not finite.
 OUT_OF_RANGE = (
     "features or kernel values, or sums of their squares over rows, are beyond the range of their "
     "type; divide X, or the kernel, by a number"
@@ -47,7 +47,7 @@ def require_finite(*sums: Array) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over rows, all weighted, of features and targets about origins near their means."""
+    """Weighted sums over rows of features and targets, about origins near their means."""
 
     rows: int  # rows of positive weight
     weight: float  # sum of w
@@ -62,7 +62,7 @@ class Moments:
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")  # refused by `used`
     def of(cls, blocks: Iterable[Block], n_features: int, origin: Array) -> Moments:
-        """Add up blocks of rows, whose features are overwritten."""
+        """Sum blocks of rows, whose features are overwritten."""
         n_targets, shift = len(origin), None
         squares: Array = np.zeros((n_features, n_features), order="F")
         products = np.zeros((n_features, n_targets))
@@ -90,8 +90,8 @@ class Moments:
         return cls(rows, weight, features, targets, squares, products, energy, origin, about)
 
     def __add__(self, other: Moments) -> Moments:
-        """The sums over the rows of both, which have the same origin of targets."""
-        if other.weight > self.weight:  # few rows, or none, have no say in where the origin is
+        """The sums over the rows of both, which must have the same origin of targets."""
+        if other.weight > self.weight:  # keep the origin of the larger weight
             return other + self
         moved = other.about(self.shift)
         return replace(
@@ -106,7 +106,7 @@ class Moments:
         )
 
     def about(self, shift: Array) -> Moments:
-        """These sums with another origin of the features."""
+        """The sums about another origin of the features."""
         step = self.shift - shift
         border = np.outer(step, self.features)
         return replace(
@@ -118,7 +118,7 @@ class Moments:
         )
 
     def centred(self) -> Moments:
-        """These sums about the means of features and targets, which an intercept removes."""
+        """The sums about the means of features and targets, for a fit with an intercept."""
         mean, middle = self.features / self.weight, self.targets / self.weight
         return replace(
             self,
@@ -134,7 +134,7 @@ class Moments:
         return sums
 
     def used(self, *, fit_intercept: bool) -> Moments:
-        """Sums about the means with an intercept, and about zero without one; finite."""
+        """The sums about the means with an intercept, about zero without; refused if not finite."""
         require_finite(self.squares, self.products, self.energy)
         return self.centred() if fit_intercept else self.plain()
 
@@ -146,32 +146,32 @@ class Moments:
         return (squares + squares.T) / 2
 
     def intercept(self, coefficients: Array, *, fit_intercept: bool) -> Array:
-        """The intercept that goes with coefficients: the weighted mean of the residuals."""
+        """The intercept that belongs to coefficients: the weighted mean of the residuals."""
         if not fit_intercept:
             return np.zeros_like(self.origin)
-        left = self.targets - self.plain_features @ coefficients
-        constant: Array = self.origin + left / self.weight
+        residual_sum = self.targets - self.plain_features @ coefficients
+        constant: Array = self.origin + residual_sum / self.weight
         return constant
 
-    def relative(self, left: Array) -> Array:
-        """Norms of residuals relative to the products, or to the rounding of products if larger.
+    def relative(self, residuals: Array) -> Array:
+        """Norms of residuals relative to the products, or to their rounding error if larger.
 
-        Targets are off by the rounding of their origin. So by Cauchy and Schwarz products are off
-        by that times the root of the weight and of the trace of the squares.
+        Targets have the rounding error of their origin. So by Cauchy and Schwarz the error of the
+        products is that error times the root of the weight and of the trace of the squares.
         """
         eps, trace = float(np.finfo(np.float64).eps), float(self.squares.diagonal().sum())
         noise = eps * np.abs(self.origin) * (np.sqrt(self.weight) * np.sqrt(max(trace, 0.0)))
         size = max(float(np.linalg.norm(self.products)), float(np.linalg.norm(noise)))
-        residuals: Array = np.linalg.norm(left, axis=(-2, -1))
-        return residuals / (size or 1.0)
+        norms: Array = np.linalg.norm(residuals, axis=(-2, -1))
+        return norms / (size or 1.0)
 
     def plain(self) -> Moments:
-        """These sums with zero as the origin of the features."""
+        """The sums with zero as the origin of the features."""
         return self.about(np.zeros_like(self.shift))
 
 
 def _middle(phi: Array, weights: Array | None) -> Array:
-    """The median of some rows that count: one row that is far off would move a mean."""
+    """The median of some rows of positive weight, which is robust to outliers."""
     rows = np.arange(len(phi))
     if weights is not None and weights.any():
         rows = np.flatnonzero(weights)

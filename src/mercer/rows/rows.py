@@ -1,7 +1,7 @@
 """Rows that need not all be in memory.
 
-A solver whose work is a sum over rows asks for sums, and does not see where the rows are: in
-memory, in a file, in a stream of blocks or on other machines.
+A solver that needs only sums over rows does not depend on where the rows are: in memory, in a file,
+in a stream of blocks or on other machines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LARGEST_RATIO = 1e12
 
 
 class Addable(Protocol):
-    """Sums of parts, which add up to that of the whole: arrays, numbers, `Moments`."""
+    """Sums over blocks that can be added: arrays, numbers, `Moments`."""
 
     def __add__(self, other: Self, /) -> Self:
         """The sum over both."""
@@ -41,8 +41,8 @@ Made = TypeVar("Made")
 class RowBlock:
     """Some rows, in memory."""
 
-    points: Points  # the points, validated
-    targets: Array  # (n, t): their targets, in the type to compute in
+    points: Points  # validated
+    targets: Array  # (n, t): in the floating type of the computation
     weights: Array | None = None  # (n,): non-negative weights; None if all are 1
     start: int = 0  # the number of the first row
 
@@ -51,17 +51,17 @@ class RowBlock:
 
     @property
     def mass(self) -> Array:
-        """The weights; ones if no weights were given."""
+        """The weights, or ones."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
-        """Some of these rows, by number among them, with rows of their own."""
+        """A copy of some of these rows, by their numbers within the block."""
         weights = None if self.weights is None else self.weights[indices]
         return RowBlock(self.points[indices].detached(), self.targets[indices], weights)
 
 
 def require_weight_range(owner: str, low: float, high: float) -> None:
-    """Refuse positive weights that differ by so much that rounding hides the smallest ones."""
+    """Refuse positive weights whose ratio is so large that rounding hides the smallest ones."""
     if low < high / _LARGEST_RATIO:
         raise DataError(
             f"{owner}: positive sample weights reach from {low:.3g} to {high:.3g}, a ratio above "
@@ -71,16 +71,16 @@ def require_weight_range(owner: str, low: float, high: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class RowStatistics:
-    """Sums and extremes of weights and targets, which every model needs."""
+    """Sums and extremes of weights and targets."""
 
     rows: int  # rows of positive weight
     weight: float  # the sum of the weights
     targets: Array  # (t,): the weighted sums of the targets
     largest: Array  # (t,): the largest absolute values of the targets of rows of positive weight
-    weighted: bool  # whether there are weights at all
-    min_weight: float  # the least weight of a row
-    max_weight: float  # the largest weight of a row
-    min_positive_weight: float  # the least positive weight of a row
+    weighted: bool  # whether there are weights
+    min_weight: float
+    max_weight: float
+    min_positive_weight: float
 
     @property
     def equal_weights(self) -> bool:
@@ -95,7 +95,7 @@ class RowStatistics:
         rows = n if weights is None else int(np.count_nonzero(weights))
         with np.errstate(
             over="ignore", invalid="ignore"
-        ):  # what is too large for a number is found later
+        ):  # values that are not finite are refused later
             sums = mass @ targets.astype(np.float64, copy=False)
             weight = float(mass.sum())
         counted, positive = (targets, mass) if rows == n else (targets[mass > 0], mass[mass > 0])
@@ -132,7 +132,7 @@ class Sums:
 
 
 def as_float64(kernel: Kernel, points: Points) -> Points:
-    """Points with coordinates in float64; a given kernel matrix and other data stay as they are."""
+    """Points with float64 coordinates; a precomputed kernel matrix and other data are unchanged."""
     data = points.data
     single = isinstance(data, np.ndarray) and data.dtype == np.float32
     if not single or kernel.input_tags()["pairwise"]:
@@ -141,7 +141,7 @@ def as_float64(kernel: Kernel, points: Points) -> Points:
 
 
 class RowSource(ABC):
-    """Rows of points, targets and weights, wherever they are."""
+    """Rows of points, targets and weights, in memory or elsewhere."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -158,7 +158,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def map_sum(self, summand: Callable[[RowBlock], Total]) -> Total:
-        """The sum of a function of each block of rows, always in the order of the blocks."""
+        """Sum a function of each block of rows, in the order of the blocks."""
 
     @abstractmethod
     def rows_at(self, indices: NDArray[np.intp]) -> RowBlock:
@@ -166,14 +166,14 @@ class RowSource(ABC):
 
     @abstractmethod
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest."""
+        """The kernel with length-scales computed from the data."""
 
     def apply_to(self, indices: NDArray[np.intp], function: Callable[[RowBlock], Made]) -> Made:
-        """A function of some rows, applied where they are brought together."""
+        """Apply a function to some rows, in the process where they are brought together."""
         return function(self.rows_at(indices))
 
     def rows_within(self, budget: int, beside: int) -> int:
-        """Number of rows that fit in some bytes, with further bytes per row; all, if in memory."""
+        """Number of rows that fit in some bytes, with `beside` more per row; all if in memory."""
         return len(self)
 
     def points_at(self, indices: NDArray[np.intp]) -> Points:
@@ -209,5 +209,5 @@ class InMemory(RowSource):
         return self.part.rows_at(indices)
 
     def resolve(self, kernel: Kernel) -> Kernel:
-        """The kernel with the length-scales that the data suggest."""
+        """The kernel with length-scales computed from the data."""
         return kernel.resolve(self.part.points, self.part.weights)

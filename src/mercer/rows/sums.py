@@ -1,4 +1,4 @@
-"""Sums over rows: objects, so that they can be sent to where the rows are.
+"""Sums over rows, as objects that can be sent to the workers that hold the rows.
 
 Each maps a `RowBlock` to a term that can be added to those of other blocks. Within a block of rows,
 kernel values and features are computed for a bounded number of rows at a time.
@@ -23,7 +23,7 @@ from mercer.sampling import Draw, blocks
 
 Array = NDArray[np.floating[Any]]
 
-#: ``features(points)`` returns phi, of shape (n, p), dense or sparse; it may be overwritten.
+#: ``features(points)`` returns a new array phi of shape (n, p), dense or sparse.
 Features = Callable[[Points], Any]
 
 
@@ -40,17 +40,17 @@ class Columns:
 
 
 def among(kernel: Kernel, points: Points) -> Array:
-    """The matrix k(Z, Z) of landmarks in double precision: its small eigenvalues count."""
+    """The matrix k(Z, Z) of landmarks, in double precision because small eigenvalues matter."""
     wide = as_float64(kernel, points)
-    # Rows of a given matrix are not a square matrix by themselves.
+    # Rows of a precomputed matrix are not a square matrix by themselves.
     square = kernel(wide, wide) if kernel.input_tags()["pairwise"] else kernel(wide)
     return square.astype(np.float64, copy=False)
 
 
 def gram_among(kernel: Kernel, points: Points) -> Gram:
     """The lazy matrix k(Z, Z) of landmarks, for derivatives in the parameters of the kernel."""
-    given = kernel.input_tags()["pairwise"]
-    return kernel.gram(points, points) if given else kernel.gram(points)
+    precomputed = kernel.input_tags()["pairwise"]
+    return kernel.gram(points, points) if precomputed else kernel.gram(points)
 
 
 def blocks_of(part: RowBlock, features: Features, width: int) -> Iterator[Block]:
@@ -68,7 +68,7 @@ class FeatureMoments:
     features: Features
     width: int  # number of features
     origin: Array  # (t,): subtracted from targets
-    kernel: Kernel | None = None  # the kernel whose trace to add up
+    kernel: Kernel | None = None  # the kernel whose trace is summed
 
     def __call__(self, part: RowBlock) -> Sums:
         """`Moments`, and the sum of w_i k(x_i, x_i)."""
@@ -79,7 +79,7 @@ class FeatureMoments:
 
 @dataclass(frozen=True, eq=False)
 class NormalProduct:
-    """C'WC c, C being the kernel of rows with points; one evaluation per pair without weights."""
+    """C'WC c, with C = k(rows, points); without weights each pair is evaluated once."""
 
     kernel: Kernel
     points: Points
@@ -96,12 +96,12 @@ class NormalProduct:
 
 @dataclass(frozen=True, eq=False)
 class CentredProduct:
-    """C'W (C c - middle) above w'(C c - middle), with C the kernel of rows with points."""
+    """C'W (C c - middle), and below it w'(C c - middle), with C = k(rows, points)."""
 
     kernel: Kernel
     points: Points
     coefficients: Array  # (m, t): the columns c
-    middle: Array  # (t,): about the means of C c over all rows
+    middle: Array  # (t,): approximate means of C c over all rows
 
     def __call__(self, part: RowBlock) -> Array:
         """An array of shape (m + 1, t)."""
@@ -114,7 +114,7 @@ class CentredProduct:
 
 @dataclass(frozen=True, eq=False)
 class CrossProducts:
-    """C'w and C'W (y - origin), side by side."""
+    """C'w and C'W (y - origin), as columns of one array."""
 
     kernel: Kernel
     points: Points

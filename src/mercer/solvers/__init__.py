@@ -1,4 +1,4 @@
-"""How a model's coefficients are computed.
+"""Solvers: algorithms that compute the coefficients of a model.
 
 Objects for the parameter ``solver`` of a model:
 
@@ -7,7 +7,7 @@ Objects for the parameter ``solver`` of a model:
 - `ConjugateGradient`: the whole matrix, by products with it;
 - `NystromSolver`, `Falkon`: few landmarks.
 
-`protocol` says what models ask of them, `forecast` which one "auto" takes. The mathematics is in
+`protocol` defines their interface, `forecast` the choice of "auto". The mathematics is in
 `ridge` (least squares), `newton` (smooth losses), `kinks` (piecewise linear losses), `box_qp`
 (duals of support vector machines) and `likelihood` (Gaussian processes).
 """

@@ -1,12 +1,12 @@
-r"""The whole kernel matrix, by products alone: preconditioned conjugate gradients.
+r"""The exact solution by preconditioned conjugate gradients, without storing the kernel matrix.
 
 With S = diag(sqrt(w)), s its diagonal and a = S c, the coefficients solve
 
 .. math:: (S K S + \alpha I)\, c = S y - b s, \qquad s^\top c = 0,
 
 by iterations that multiply with K and never store it. The preconditioner is a low-rank factor of
-S K S, whose rank of about 10 sqrt(n) makes their number small and almost independent of n, provided
-that the eigenvalues beyond it are below alpha. See Diaz, Epperly, Frangella, Tropp and Webber
+S K S. With a rank of about 10 sqrt(n), the number of iterations is small and almost independent of
+n if the remaining eigenvalues are below alpha. See Diaz, Epperly, Frangella, Tropp and Webber
 (2023), Robust, randomized preconditioning for kernel ridge regression.
 """
 
@@ -47,47 +47,47 @@ from mercer.solvers.ridge.iterations import Stopped
 
 Array = NDArray[np.floating[Any]]
 
-# Below this share of the mean diagonal an alpha is not chosen: hundreds of iterations would not do.
+# Smallest alpha that a search chooses, relative to the mean diagonal: smaller ones do not converge.
 _LEAST_CHOICE = 1e-4
 _METHODS: dict[str, Literal["random", "greedy"]] = {"rpcholesky": "random", "pivoted": "greedy"}
 
 
 @dataclass(frozen=True, eq=False)
 class ConjugateGradient(Solver):
-    """The exact answer without the matrix: kernel ridge, and machines of smooth losses.
+    """Exact kernel ridge, and machines of smooth losses, without storing the matrix.
 
     Parameters
     ----------
     preconditioner : {"rpcholesky", "pivoted", "nystrom", None}
-        The factor of the matrix that speeds the iterations up: with randomly chosen pivots, with
-        the largest ones, from one product with as many random vectors as its rank, or none.
+        The low-rank factor: a Cholesky factor with random pivots, a Cholesky factor with the
+        largest pivots, a sketch from one product with `rank` random vectors, or none.
     rank : int, optional
-        Its rank; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", whose product takes n^2 rank
-        operations, but which comes nearest to the best factor of its rank.
+        The rank of the factor; by default 10 sqrt(n), and 2 sqrt(n) for "nystrom", which takes
+        n^2 rank operations, but is closest to the best factor of its rank.
     tol : float
-        Relative residual, below 1, at which to stop; no less than 64 units of rounding of the
-        kernel, which is 1.4e-14 in double precision and 7.6e-6 in single precision.
+        Relative residual, below 1, at which to stop; at least 64 rounding units of the kernel,
+        which is 1.4e-14 in double precision and 7.6e-6 in single precision.
     max_iter : int
-        Products with K at most, for each call of `fit`; of a machine, for each Newton step.
+        Largest number of products with K per call of `fit`; for a machine, per Newton step.
     search_rows : int
-        Where alpha or length-scales are to be chosen, the rows that choose: candidates are compared
-        on a random sample of so many, left out one by one exactly, and the best is solved for all
-        rows. All rows give the choice of `Cholesky`, but for alphas below 1e-4 of the mean of
-        w_i K_ii, which are not considered unless all are below: iterations would be too many.
+        Number of rows of the random sample on which alphas and length-scales are compared, by exact
+        leave-one-out errors; the best candidate is then fitted to all rows. With all rows the
+        choice is that of `Cholesky`, except that alphas below 1e-4 of the mean of w_i K_ii are
+        ignored, unless all are below, because they need too many iterations.
     random_state : int, RandomState, Generator or None
-        Where pivots, vectors and the sample come from.
+        The random numbers of pivots, vectors and the sample.
 
     Notes
     -----
     The model gets ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and
-    ``preconditioner_error_``, the share of the trace of K that the factor leaves out.
-    ``converged_`` says that ``residual_``, which is computed anew at the end, is at most twice that
-    tolerance. Memory is that of n rows of the factor. A model with ``warm_start=True`` goes on from
-    where its last fit stopped, short of the tolerance or interrupted, as if it had not.
+    ``preconditioner_error_``, the share of the trace of K that the factor does not explain.
+    ``converged_`` is True if ``residual_``, the true residual of the solution, is at most twice the
+    tolerance. Memory is that of the factor, n times `rank`. A model with ``warm_start=True``
+    resumes the iterations of its last fit if these stopped early.
 
-    A machine of another smooth loss solves the equations of each Newton step by such iterations, to
-    a share of the step that falls with the gradient, from a tenth to `tol`; the model's own `tol`
-    says when its gradient is small enough, and is no less than those 64 units of rounding either.
+    A machine of another smooth loss solves the equations of each Newton step by such iterations.
+    Their relative tolerance decreases with the gradient, from 0.1 to `tol`. The model's own `tol`
+    is the tolerance of its gradient, also at least 64 rounding units.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class ConjugateGradient(Solver):
     random_state: Any = None
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
-        """Refuse parameters that are wrong whatever the data are."""
+        """Validate the parameters, without data."""
         check_limits(owner, self.tol, self.max_iter)
         _require_count(owner, "search_rows", self.search_rows)
         if self.rank is not None:
@@ -123,7 +123,7 @@ class ConjugateGradient(Solver):
             )
 
     def cost(self, problem: FitProblem) -> Cost:
-        """Products with the matrix, and the factor that makes them few."""
+        """The cost of products with the matrix and of the preconditioner."""
         n, rank = problem.n, self.rank_for(problem.n)
         size = problem.factors * factor_size(n, rank, problem.dtype) + 64.0 * n * problem.columns
         products = problem.iterations * PAIR * float(n) ** 2
@@ -140,8 +140,8 @@ class ConjugateGradient(Solver):
         """Compare candidates on a sample of rows, and solve for all rows at the best.
 
         The weight of the squared norm is the variance of the noise relative to that of the
-        function, and a length-scale is a property of the function: neither changes with the number
-        of rows. So a few thousand rows, which can be left out one by one exactly, choose for all.
+        function, and a length-scale is a property of the function: neither depends on the number of
+        rows. So exact leave-one-out errors of a few thousand rows are enough.
         """
         alphas = tasks[0].on_grid().alphas
         tasks = [replace(task, alphas=alphas) for task in tasks]
@@ -184,14 +184,14 @@ class ConjugateGradient(Solver):
         return _System(task, part, access, self._factor(access, seed))
 
     def _stopped(self, task: RidgeTask) -> Stopped:
-        """Where an earlier fit with this preconditioner stopped, or a seed for a new one."""
+        """The state of an earlier fit with this preconditioner, or a seed for a new one."""
         settings = self.preconditioner, self.rank
         if isinstance(task.state, Stopped) and task.state.settings == settings:
             return task.state
         return Stopped(settings, seed_from(random_numbers(self.random_state, task.owner)))
 
     def matrix(self, owner: str, kernel: Kernel, points: Points, *, centred: bool) -> Products:
-        """The matrix of all rows as a machine's Newton steps take it.
+        """The matrix of all rows, for the Newton steps of a machine.
 
         Parameters
         ----------
@@ -202,12 +202,12 @@ class ConjugateGradient(Solver):
         points : Points
             The rows.
         centred : bool
-            Whether the means of rows and columns are taken off.
+            Whether rows and columns are centred.
 
         Returns
         -------
         Products
-            The matrix, with a factor for its preconditioner.
+            The matrix, with the factor of its preconditioner.
         """
         n, rank, gram = len(points), self.rank_for(len(points)), kernel.gram(points)
         memory.require(
@@ -225,16 +225,16 @@ class ConjugateGradient(Solver):
         )
         if centred:
             matrix = replace(matrix, means=np.asarray(gram.row_sums(), np.float64) / n)
-        found = self._factor(access, seed_from(random_numbers(self.random_state, owner)))
-        if found is None:
+        low_rank = self._factor(access, seed_from(random_numbers(self.random_state, owner)))
+        if low_rank is None:
             return matrix
-        factor = found.factor.astype(np.float64, copy=False)
+        factor = low_rank.factor.astype(np.float64, copy=False)
         if centred:
             factor -= factor.mean(axis=0)
-        return replace(matrix, factor=factor, residual_trace=found.trace_error)
+        return replace(matrix, factor=factor, residual_trace=low_rank.trace_error)
 
     def rank_for(self, n: int) -> int:
-        """The rank of the preconditioner for so many rows.
+        """The rank of the preconditioner for n rows.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class ConjugateGradient(Solver):
         Returns
         -------
         int
-            That which is given, or 10 sqrt(n), for "nystrom" 2 sqrt(n); no more than n.
+            The parameter `rank`, or 10 sqrt(n), for "nystrom" 2 sqrt(n); at most n.
         """
         if self.preconditioner is None:
             return 0
@@ -268,9 +268,9 @@ class ConjugateGradient(Solver):
 
 
 def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
-    """The criterion at each alpha on some rows; infinite for alphas that are not considered."""
+    """The criterion at each alpha on some rows; infinite for alphas that are too small."""
     errors = np.full(task.alphas.shape, np.inf)
-    if len(rows) < 2:  # nothing is left when one is left out
+    if len(rows) < 2:  # no row remains when one is left out
         return errors
     part = task.part("ConjugateGradient")
     gram = task.kernel(part.points[rows])
@@ -284,12 +284,12 @@ def _sampled_errors(task: RidgeTask, rows: NDArray[np.intp]) -> Array:
 
 
 def factor_size(n: int, rank: int, dtype: np.dtype[Any]) -> float:
-    """The bytes of a factor, made in the type of the kernel and used in double precision."""
+    """The bytes of a factor, in the type of the kernel and in double precision."""
     return float(8 + (dtype.itemsize if dtype.itemsize < 8 else 0)) * n * rank
 
 
 def _inverse(factor: LowRank | Sketch) -> LowRankInverse:
-    """The factor as a preconditioner; the last eigenvalue of a sketch bounds those beyond it."""
+    """The preconditioner of a factor; the last eigenvalue of a sketch bounds the remaining ones."""
     floor = float(factor.values[-1]) if isinstance(factor, Sketch) else 0.0
     return LowRankInverse.of(factor.factor, floor)
 
@@ -316,8 +316,8 @@ def _require_count(owner: str, name: str, value: Any) -> None:
 class _System:
     """S K S, the right-hand sides S (y - middle) and s, and the preconditioner.
 
-    Vectors are in double precision whatever the type of K: what the preconditioner leaves of a
-    direction is the share alpha over its eigenvalue, which single precision would not resolve.
+    Vectors are in double precision whatever the type of K: the preconditioner reduces a direction
+    by the factor alpha over its eigenvalue, which single precision would not resolve.
     """
 
     orthogonal = False

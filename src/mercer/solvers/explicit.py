@@ -1,13 +1,13 @@
 r"""Models in an explicit feature space: f(x) = phi(x)' v + b.
 
-Where k(x, z) = phi(x)' phi(z) with p features, the n x n problem has a p x p twin with the same
-solution, v = sum_i a_i phi(x_i). `Primal` takes the kernel's own features (linear, polynomial,
-spectrum and the like), and recovers the coefficients of the rows from the condition for a minimum,
+If k(x, z) = phi(x)' phi(z) with p features, the n x n dual problem has a p x p primal problem with
+the same solution, v = sum_i a_i phi(x_i). `Primal` uses the kernel's own features (linear,
+polynomial, spectrum and the like), and recovers the dual coefficients from the optimality condition
 
 .. math:: \alpha a_i = w_i (y_i - f(x_i)) ;
 
-`RandomFeatures` takes a map whose inner products approximate the kernel. Ridge regression is solved
-here; machines of other losses take the features alone (`feature_machine`).
+`RandomFeatures` uses a map whose inner products approximate the kernel. Ridge regression is solved
+here; machines of other losses use the features alone (`newton.on_features`).
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class FeatureSolver(Solver):
 
     @abstractmethod
     def width(self, problem: FitProblem) -> int | None:
-        """The number of features, as far as it is known."""
+        """The number of features, or None if it is unknown."""
 
     @abstractmethod
     def features(self, task: FeatureTask) -> KernelFeatures:
-        """The features that a task is solved with."""
+        """The features for a task."""
 
     def cost(self, problem: FitProblem) -> Cost:
-        """Sums over pairs of features, in one pass for each linear system."""
+        """The cost of sums over pairs of features, in one pass per linear system."""
         width = self.width(problem)
         if width is None:
             return Cost(self, None, None)
@@ -80,15 +80,15 @@ class FeatureSolver(Solver):
 
 @dataclass(frozen=True, eq=False)
 class Primal(FeatureSolver):
-    """The kernel's own features, exactly: for kernels with fewer features than there are rows.
+    """The kernel's own features: exact, for kernels with fewer features than rows.
 
     Notes
     -----
-    The model predicts by coefficients of features, which keep their digits however small alpha is.
-    Those of rows, ``dual_coef_``, are residuals divided by alpha: where alpha is below 1e-6 of
-    k(x, x) and residuals are small too, rounding can be seen in them, and in the contributions of
-    rows that are made of them. `Cholesky` computes them directly. In a machine of another smooth
-    loss, which takes Newton's method on the features, they are derivatives of the loss over alpha.
+    The model predicts by coefficients of features, which are accurate for any alpha. The dual
+    coefficients, ``dual_coef_``, are residuals divided by alpha: if alpha is below 1e-6 of k(x, x)
+    and residuals are small, rounding errors show in them and in the contributions of rows.
+    `Cholesky` computes them directly. For a machine of another smooth loss, fitted by Newton's
+    method on the features, they are derivatives of the loss divided by alpha.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Primal(FeatureSolver):
     """
 
     def width(self, problem: FitProblem) -> int | None:
-        """The number of the kernel's own features, None if there are not finitely many."""
+        """The number of the kernel's own features; None if it is infinite."""
         return problem.own_features[0]
 
     def _impractical(self, problem: FitProblem) -> str:
@@ -118,7 +118,7 @@ class Primal(FeatureSolver):
         return _path(task, self.features(task))
 
     def features(self, task: FeatureTask) -> KernelFeatures:
-        """The features that a task is solved with.
+        """The features for a task.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Primal(FeatureSolver):
         Returns
         -------
         KernelFeatures
-            The kernel's own.
+            The kernel's own features.
         """
         return kernel_features.of_kernel(task)
 
@@ -141,18 +141,17 @@ class RandomFeatures(FeatureSolver):
     ----------
     map : transformer, optional
         By default ``mc.RandomFourier(n_components=1000)``; it is cloned, and fitted to the rows.
-        Its kernel is the model's: it is left out, or the same.
+        Its kernel must be None or that of the model.
 
     Notes
     -----
-    The model's function is that of the map's own kernel phi(x)' phi(z). The model gets
-    ``kernel_error_``, the root mean square of what this kernel differs from k by, relative to that
-    of k, on the pairs of up to 256 rows; ``feature_map_``, the fitted map; and ``residual_``, in
-    `KernelRidge` if the equations were solved by iterations. A map of another library should have
-    the parameters of the model's kernel: a large ``kernel_error_`` says that it has not.
-    Diagnostics of the model (leave-one-out residuals, degrees of freedom, contributions of rows,
-    coefficients of features) are those of the map's kernel too. They take n p^2 operations for p
-    features, where these are fewer than the n rows.
+    The model uses the kernel phi(x)' phi(z) of the map. It gets ``kernel_error_``, the root mean
+    square error of this kernel relative to the root mean square of k, on the pairs of up to 256
+    rows; ``feature_map_``, the fitted map; and ``residual_``, in `KernelRidge` if the equations
+    were solved by iterations. A map of another library should have the parameters of the model's
+    kernel: a large ``kernel_error_`` shows that it has not. Diagnostics of the model (leave-one-out
+    residuals, degrees of freedom, contributions of rows, coefficients of features) also use the
+    map's kernel. They take n p^2 operations if the p features are fewer than the n rows.
 
     Examples
     --------
@@ -181,14 +180,14 @@ class RandomFeatures(FeatureSolver):
             )
 
     def width(self, problem: FitProblem) -> int | None:
-        """The number of features, as far as the map says."""
+        """The number of features, or None if the map does not tell it before it is fitted."""
         return _FEATURES if self.map is None else getattr(self.map, "n_components", None)
 
     def _impossible(self, problem: FitProblem) -> str:
         return problem.restriction or no_frequencies(problem.kernel, self.map)
 
     def features(self, task: FeatureTask) -> KernelFeatures:
-        """The features that a task is solved with.
+        """The features for a task.
 
         Parameters
         ----------
@@ -198,36 +197,36 @@ class RandomFeatures(FeatureSolver):
         Returns
         -------
         KernelFeatures
-            Those of the map, fitted to the rows.
+            The features of the map, fitted to the rows.
         """
         return kernel_features.of_map(self._map(), task)
 
     def _ridge(self, task: RidgeTask) -> RidgeAnswer:
         _require_positive(task)
-        given = self.features(task)
-        in_memory = kernel_features.may_hold(8.0 * task.n * given.width)
-        sparse = sp.issparse(given.features(task.rows.first_row))
+        features = self.features(task)
+        in_memory = kernel_features.may_hold(8.0 * task.n * features.width)
+        sparse = sp.issparse(features.features(task.rows.first_row))
         plain = not (task.rows.statistics.weighted or task.compares or sparse)
         if isinstance(task.rows, InMemory) and in_memory and plain:
-            return _solve_in_memory(task, task.rows.part, given)
-        return _solve(task, given)
+            return _solve_in_memory(task, task.rows.part, features)
+        return _solve(task, features)
 
     def _path(self, task: RidgeTask) -> PathAnswer:
         _require_positive(task)
         return _path(task, self.features(task))
 
     def for_other_kernels(self, task: FeatureTask) -> RandomFeatures:
-        """The same with a map that gets its kernel later, and draws the same numbers each time.
+        """The solver with a map without kernel and with a fixed seed, for a search over kernels.
 
         Parameters
         ----------
         task : FeatureTask
-            Rows, and the kernel that the map has, if it has one.
+            The rows, and the kernel of the map if it has one.
 
         Returns
         -------
         RandomFeatures
-            A map of another library keeps its kernel.
+            The solver; a map of another library keeps its kernel.
         """
         return replace(self, map=kernel_features.unbound_map(self._map(), task))
 
@@ -241,55 +240,57 @@ class RandomFeatures(FeatureSolver):
 class _FeatureFit:
     """Coefficients of features at some alphas."""
 
-    problem: FeatureEquations  # the equations
+    problem: FeatureEquations
     alphas: Array  # (a,)
-    errors: Array | None  # the criterion for each alpha of the task, if they were compared
+    errors: Array | None  # the criterion at each alpha of the task, if they were compared
     coef: Array  # (a, p, t)
     intercept: Array  # (a, t)
-    representers: Representers  # the rows that carry the functions, coefficients (a, n, t)
-    function: FeatureFunction  # the functions, one column for each alpha and target
+    representers: Representers  # the rows with dual coefficients (a, n, t)
+    function: FeatureFunction  # one column per alpha and target
 
 
-def _fit(task: RidgeTask, given: KernelFeatures, *, every: bool) -> _FeatureFit:
-    """Ridge on features from sums over rows, at every alpha of a task, or the best."""
-    sums = task.rows.map_sum(FeatureMoments(given.features, given.width, task.middle)).terms[0]
+def _fit(task: RidgeTask, features: KernelFeatures, *, every: bool) -> _FeatureFit:
+    """Ridge on features from sums over rows, at every alpha of a task or at the best one."""
+    moments = FeatureMoments(features.features, features.width, task.middle)
+    sums = task.rows.map_sum(moments).terms[0]
     alpha = None if every or task.compares else float(task.alphas[0])
     eps = float(np.finfo(np.float64).eps)
     problem = feature_equations(sums, None, alpha, eps, fit_intercept=task.fit_intercept)
-    alphas, errors = (task.alphas, None) if every else choose(task, problem, given.features)
+    alphas, errors = (task.alphas, None) if every else choose(task, problem, features.features)
     coef = np.stack([problem.solve(alpha)[0] for alpha in alphas])
     intercept = np.stack([problem.intercept(at) for at in coef])
-    function = FeatureFunction(given.features, np.moveaxis(coef, 0, 1).reshape(given.width, -1))
-    held = representers.of_path(task, function, intercept, alphas)
-    return _FeatureFit(problem, alphas, errors, coef, intercept, held, function)
+    columns = np.moveaxis(coef, 0, 1).reshape(features.width, -1)
+    function = FeatureFunction(features.features, columns)
+    dual = representers.of_path(task, function, intercept, alphas)
+    return _FeatureFit(problem, alphas, errors, coef, intercept, dual, function)
 
 
-def _solve(task: RidgeTask, given: KernelFeatures) -> RidgeAnswer:
-    """Ridge on features at one alpha, and the coefficients of points that go with it."""
-    fit = _fit(task, given, every=False)
+def _solve(task: RidgeTask, features: KernelFeatures) -> RidgeAnswer:
+    """Ridge on features at one alpha, with its dual coefficients."""
+    fit = _fit(task, features, every=False)
     alpha = float(fit.alphas[0])
     return RidgeAnswer(
         fit.representers.points,
         fit.representers.dual[0],
         fit.intercept[0],
         alpha,
-        {"effective_dof_": fit.problem.effective_dof(alpha)} | given.quality,
+        {"effective_dof_": fit.problem.effective_dof(alpha)} | features.quality,
         fit.errors,
         function=fit.function,
     )
 
 
-def _path(task: RidgeTask, given: KernelFeatures) -> PathAnswer:
-    """Ridge on features at every alpha, and the coefficients of points that go with it."""
-    fit = _fit(task, given, every=True)
-    held, known = fit.representers, criteria(task, fit.problem, given.features)
-    return PathAnswer(held.points, held.dual, fit.intercept, *known, fit.function)
+def _path(task: RidgeTask, features: KernelFeatures) -> PathAnswer:
+    """Ridge on features at every alpha, with the dual coefficients."""
+    fit = _fit(task, features, every=True)
+    dual, measures = fit.representers, criteria(task, fit.problem, features.features)
+    return PathAnswer(dual.points, dual.dual, fit.intercept, *measures, fit.function)
 
 
-def _solve_in_memory(task: RidgeTask, part: RowBlock, given: KernelFeatures) -> RidgeAnswer:
-    """Ridge at one alpha with all features in memory, most of it in single precision."""
+def _solve_in_memory(task: RidgeTask, part: RowBlock, features: KernelFeatures) -> RidgeAnswer:
+    """Ridge at one alpha with all features in memory, in mixed precision."""
     alpha = float(task.alphas[0])
-    phi = np.asarray(given.features(part.points))
+    phi = np.asarray(features.features(part.points))
     solution = feature_ridge(phi, part.targets, alpha, fit_intercept=task.fit_intercept)
     values = phi @ solution.coef + solution.intercept
     return RidgeAnswer(
@@ -297,8 +298,8 @@ def _solve_in_memory(task: RidgeTask, part: RowBlock, given: KernelFeatures) -> 
         representers.dual_from_residuals(part, values, alpha),
         solution.intercept,
         alpha,
-        {"residual_": solution.residual} | given.quality,
-        function=FeatureFunction(given.features, solution.coef),
+        {"residual_": solution.residual} | features.quality,
+        function=FeatureFunction(features.features, solution.coef),
     )
 
 

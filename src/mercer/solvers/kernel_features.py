@@ -1,4 +1,4 @@
-"""The features that stand for a kernel: its own, or those of a map that approximates it."""
+"""The features of a kernel: its own, or those of a map that approximates it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from mercer.sampling import random_numbers, seed_from, uniform_rows
 
 Array = NDArray[np.floating[Any]]
 
-# Number of rows on the pairs of which inner products of features are compared with the kernel.
+# Number of rows on whose pairs the features are compared with the kernel.
 _SAMPLE_ROWS = 256
-# Bytes of features that may be held all at once.
+# Largest size of features that are kept in memory, in bytes.
 _IN_MEMORY = 2**30
 
 
 class FeatureTask(Protocol):
-    """What is asked of a task: in whose name, which kernel, and the rows."""
+    """A task for features: the name of the model, the kernel, and the rows."""
 
     @property
     def owner(self) -> str:
@@ -57,9 +57,9 @@ class FeatureTask(Protocol):
 class KernelFeatures:
     """Features whose products are the kernel, or approximate it."""
 
-    features: OwnFeatures | Transform  # what makes them of points, and their names
-    width: int  # how many there are
-    # fitted attributes that say how near the products are to the kernel
+    features: OwnFeatures | Transform  # the map from points to features, with their names
+    width: int  # the number of features
+    # fitted attributes: the error of the products as an approximation of the kernel
     quality: dict[str, Any] = field(default_factory=dict)
 
 
@@ -70,7 +70,7 @@ def of_kernel(task: FeatureTask) -> KernelFeatures:
 
 
 def of_map(map_: Any, task: FeatureTask) -> KernelFeatures:
-    """The features of a map, with their error."""
+    """The features of a fitted map, with their error."""
     transform = fitted_map(map_, task)
     width = int(transform(task.rows.first_row).shape[1])
     n = len(task.rows)
@@ -87,7 +87,7 @@ def fitted_map(map_: Any, task: FeatureTask) -> Transform:
 
 
 def unbound_map(map_: Any, task: FeatureTask) -> Any:
-    """A map without its kernel, which gets others, with a fixed seed for its random numbers."""
+    """A map without its kernel, for a search over kernels, with a fixed seed."""
     checked = _of_the_kernel(clone(map_), task)
     known = checked.get_params(deep=False) if hasattr(checked, "get_params") else {}
     others: dict[str, Any] = {"kernel": None} if isinstance(_kernel_of(checked), Kernel) else {}
@@ -97,12 +97,12 @@ def unbound_map(map_: Any, task: FeatureTask) -> Any:
 
 
 def may_hold(size: float) -> bool:
-    """Whether the features of all rows are held, and not made again in every pass."""
+    """Whether features of this size are kept in memory, instead of computed in every pass."""
     return size <= min(_IN_MEMORY, memory.available() // 4)
 
 
 def no_frequencies(kernel: Kernel, map_: Any) -> str:
-    """Why random features cannot stand for a kernel."""
+    """Why a kernel has no random features."""
     if map_ is not None and not isinstance(map_, RandomFourier):
         return ""
     try:
@@ -116,10 +116,10 @@ def no_frequencies(kernel: Kernel, map_: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OwnFeatures:
-    """The features of a kernel, in the columns that the training rows have.
+    """The features of a kernel, in the columns of the training rows.
 
-    Rows of strings or graphs have the features that occur in them: columns are matched by name,
-    and what does not occur in training counts for nothing, as its coefficient is zero.
+    Strings or graphs have the features that occur in them. Columns are matched by name; features
+    that do not occur in training are dropped, as their coefficients are zero.
     """
 
     kernel: Kernel
@@ -127,7 +127,7 @@ class OwnFeatures:
 
     @classmethod
     def of(cls, task: FeatureTask) -> OwnFeatures:
-        """Those of the rows of a task."""
+        """The features of the rows of a task."""
         kernel, head = task.kernel, task.rows.first_row
         if not sp.issparse(kernel.feature_map(head)):
             return cls(kernel, kernel.feature_names(head))
@@ -154,7 +154,7 @@ class OwnFeatures:
 def _of_the_kernel(map_: Any, task: FeatureTask) -> Any:
     """The map of the model's kernel; a map of another kernel is refused.
 
-    A map of another library has no kernel to compare: ``kernel_error_`` measures how near it is.
+    A map of another library has no kernel to compare; ``kernel_error_`` measures its error.
     """
     own = _kernel_of(map_)
     if own is None:
@@ -174,7 +174,7 @@ def _kernel_of(map_: Any) -> Any:
 
 
 def _fitted(map_: Any, task: FeatureTask) -> Any:
-    """The map, fitted to rows wherever they are."""
+    """The map, fitted to rows in memory or in a stream."""
     if hasattr(map_, "_fit_rows"):
         return map_._fit_rows(task.rows)
     if isinstance(task.rows, InMemory):
@@ -187,13 +187,13 @@ def _fitted(map_: Any, task: FeatureTask) -> Any:
 
 @dataclass(frozen=True)
 class Transform:
-    """A fitted transformer, on points."""
+    """A fitted transformer as a feature map of points."""
 
-    fitted: Any  # the transformer
+    fitted: Any
 
     @property
     def names(self) -> list[str]:
-        """What it calls its features."""
+        """The names of the features."""
         return [str(name) for name in self.fitted.get_feature_names_out()]
 
     def __call__(self, points: Any) -> Any:

@@ -4,11 +4,11 @@ With C = k(X, Z) and M = k(Z, Z), the coefficients minimise
 
 .. math:: \tfrac12 \sum_i w_i (y_i - (Cc)_i - b)^2 + \tfrac\alpha2 c^\top M c .
 
-`NystromSolver` adds up C'WC in one pass over the rows. This costs n m^2 operations once, and serves
-every alpha. Iterative refinement recovers the digits that squaring C loses; each step is a fused
-pass. `Falkon` never forms C'WC: conjugate gradients on the same equations, preconditioned by a
-sample of the rows, for tens of thousands of landmarks. See Williams and Seeger (2001) and Rudi,
-Carratino and Rosasco (2017).
+`NystromSolver` sums C'WC in one pass over the rows, n m^2 operations for all alphas. Iterative
+refinement recovers the digits that squaring C loses; each step is a fused pass. `Falkon` never
+forms C'WC: it solves the same equations by conjugate gradients, preconditioned by a sample of the
+rows, for tens of thousands of landmarks. See Williams and Seeger (2001) and Rudi, Carratino and
+Rosasco (2017).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from mercer.solvers.ridge import iterations, landmarks
 from mercer.solvers.ridge.falkon import FalkonSystem
 from mercer.solvers.ridge.iterations import Stopped
 
-# Iterations of `Falkon` for each linear system, for its cost.
+# Number of iterations of `Falkon` per linear system, for the forecast of its cost.
 _ITERATIONS = 30
 
 
 class LandmarkSolver(Solver):
-    """Base of solvers over landmarks: how many there are, and how they are chosen."""
+    """Base of solvers over landmarks: their number and their selection."""
 
     has_landmarks = True
 
@@ -62,7 +62,7 @@ class LandmarkSolver(Solver):
         object.__setattr__(self, "landmarks", _kept(self.landmarks))
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
-        """Refuse parameters that are wrong whatever the data are."""
+        """Validate the parameters, without data."""
         selection.check_choice(self.landmarks, self.n_landmarks, owner, also)
 
     def count(self, n: int) -> int:
@@ -84,13 +84,13 @@ class LandmarkSolver(Solver):
         )
 
     def machine(self, task: MachineTask, candidates: RowSource) -> LandmarkMachine:
-        """The problem of a machine over landmarks that are chosen among rows."""
+        """The problem of a machine over landmarks selected among rows."""
         return LandmarkMachine.choose(task, self, candidates, self.direct)
 
     @property
     @abstractmethod
     def direct(self) -> DirectNewton | InexactNewton:
-        """How the steps of a machine are computed."""
+        """The method for the Newton directions of a machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,20 +100,20 @@ class NystromSolver(LandmarkSolver):
     Parameters
     ----------
     n_landmarks : int
-        How many landmarks; all rows give the exact answer, up to rounding times n / alpha.
+        The number of landmarks; all rows give the exact solution, up to rounding times n / alpha.
     landmarks : str, array of int, or points
-        How they are chosen, as in `mercer.Nystrom`; by default at random.
+        The method of selection, as in `mercer.Nystrom`; uniformly at random by default.
     random_state : int, RandomState, Generator or None
-        Where the choice comes from.
+        The random numbers of the selection.
 
     Notes
     -----
-    The model gets ``trace_error_``, the share of the trace of K that the landmarks leave out, and
-    ``residual_``, the relative norm of the gradient of the objective. Where rounding hides that
-    share, as in single precision, it is estimated on 2,000 rows. A residual above 1e-2, or kernel
-    values so alike that rounding may hide differences between rows, is warned of. Memory is that of
-    a few matrices of order `n_landmarks`, whatever the number of rows. A machine of another smooth
-    loss takes such a pass for each step of Newton's method.
+    The model gets ``trace_error_``, the share of the trace of K that the landmarks do not explain,
+    and ``residual_``, the relative norm of the gradient of the objective. If rounding hides the
+    trace error, as in single precision, it is estimated on 2,000 rows. There is a warning for a
+    residual above 1e-2, and for kernel values so similar that rounding may hide differences between
+    rows. Memory is that of a few matrices of order `n_landmarks`, whatever the number of rows. A
+    machine of another smooth loss takes one such pass per Newton step.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class NystromSolver(LandmarkSolver):
     random_state: Any = None
 
     def cost(self, problem: FitProblem) -> Cost:
-        """Sums over pairs of landmarks, in one pass for each linear system."""
+        """The cost of sums over pairs of landmarks, in one pass per linear system."""
         n, m = problem.n, self.count(problem.n)
         size = 8.0 * problem.landmark_matrices * (problem.coupled * m) ** 2 + problem.stored(m)
         work = problem.solves * problem.landmark_work * n * m**2 + PAIR * n * m
@@ -146,12 +146,12 @@ class NystromSolver(LandmarkSolver):
 
     @property
     def direct(self) -> DirectNewton:
-        """How a machine's steps are computed: from second derivatives, n m^2 operations each."""
+        """Newton directions from the Hessian, n m^2 operations each."""
         return DirectNewton()
 
 
 def _kept(landmarks: Any) -> Any:
-    """Given landmarks in a container that later writes of the user do not reach."""
+    """A copy of explicit landmarks, which later writes of the user do not change."""
     if isinstance(landmarks, np.ndarray):
         own = landmarks.copy() if landmarks.flags.writeable else landmarks
         own.flags.writeable = False
@@ -167,31 +167,29 @@ class Falkon(LandmarkSolver):
     Parameters
     ----------
     n_landmarks : int
-        How many landmarks.
+        The number of landmarks.
     landmarks : str, array of int, or points
-        How they are chosen, as in `mercer.Nystrom`; by default at random.
+        The method of selection, as in `mercer.Nystrom`; uniformly at random by default.
     tol : float
-        Relative residual, below 1, of the preconditioned equations at which to stop; no less than
-        64 units of rounding of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in
-        single precision.
+        Relative residual, below 1, of the preconditioned equations at which to stop; at least 64
+        rounding units of the kernel, which is 1.4e-14 in double precision and 7.6e-6 in single
+        precision.
     max_iter : int
-        Passes over the data at most.
+        Largest number of passes over the data.
     random_state : int, RandomState, Generator or None
-        Where the choice comes from.
+        The random numbers of the selection.
 
     Notes
     -----
-    Each iteration is one pass of C'(C v), in which each pair is evaluated once; twice where
-    rounding of means would be felt, as at small alphas and in single precision. The preconditioner
-    is made of two to eight rows for each landmark, however these were chosen. The model gets
-    ``n_iter_``, ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the
-    share of the trace of K that the landmarks leave out, estimated on these rows. ``converged_``
-    says that ``residual_`` is at most twice the tolerance, or as small as rounding of means lets it
-    be. A model with
-    ``warm_start=True`` keeps its landmarks, and goes on from where its last fit with the same alpha
-    stopped. For a machine of another
-    smooth loss, `tol` and `max_iter` are those of the equations of one Newton step, which are
-    solved the better the nearer the minimum is.
+    Each iteration is one pass of C'(C v), in which each pair is evaluated once, or twice if
+    rounding of means matters, as at small alphas and in single precision. The preconditioner uses
+    two to eight rows per landmark, for any selection of landmarks. The model gets ``n_iter_``,
+    ``converged_``, ``residual_``, ``residual_history_`` and ``trace_error_``, the share of the
+    trace of K that the landmarks do not explain, estimated on these rows. ``converged_`` is True if
+    ``residual_`` is at most twice the tolerance, or as small as rounding of means allows. A model
+    with ``warm_start=True`` keeps its landmarks, and resumes its last fit with the same alpha. For
+    a machine of another smooth loss, `tol` and `max_iter` are those of the equations of one Newton
+    step, whose tolerance decreases with the gradient.
 
     Examples
     --------
@@ -213,12 +211,12 @@ class Falkon(LandmarkSolver):
     is_iterative = True
 
     def check(self, owner: str, also: tuple[str, ...] = ()) -> None:
-        """Refuse parameters that are wrong whatever the data are."""
+        """Validate the parameters, without data."""
         super().check(owner, also)
         check_limits(owner, self.tol, self.max_iter)
 
     def cost(self, problem: FitProblem) -> Cost:
-        """Passes over the pairs of rows and landmarks, and a factor of the preconditioner."""
+        """The cost of passes over pairs of rows and landmarks, and of the preconditioner."""
         n, m = problem.n, self.count(problem.n)
         passes = problem.solves * _ITERATIONS * PAIR * n * m
         operations = problem.search() + problem.variances + float(m) ** 3 + passes
@@ -239,15 +237,16 @@ class Falkon(LandmarkSolver):
         return iterations.path(task, system, self.tol, self.max_iter)
 
     def _stopped(self, task: RidgeTask) -> Stopped:
-        """Where an earlier fit with these landmarks and this alpha stopped, or a seed for one."""
+        """The state of an earlier fit with these landmarks and this alpha, or a seed for one."""
         settings = self.replace(tol=1.0, max_iter=1), float(task.alphas[0])
         if isinstance(task.state, Stopped) and task.state.settings == settings:
             return task.state
-        given = self.random_state
-        known = isinstance(given, Integral)
-        return Stopped(settings, given if known else seed_from(random_numbers(given, task.owner)))
+        seed = self.random_state
+        if not isinstance(seed, Integral):
+            seed = seed_from(random_numbers(seed, task.owner))
+        return Stopped(settings, seed)
 
     @property
     def direct(self) -> InexactNewton:
-        """How a machine's steps are computed: by iterations of n m operations each."""
+        """Newton directions by conjugate gradients, n m operations per iteration."""
         return InexactNewton(self.tol, self.max_iter)

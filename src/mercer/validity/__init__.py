@@ -1,4 +1,4 @@
-"""Mercer's condition for a given matrix: certificate, witness, embedding and repair.
+"""Mercer's condition for a matrix: certificate, witness, embedding and repair.
 
 A symmetric function k is a kernel when every matrix K with entries k(x_i, x_j) is positive
 semi-definite: a'Ka >= 0 for all vectors a (Mercer 1909; Aronszajn 1950). One matrix with a

@@ -1,4 +1,4 @@
-"""The verdict on Mercer's condition: eigenvalues, or a factor, and a witness where it fails."""
+"""A check of Mercer's condition by eigenvalues or a Cholesky factor, with a witness if it fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mercer.validity.matrix import (
 
 __all__ = ["Report", "check"]
 
-# Up to this many points all eigenvalues are computed; beyond, one Cholesky factorisation decides.
+# Largest number of points for which all eigenvalues are computed; beyond it, Cholesky decides.
 _DENSE_LIMIT = 3000
 
 
@@ -41,20 +41,20 @@ class Report:
         The smallest eigenvalue of the symmetric part, on the vectors that sum to zero if
         `conditional`. With `method` "cholesky" or "lanczos" it is an estimate from above.
     tolerance : float
-        ``10 n eps ||K||_2``: what rounding may do to an eigenvalue. ``eps`` belongs to the data
-        type of the matrix, the norm to its symmetric part.
+        ``10 n eps ||K||_2``: a bound of the rounding error of an eigenvalue. ``eps`` is that of the
+        data type of the matrix, the norm that of its symmetric part.
     asymmetry : float
         The largest ``|K_ij - K_ji|``.
     witness : ndarray of shape (n,) or None
         A unit vector a with a'Ka < 0, if there is one beyond the tolerance.
     witness_value : float or None
-        That a'Ka.
+        The value a'Ka of the witness.
     n : int
         The number of points.
     conditional : bool
         Whether only vectors that sum to zero were considered.
     method : str
-        How the verdict was found: "eigenvalues", "cholesky" or "lanczos".
+        The method of the verdict: "eigenvalues", "cholesky" or "lanczos".
     """
 
     valid: bool | None
@@ -106,7 +106,7 @@ def check(
     """Check Mercer's condition, a'Ka >= 0 for all a, on a matrix or on a kernel at given points.
 
     Up to 3,000 points the eigenvalues decide. Beyond, a Cholesky factorisation of K + tolerance I
-    certifies; where it breaks down it yields a negative direction, which Lanczos sharpens.
+    certifies; if it breaks down, it yields a negative direction, which Lanczos improves.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def check(
 
 
 def _evaluate(kernel: Callable[[Any], ArrayLike] | ArrayLike, X: Any) -> NDArray[Any]:
-    # A lazy Gram or sparse matrix is callable too (scipy operators are), so it is asked first.
+    # Test for a lazy Gram or sparse matrix first, because these are callable too.
     if hasattr(kernel, "toarray") or not callable(kernel):
         if X is not None:
             raise ParameterError(
@@ -198,7 +198,7 @@ def _report(K: Standard, tau: float, finding: _Finding, conditional: bool) -> Re
 
 
 def _spectral_norm(K: Floats) -> tuple[float, Floats | None]:
-    """Return ||K||_2 and, where they were computed on the way, all eigenvalues."""
+    """Return ||K||_2, and all eigenvalues if they were computed for it."""
     if len(K) > _DENSE_LIMIT:
         return _power_norm(K), None
     eigenvalues: Floats = eigvalsh(K, check_finite=False)
@@ -208,7 +208,7 @@ def _spectral_norm(K: Floats) -> tuple[float, Floats | None]:
 def _power_norm(K: Floats, relative_change: float = 1e-3, max_steps: int = 200) -> float:
     """Return ||K||_2 by the power method, to about the relative change: a tolerance needs no more.
 
-    A Lanczos estimate would take fewer products but may fail to converge; this cannot.
+    A Lanczos estimate would take fewer products, but may fail to converge.
     """
     v = _start(len(K))
     norm = 0.0
@@ -222,9 +222,10 @@ def _power_norm(K: Floats, relative_change: float = 1e-3, max_steps: int = 200) 
 
 
 def _projected(K: Floats, norm: float) -> Floats:
-    """Return HKH + norm 11'/n: the added term lifts the direction 1 out of the way.
+    """Return HKH + norm 11'/n.
 
-    Without it that direction has the eigenvalue 0 and would hide a positive smallest one.
+    Without the added term the direction 1 has the eigenvalue 0, which would hide a positive
+    smallest eigenvalue.
     """
     means: Floats = K.mean(axis=0)
     return K - means - means[:, None] + (float(means.mean()) + norm / len(K))
@@ -282,6 +283,6 @@ def _refute(K: Floats, factor: Floats, order: int) -> _Finding:
 
 
 def _start(n: int) -> Floats:
-    """Return a unit vector that is the same in every run and special to no matrix."""
+    """Return a fixed pseudo-random unit vector."""
     v = np.random.default_rng(0).standard_normal(n)
     return v / float(np.linalg.norm(v))

@@ -1,4 +1,4 @@
-"""A similarity matrix as the checks take it, and its quadratic form."""
+"""Standard form of a similarity matrix for the checks, and its quadratic form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 
 
 class Standard(NamedTuple):
-    """The symmetric part of K as float64, and what is known of K itself."""
+    """The symmetric part of K as float64, with the asymmetry and the precision of K."""
 
     symmetric: Floats
     asymmetry: float  # the largest |K_ij - K_ji|
-    eps: float  # of the data type of K
+    eps: float  # rounding unit of the data type of K
     dtype: np.dtype[Any]
 
     @property
@@ -28,7 +28,7 @@ class Standard(NamedTuple):
 
 
 def real(values: Any, owner: str) -> NDArray[Any]:
-    """Return a finite array of a real floating type that LAPACK and NumPy both know."""
+    """Return a finite array of a real floating type that both LAPACK and NumPy support."""
     dense = values.toarray() if hasattr(values, "toarray") else values
     try:
         array = np.asarray(dense)

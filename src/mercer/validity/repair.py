@@ -1,4 +1,4 @@
-"""The eigenvectors of a similarity matrix give an embedding, or a repair."""
+"""Embedding and repair of a similarity matrix by its eigenvectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Method = Literal["clip", "flip", "shift"]
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A positive semi-definite matrix in place of K, and the same change for test rows.
+    """A positive semi-definite matrix in place of K, and the repair of test rows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Repair:
     min_eigenvalue : float
         The smallest eigenvalue before the repair.
     shift : float
-        What "shift" added to the diagonal; 0 for the other methods.
+        The addition to the diagonal by "shift"; 0 for the other methods.
     negative_directions : ndarray of shape (n, r)
         The orthonormal eigenvectors U- whose eigenvalues were negative beyond the tolerance.
     """
@@ -53,8 +53,8 @@ class Repair:
 
         "clip" gives K_t (I - U- U-'), "flip" gives K_t (I - 2 U- U-'); for rows in the range of K
         these are K_t U+ U+' and K_t U sign(S) U'. Applied to K itself they give ``matrix``.
-        "shift" changes similarities between *different* points not at all, so the rows come back
-        as they are; only the self-similarities k(x, x) rise, by ``shift``.
+        "shift" does not change similarities between *different* points, so the rows are returned
+        unchanged; only the self-similarities k(x, x) increase by ``shift``.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Repair:
         return repaired.astype(rows.dtype, copy=False)
 
 
-# The multiple of the negative part that a repair takes away: clip leaves 0, flip leaves -lambda.
+# The multiple of the negative part that a repair subtracts: "clip" leaves 0, "flip" -lambda.
 _REMOVED: dict[Method, float] = {"clip": 1.0, "flip": 2.0}
 
 

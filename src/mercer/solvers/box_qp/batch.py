@@ -1,4 +1,4 @@
-"""Many small quadratic programs over one kernel matrix, solved in one call of the engine."""
+"""Many small quadratic programs with one kernel matrix, solved in one call of the engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BoxQPBatch:
 
     @property
     def is_exhausted(self) -> Flags:
-        """Whether problems have had all exchanges that are allowed."""
+        """Which problems have used up the allowed exchanges."""
         return np.asarray(self._steps >= self._limit)
 
     def solve(self, *, tol: float | Array, max_iter: int | None = None) -> None:
@@ -49,7 +49,7 @@ class BoxQPBatch:
         try:
             self._exchange(self._limit)
         except KeyboardInterrupt:
-            self._exchange(0)  # computes coefficients and products as they are
+            self._exchange(0)  # computes coefficients and products without any exchange
             raise
 
     def _exchange(self, limit: int) -> None:
@@ -74,7 +74,7 @@ class BoxQPBatch:
         )
 
     def solution(self) -> BoxSolution:
-        """The solutions as they are."""
+        """The current solutions."""
         return evaluated(
             self._qp,
             self._coefficients,

@@ -1,4 +1,4 @@
-"""Kernel matrices that give blocks and products, in the form that is fastest for the kernel."""
+"""Symmetric kernel matrices for SMO: blocks and products, stored, cached or computed on demand."""
 
 from __future__ import annotations
 
@@ -29,45 +29,44 @@ Positions = NDArray[np.int64]
 
 # Number of rows up to which the matrix of a compiled kernel is stored, in float64.
 _SMALL = 2048
-# Numbers per row from which on reading a stored value is faster than computing it again.
+# Number of entries per row from which reading a stored value is faster than computing it again.
 _WIDE = 200
-# Cost of a number of a sparse row, whose column has to be looked up, in dense numbers.
+# Cost of an entry of a sparse row, relative to an entry of a dense row.
 _SPARSE = 8
 # Bytes of a cache line.
 _LINE = 64
 # Range of the largest diagonal entry for which products of values fit float32.
 _SMALLEST, _LARGEST = 1e-15, 1e15
-# Error of a curvature K_ii + K_jj - 2 K_ij that float32 may have, relative to their mean.
+# Largest float32 error of a curvature K_ii + K_jj - 2 K_ij, relative to the mean curvature.
 _FAITHFUL = 0.01
-# Number of rows that are compared in float32 and float64: of a stored matrix.
+# Number of rows of a stored matrix that are compared in float32 and float64.
 _SAMPLE_STORED = 64
-# Number of rows that are compared in float32 and float64: of a matrix that is computed when used.
+# Number of rows of a matrix computed on demand that are compared in float32 and float64.
 _SAMPLE = 256
-# Least bound of the rounding error of float32 values, relative to the largest value.
+# Smallest bound of the rounding error of float32 values, relative to the largest value.
 _LEAST_ROUNDING = 64 * float(np.finfo(np.float32).eps)
-# Factor of safety for the largest rounding error in the sample, as errors grow with the number of
-# columns and with the degree of a polynomial.
+# Safety factor for the largest rounding error in the sample.
 _WARY = 16.0
-# How far a matrix may be from its transpose, relative to its largest value.
+# Largest asymmetry |K_ij - K_ji|, relative to the largest value.
 _ASYMMETRY = 1e-5
-# Number of rows whose pairs are checked, where checking the whole matrix would be expensive.
+# Number of rows whose pairs are checked if a check of the whole matrix is expensive.
 _WITNESSES = 128
-# Negative eigenvalues that may be rounding, per row and relative to the largest value.
+# Largest negative eigenvalue that counts as rounding, per row and relative to the largest value.
 _NEGATIVE = float(np.finfo(np.float32).eps)
-# Share of the rows below which a matrix of these rows alone is worth making.
+# Largest share of the rows for which a matrix of these rows alone is made.
 _MOST_OF = 0.75
 
 
 class SymmetricMatrix(Protocol):
-    """A symmetric matrix that gives blocks and products."""
+    """A symmetric matrix that computes blocks and products."""
 
     size: int  # the number of rows
     largest: float  # the largest diagonal entry in absolute value; 1 if all are zero
-    has_single: bool  # whether float32 is faster than float64, and exact enough to begin with
+    has_single: bool  # whether float32 is faster than float64, and exact enough for first rounds
     rounding: float  # the largest error of a value in a product that is not `precise`
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
-        """A square matrix that holds the pairs of these rows, and where each row is in it."""
+        """A square matrix that contains the pairs of these rows, and the position of each row."""
 
     def times(
         self,
@@ -80,14 +79,14 @@ class SymmetricMatrix(Protocol):
         """The sum of some rows, each times its factor, at some columns or all of them."""
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """A matrix for problems of these rows alone, and where each row is in it."""
+        """A matrix for problems of these rows alone, and the position of each row."""
 
 
 def _is_faithful(exact: Array, rounded: Array) -> bool:
-    """Whether rounded values serve for exchanges, whose curvatures are K_ii + K_jj - 2 K_ij.
+    """Whether curvatures K_ii + K_jj - 2 K_ij are accurate in float32.
 
-    They do not where all values are nearly equal and large, as inner products of data far from
-    zero are.
+    They are not if all values are large and nearly equal, such as inner products of data that are
+    far from zero.
     """
     curvatures = []
     for values in (exact, rounded):
@@ -102,7 +101,7 @@ def _is_faithful(exact: Array, rounded: Array) -> bool:
 class StoredMatrix:
     """A symmetric matrix in memory."""
 
-    rounding = 0.0  # products use the values as they are
+    rounding = 0.0  # products use the stored values
 
     def __init__(self, values: Array) -> None:
         if values.dtype not in (np.float32, np.float64):
@@ -119,7 +118,7 @@ class StoredMatrix:
             self.has_single = _is_faithful(part, part.astype(np.float32))
 
     def block(self, rows: Positions, *, precise: bool) -> tuple[Array, Positions]:
-        """The matrix itself: the engine rounds what it reads."""
+        """The matrix itself; the engine rounds the values that it reads."""
         return self.values, rows
 
     def times(
@@ -141,7 +140,7 @@ class StoredMatrix:
 
 
 class LazyMatrix:
-    """The matrix of a compiled kernel: blocks and products are computed when they are asked for."""
+    """The matrix of a compiled kernel, whose blocks and products are computed on demand."""
 
     def __init__(self, gram: Gram) -> None:
         self._gram = gram
@@ -165,11 +164,11 @@ class LazyMatrix:
         return Parts(self._gram.kernel.expression, self._gram.pairs)
 
     def _rounding(self) -> tuple[bool, float]:
-        """Whether float32 serves, and its largest error, relative to the largest value."""
+        """Whether float32 is accurate enough, and its error relative to the largest value."""
         sample = spread(self.size, _SAMPLE)
         try:
             _ = self._rounded.everything
-        except DataError:  # float32 has no room for the data
+        except DataError:  # the data overflow in float32
             return False, 0.0
         rounded = self.block(sample, precise=False)[0].copy()
         exact = self.block(sample, precise=True)[0]
@@ -187,15 +186,15 @@ class LazyMatrix:
 
     def _room(self, count: int, dtype: np.dtype[Any]) -> Array:
         """Memory for a block, which is reused for the next one."""
-        # Rows begin at vectors, but not all at cache lines: then the engine would write past the
-        # caches, from which the block is read next.
+        # Rows are aligned to vectors, but not all to cache lines: otherwise the engine would bypass
+        # the caches, from which the block is read next.
         stride = -(-count * dtype.itemsize // _LINE) * _LINE + _LINE // 2
         size = count * stride + _LINE
         buffer: NDArray[np.uint8] | None = getattr(self._scratch, "buffer", None)
         if buffer is None or len(buffer) < size:
-            self._scratch.buffer = buffer = None  # before the larger one is there
+            self._scratch.buffer = buffer = None  # free it before the larger one is allocated
             memory.require_matrix((count, count), dtype.itemsize)
-            # With room for larger ones: what is not written to takes no memory yet.
+            # Allocate more than needed: pages that are not written to take no memory.
             buffer = self._scratch.buffer = np.empty(2 * size, np.uint8)
         start = -buffer.__array_interface__["data"][0] % _LINE
         rows = buffer[start : start + count * stride].view(dtype).reshape(count, -1)
@@ -217,7 +216,7 @@ class LazyMatrix:
         return parts.product(rows, factors, at).astype(np.float64, copy=False)
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix of some rows alone, if they are not most of them."""
+        """A matrix of these rows alone, if they are a small share of all rows."""
         distinct, positions = np.unique(rows, return_inverse=True)
         if len(distinct) > _MOST_OF * self.size:
             return self, rows
@@ -227,7 +226,7 @@ class LazyMatrix:
 
 
 class CachedMatrix:
-    """The matrix of a kernel that Python evaluates: rows that were used lately are kept."""
+    """The matrix of a kernel that Python evaluates, with a cache of recently used rows."""
 
     has_single = False
     rounding = 0.0
@@ -236,8 +235,8 @@ class CachedMatrix:
         self._kernel, self._points = kernel, points
         self.size = len(points)
         self._most = max(2, int(room / (8 * len(points))))
-        self._kept: OrderedDict[int, Array] = OrderedDict()  # the last is the one used last
-        self._lock = threading.Lock()  # problems that are solved side by side share the rows
+        self._kept: OrderedDict[int, Array] = OrderedDict()  # the most recently used row is last
+        self._lock = threading.Lock()  # threads that solve different problems share the cache
         values, at = self.block(spread(self.size, _SAMPLE_STORED), precise=True)
         self.largest = float(np.abs(values[at, at]).max()) or 1.0
 
@@ -266,7 +265,7 @@ class CachedMatrix:
         return total if at is None else total[at]
 
     def among(self, rows: Positions) -> tuple[SymmetricMatrix, Positions]:
-        """The matrix itself, whose rows serve all problems."""
+        """The matrix itself, so that all problems share the cached rows."""
         return self, rows
 
     def _rows(self, rows: Positions) -> Array:
@@ -288,7 +287,7 @@ class CachedMatrix:
 
 
 def _require_finite(kernel: Kernel, values: Array) -> None:
-    """Refuse kernel values that are not finite: nothing can be learned from them."""
+    """Refuse kernel values that are not finite."""
     if not _core.all_finite(values):
         raise DataError(
             f"{kernel!r}: some values of the kernel are infinite or not numbers; scale the data, "
@@ -297,7 +296,7 @@ def _require_finite(kernel: Kernel, values: Array) -> None:
 
 
 def _is_wide(kernel: Kernel, points: Points) -> bool:
-    """Whether rows have so many columns that reading values is faster than computing them."""
+    """Whether rows are so wide that reading a kernel value is faster than computing it."""
     matrices = [points.matrix(slot.view) for slot in reads(kernel.expression).slots]
     numbers = sum(m.size if isinstance(m, np.ndarray) else _SPARSE * m.nnz for m in matrices)
     return bool(numbers >= _WIDE * len(points))
@@ -308,9 +307,9 @@ def kernel_matrix(
 ) -> SymmetricMatrix:
     """The matrix of a kernel, in the form that is fastest.
 
-    The values of a compiled kernel are computed when they are used, unless there are few, or there
-    is room for all and they are expensive, because rows are wide, or used for many problems. Those
-    that Python computes are stored, or as many rows of them as there is room for.
+    The values of a compiled kernel are computed on demand. They are stored if the matrix is small,
+    or if it fits in memory and its values are expensive (wide rows) or used for many problems. A
+    kernel that Python evaluates is stored if it fits in memory, otherwise some rows are cached.
     """
     given = _given_matrix(kernel, points)
     if given is not None:
@@ -329,7 +328,7 @@ def kernel_matrix(
 
 
 def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
-    """The data themselves, checked for symmetry, if they are the matrix: no copy is made."""
+    """The data of a precomputed kernel, checked for symmetry and not copied; otherwise None."""
     if not isinstance(kernel, Precomputed) or kernel.matrix is not None:
         return None
     data = points.data if points.origin is points else None
@@ -344,7 +343,7 @@ def _given_matrix(kernel: Kernel, points: Points) -> Array | None:
 
 
 def is_seen_invalid(matrix: SymmetricMatrix) -> bool:
-    """Whether the pairs of some rows prove that the quadratic form is not convex."""
+    """Whether the pairs of some rows prove that the matrix is not positive semi-definite."""
     values, positions = matrix.block(spread(matrix.size, _WITNESSES), precise=True)
     block = np.array(values[np.ix_(positions, positions)], dtype=np.float64)
     block /= float(np.abs(block).max()) or 1.0

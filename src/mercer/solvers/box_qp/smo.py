@@ -5,18 +5,16 @@ The duals of support vector machines, in the coefficients b of an expansion over
 .. math:: \min_b\; \tfrac12 \sum_{ij} b_i b_j K_{r_i r_j} + c^\top b \qquad \text{subject to}
    \qquad l \le b \le u, \quad \textstyle\sum_{i \in g} b_i = \text{constant for every group } g.
 
-A regression has two variables for each row, but no matrix of twice the size. Every round takes the
-variables that violate the optimality conditions most, and the free variables, into a working set;
-the engine solves for these by exchanges between pairs [1]_; one product with the matrix then
-updates the gradient of all variables, so that every check covers all of them. Working sets grow
-with the number of free variables: larger ones cost more for each exchange, smaller ones need many
-more rounds.
+A regression has two variables per row, but no matrix of twice the size. The working set of a round
+holds the worst violators of the optimality conditions and the free variables. The engine solves for
+these by exchanges between pairs [1]_. One product with the matrix then updates the gradient of all
+variables, so that every optimality check covers all of them. Working sets grow with the number of
+free variables: larger sets cost more per exchange, smaller ones need many more rounds.
 
-Kernel values are of float32 at first, where that is exact enough. At the end the gradient is
-computed once more in float64, for all variables but those at zero whose exchange rounding cannot
-have hidden (all errors of one sign, each the largest, with a margin): whatever the exact gradient
-of these is, they add nothing to the gap and the violation. If the gradient in float64 shows
-violations, the rounds go on in float64.
+The first rounds use float32 kernel values, if these are accurate enough. At the end the gradient is
+computed again in float64. Variables at zero whose optimality holds for any rounding error (with a
+safety margin) are left out, as they add nothing to the gap and the violation. If the float64
+gradient shows violations, the rounds continue in float64.
 
 .. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin (2005). Working set selection using second order
    information for training support vector machines. Journal of Machine Learning Research 6.
@@ -50,27 +48,27 @@ _LEAST = 512
 _MOST = 8192
 # Number of variables up to which all of them are the working set.
 _AT_ONCE = 2048
-# The working set is solved to this share of the violation before it.
+# Tolerance of a working set, relative to the violation at the start of the round.
 _SHARE = 0.1
-# The working set is solved to no less than this share of the tolerance.
+# Smallest tolerance of a working set, relative to the tolerance of the problem.
 _CLOSE = 0.5
 # Largest number of rounds.
 _ROUNDS = 10_000
-# Exchanges in float32: this number per variable.
+# Number of float32 exchanges per variable.
 _STEPS = 50
-# Exchanges in float32: at least this number.
+# Smallest limit of float32 exchanges.
 _LEAST_STEPS = 20_000
 # Rounding error of a sum, relative to the sum of its absolute terms.
 _EPS = 16 * float(np.finfo(np.float64).eps)
-# Share of the tolerance by which increments may drift before the product is computed again.
+# Largest drift of the updated product before it is recomputed, relative to the tolerance.
 _TOO_FAR = 0.1
-# Largest number of times that the product is computed again.
+# Largest number of times that the product is recomputed.
 _REFRESHES = 3
-# Share of the tolerance that rounds aim at, so that rounding the product again does not miss it.
+# Tolerance of the rounds, relative to that of the problem: leaves room for rounding.
 _NEARLY = 0.9
 # Violation that rounding to float32 may cause, relative to the largest gradient entry.
 _NOISE = 1e-6
-# Factor of safety for the largest rounding error that was observed.
+# Safety factor for the largest observed rounding error.
 _WARY = 16.0
 # Relative decrease of the objective that counts as progress; by precision (is it float64?).
 _VISIBLE = {False: 1e-8, True: 1e-14}
@@ -199,7 +197,7 @@ class _Descent:
         # Added to ascents, these barriers leave out variables that cannot rise or fall.
         self._ceiling, self._floor = _barriers(self._up, self._down)
         self._working: Positions = np.empty(0, np.int64)
-        # Rows at which the product is still of float32 after the certificate was computed.
+        # Rows at which the product is still in float32 after the certificate was computed.
         self._rounded: Positions = np.empty(0, np.int64)
         self._violation, self._drift, self._stopped = np.inf, 0.0, False
         self._product: Array = np.zeros(matrix.size)
@@ -207,7 +205,7 @@ class _Descent:
             self._product = self._times(precise=not matrix.has_single)
 
     def _times(self, *, precise: bool, at: Positions | None = None) -> Array:
-        """The matrix times the coefficients, computed from scratch."""
+        """The matrix times the coefficients, recomputed."""
         by_row = _sums_by_row(self._qp.rows, self._coefficients, self._matrix.size)
         rows = np.flatnonzero(by_row)
         return self._matrix.times(rows, by_row[rows], precise=precise, at=at)
@@ -215,9 +213,9 @@ class _Descent:
     # Precision ------------------------------------------------------------------------------------
 
     def is_certified(self) -> bool:
-        """Whether the violation is known to be small; else the product is computed in float64.
+        """Whether the violation is small in float64.
 
-        It is computed where the gap and the violation depend on it, and rounds have to go on.
+        The product is recomputed in float64 at the rows on which the gap and the violation depend.
         """
         if not self._matrix.rounding:
             return self._violation <= self._tol
@@ -238,7 +236,7 @@ class _Descent:
         return False
 
     def refresh(self) -> bool:
-        """Compute the product from scratch if increments have drifted; whether they had."""
+        """Recompute the product if its updates have drifted; return whether they had."""
         if self._drift <= _TOO_FAR * self._tol:
             return False
         self._product, self._drift = self._times(precise=True), 0.0
@@ -246,7 +244,7 @@ class _Descent:
         return True
 
     def _movable(self, margin: float, exact: Flags) -> Flags:
-        """Variables that an exchange may move, if gradients that are not exact err by a margin."""
+        """Variables that an exchange may move if float32 gradients err by at most a margin."""
         ascents = -(self._product[self._qp.rows] + self._qp.linear)
         rising, falling = ascents + self._ceiling, ascents + self._floor
         rising[~exact], falling[~exact] = -np.inf, np.inf
@@ -259,9 +257,9 @@ class _Descent:
     # Rounds ---------------------------------------------------------------------------------------
 
     def run(self, *, precise: bool, report: Report | None) -> None:
-        """Rounds until the violation is small, or the objective no longer becomes smaller."""
+        """Run rounds until the violation is small or the objective stops decreasing."""
         best, patience = np.inf, _PATIENCE[precise]
-        # Rounded to float32 a matrix may have no minimum: exchanges are left for float64.
+        # Rounding to float32 may make the problem unbounded: limit the exchanges in float32.
         budget = self._left if precise else max(_LEAST_STEPS, _STEPS * len(self._up))
         last = max(self._left - budget, 0)
         while self._left > last and self._rounds < _ROUNDS and not self._stopped:
@@ -277,7 +275,7 @@ class _Descent:
                 at, self._rounded = self._rounded, self._rounded[:0]
                 self._product[at] = self._times(precise=True, at=at)
                 continue
-            # Summed without BLAS, whose threads would keep processors busy for some time.
+            # Sum without BLAS, whose threads would spin for a while afterwards.
             objective = float((self._coefficients * (self._qp.linear - ascents)).sum()) / 2
             progress = objective < best - _VISIBLE[precise] * abs(objective)
             patience = _PATIENCE[precise] if progress else patience - 1
@@ -294,7 +292,7 @@ class _Descent:
             self._stopped = report is not None and report(self.solution)
 
     def _extremes(self, rising: Array, falling: Array) -> Array:
-        """For each sum the largest ascent of variables to rise, and the least of those to fall."""
+        """Per sum, the largest ascent of variables that may rise, the smallest of those to fall."""
         extremes = np.empty((len(self._sums), 2))
         for number, group in enumerate(self._sums):
             extremes[number, 0] = rising[group].max(initial=-np.inf)
@@ -329,7 +327,7 @@ class _Descent:
                 limit,
                 poll=self._poll,
             )
-        finally:  # after Ctrl-C the exchanges that were made count, too
+        finally:  # after Ctrl-C keep the exchanges that were made
             self._left -= max(steps, 1)
             self._rounds += 1
             self._coefficients[working] = _between(*box, up, down)
@@ -337,7 +335,7 @@ class _Descent:
             changed = np.flatnonzero(changes)
             increment = self._matrix.times(changed, changes[changed], precise=precise)
             self._product += increment
-            # Where terms cancel, their rounding errors do not: the largest term counts.
+            # Rounding errors do not cancel with the terms, so the largest term bounds them.
             diagonal = np.abs(values[positions, positions]).max(initial=0.0)
             terms = max(diagonal * np.abs(changes).sum(), np.abs(increment).max(initial=0.0))
             self._drift += _EPS * float(terms)
@@ -372,7 +370,7 @@ class _Descent:
             self._working = np.sort(np.concatenate([self._working, others]))
 
     def solution(self) -> BoxSolution:
-        """The solution as it is now."""
+        """The current solution."""
         return evaluated(
             self._qp,
             self._coefficients.copy(),
@@ -385,15 +383,15 @@ class _Descent:
 
 
 def _sums_by_row(rows: Positions, values: Array, size: int) -> Array:
-    """The sum of the values of each row of the matrix."""
+    """Sum the values of the variables of each row of the matrix."""
     return np.bincount(rows, values, size).astype(np.float64, copy=False)
 
 
 def _between(lower: Array, upper: Array, up: Array, down: Array) -> Array:
-    """Variables from how far they may rise and fall.
+    """Variables from the distances by which they may rise and fall.
 
-    They are measured from the bound that is zero, if one is: beside a large bound, a small variable
-    loses no digits.
+    They are measured from a bound that is zero, if there is one, which avoids cancellation with a
+    large bound.
     """
     inside = np.where(upper == 0, -up, lower + down)
     return np.where(up == 0, upper, np.where(down == 0, lower, inside))

@@ -1,4 +1,4 @@
-"""The proof that a function is close to the minimum: a duality gap."""
+"""The duality gap, which proves that a function is close to the minimum."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """The duality gap; below zero, its size is a measure of rounding."""
+        """The duality gap; a negative gap is rounding error."""
         return self.objective - self.bound
 
     def consider(self, state: State, objective: float, gain: float = 0.0) -> None:
-        """Keep functions if their objective is smaller, by the relative gain at least."""
+        """Keep functions if they decrease the objective by at least the relative `gain`."""
         if objective < self.objective - gain * objective:
             self.best, self.objective = state, objective
 
     def raise_bound(self, bound: float) -> None:
-        """Take a lower bound of the objective into account."""
+        """Keep a lower bound of the objective if it is the largest so far."""
         self.bound = max(self.bound, bound)
 
     def judge(self, rounding: float, allowance: float = 0.0) -> State:
         """The best functions, with the gap and whether it is small enough.
 
-        The allowance is a part of the gap that does not count.
+        The allowance is subtracted from the gap before it is compared with the tolerance.
         """
         assert self.best is not None
         gap, parts = abs(self.gap), max(self.objective, _OF_CONSTANTS * self.constant_loss)

@@ -1,9 +1,9 @@
-r"""Several quantiles in order by an interior-point method, which ties and weights do not slow down.
+r"""Several quantiles in order by an interior-point method, robust to ties and unequal weights.
 
-With a root R R' = K / alpha, of as many columns as the matrix has positive eigenvalues, the values
-of k functions are F = A X, where A is R and, with intercepts, a column of ones. With residuals
-F - y = U - V and rises F_(j+1) - F_j = O, where U, V and O are at least zero, it is a quadratic
-program with multipliers
+With a root R R' = K / alpha, whose columns belong to the positive eigenvalues, the values of k
+functions are F = A X, where A is R and, with intercepts, a column of ones. With residuals
+F - y = U - V and rises F_(j+1) - F_j = O, where U, V and O are at least zero, the problem is a
+quadratic program with multipliers
 
 .. math:: Z_U = w (1 - \tau) - S, \quad Z_V = w \tau + S, \quad \Lambda \ge 0, \qquad
    J X + A^\top (S - \Lambda B^\top) = 0,
@@ -11,7 +11,7 @@ program with multipliers
 where B takes differences of neighbours and J leaves the intercepts out. The path U Z_U = V Z_V =
 O Lambda = mu is followed by the predictor and corrector of Mehrotra [1]_. The equations of a step
 in X are block tridiagonal, with blocks A' D_j A + J, where D_j is positive, on the diagonal and
--A' E_j A beside it, which takes one factor for each function.
+-A' E_j A beside it, which takes one Cholesky factor per function.
 
 .. [1] S. Mehrotra (1992). On the implementation of a primal-dual interior point method. SIAM
    Journal on Optimization 2(4).
@@ -31,9 +31,9 @@ from mercer.solvers.newton.curvature import factorised
 
 Array = NDArray[np.floating[Any]]
 
-# Eigenvalues up to this share of the largest one count as rounding.
+# Eigenvalues up to this share of the largest one count as rounding error.
 _NEGLIGIBLE = 1e-14
-# Share of the way to the boundary that a step takes.
+# Largest step, as a share of the distance to the boundary.
 _SHORT = 0.99
 
 
@@ -70,7 +70,7 @@ class _Iterate:
     rise: Array
 
     def moved(self, change: _Iterate, length: float) -> _Iterate:
-        """The iterate after a step of some length."""
+        """The iterate after `length` times a step."""
         steps = {name: value + length * vars(change)[name] for name, value in vars(self).items()}
         return _Iterate(**steps)
 
@@ -96,7 +96,7 @@ class InteriorPoint:
         self._here = self._start(weights, levels, scale, (n, k))
 
     def _start(self, weights: Array, levels: Array, scale: float, shape: Any) -> _Iterate:
-        """A start with equal products for any weights: unequal ones make the steps short."""
+        """An initial point with equal complementarity products: unequal ones shorten steps."""
         n, k = shape
         coordinates = np.zeros((self._basis.shape[1], k))
         coordinates[self._rank :] = np.quantile(self._targets, levels)
@@ -131,18 +131,18 @@ class InteriorPoint:
 
     @property
     def gap(self) -> float:
-        """The sum of all products: the duality gap, when the equations hold."""
+        """The sum of the complementarity products: the duality gap, if the equations hold."""
         return float(sum(np.sum(part * other) for part, other in self._pairs(self._here)))
 
     @property
     def objective(self) -> float:
-        """The objective, when the equations hold."""
+        """The objective, if the equations hold."""
         here = self._here
         loss = float(np.sum(self._high * here.over - self._low * here.under))
         return loss + float(np.sum(self.coordinates**2)) / 2
 
     def _pairs(self, at: _Iterate) -> list[tuple[Array, Array]]:
-        """The parts and their multipliers, which have to be positive."""
+        """The pairs (U, Z_U), (V, Z_V) and (O, Lambda), which stay positive."""
         return [
             (at.over, self._high - at.slopes),
             (at.under, at.slopes - self._low),
@@ -183,7 +183,7 @@ class InteriorPoint:
         )
 
     def _room(self, change: _Iterate) -> float:
-        """The length in [0, 1] up to which all parts and multipliers stay positive."""
+        """The largest step length in [0, 1] at which all parts and multipliers stay positive."""
         signs = [
             (change.over, -change.slopes),
             (change.under, change.slopes),
@@ -211,7 +211,7 @@ class _Equations:
         self._solve = _tridiagonal(basis, penalised[:, 0], diagonal, self.tie)
 
     def direction(self, residuals: tuple[Array, Array, Array], wanted: Sequence[Array]) -> _Iterate:
-        """The step that removes the residuals and changes products as wanted."""
+        """The step that removes the residuals and changes the complementarity products."""
         (over, above), (under, below), (rise, rise_multiplier) = self.pairs
         gradient, gaps, rises = residuals
         fixed = self.stiff * (gaps - wanted[0] / above + wanted[1] / below)

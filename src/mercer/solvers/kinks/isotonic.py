@@ -30,9 +30,9 @@ Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
-# Steps of iterative refinement, which remove the effect of the ridge.
+# Number of steps of iterative refinement, which removes the effect of the ridge.
 _REFINEMENTS = 3
-# Ridge of equations without one, relative to the mean of the diagonal.
+# Ridge of equations that have no ridge of their own, relative to the mean diagonal entry.
 _LEAST_RIDGE = 1e-12
 
 
@@ -75,13 +75,13 @@ class Envelope:
 
     @cached_property
     def tied(self) -> Mask:
-        """Which entries are tied to the one before."""
+        """Which entries are tied to the previous one."""
         same = np.zeros(self.pooled.shape, dtype=bool)
         same[:, 1:] = (self.pooled[:, 1:] == self.pooled[:, :-1]) & ~self.free[:, 1:]
         return same
 
     def known(self) -> Array:
-        """Minus the derivative where it is known, its mean where entries are tied, otherwise 0."""
+        """Minus the derivative of entries that are not free (of tied ones the mean), 0 if free."""
         runs = np.cumsum(~self.tied).reshape(self.tied.shape) - 1
         levels = np.broadcast_to(self.levels, runs.shape)
         means = np.bincount(runs.ravel(), levels.ravel()) / np.bincount(runs.ravel())
@@ -89,7 +89,7 @@ class Envelope:
         return np.where(self.free, 0.0, known)
 
     def contrasts(self) -> tuple[Rows, Array]:
-        """The row of each entry that is tied to the one before, and a unit vector.
+        """The row of each entry that is tied to the previous one, and a unit vector.
 
         The vectors of tied entries span the differences between them, and are orthogonal.
         """
@@ -109,17 +109,17 @@ class Envelope:
         return np.diag(steep @ self.free) + np.asarray((mix.T * steep[rows]) @ mix)
 
     def has_active_set_of(self, other: Envelope) -> bool:
-        """Whether every entry is of the kind that it has in another envelope."""
+        """Whether the free and the tied entries are those of another envelope."""
         above = np.array_equal(self.pooled >= self.gamma, other.pooled >= other.gamma)
         free, tied = np.array_equal(self.free, other.free), np.array_equal(self.tied, other.tied)
         return above and free and tied
 
 
 class System:
-    """Newton's equations: unknowns for free entries, function by function, and for tied pairs.
+    """Newton's equations: one unknown per free entry, function by function, and per tied pair.
 
-    Free entries of different functions are not coupled, which leaves a factor for each function,
-    and one for the tied pairs.
+    Free entries of different functions are not coupled, so that one factor per function and one for
+    the tied pairs are enough.
     """
 
     def __init__(self, gram: Array, alpha: float, constant: float, here: Envelope) -> None:
@@ -130,12 +130,12 @@ class System:
         self._ends = np.cumsum([len(rows) for rows in self.free])
 
     def gather(self, values: Array) -> Array:
-        """The parts of values at all entries that belong to the unknowns."""
+        """Map values at all entries to the unknowns."""
         parts = [values[rows, k] for k, rows in enumerate(self.free)]
         return np.concatenate([*parts, np.einsum("zk,zk->z", values[self.rows], self.mix)])
 
     def scatter(self, unknowns: Array) -> Array:
-        """Values at all entries that belong to unknowns."""
+        """Map unknowns to values at all entries, the transpose of `gather`."""
         *parts, pairs = np.split(unknowns, self._ends)
         values = np.zeros(self.shape)
         np.add.at(values, self.rows, pairs[:, None] * self.mix)
@@ -151,7 +151,7 @@ class System:
         """Solve for each column, with a ridge for each row; without one, refine."""
         if np.any(ridge):
             return self._inverse(ridge)(right)
-        # Repeated rows make the equations singular: add a ridge, whose effect refinement removes.
+        # Repeated rows make the equations singular. Add a ridge, whose effect refinement removes.
         least = _LEAST_RIDGE * (float(np.mean(self.gram.diagonal())) / self.alpha + self.constant)
         apply = self._inverse(np.full(len(self.gram), least or 1.0))
         solved = apply(right)
@@ -161,7 +161,7 @@ class System:
         return solved
 
     def _inverse(self, ridge: Array) -> Callable[[Array], Array]:
-        """The inverse from factors of each function and of the Schur complement of the pairs."""
+        """A solver, from factors of each function and of the Schur complement of the pairs."""
         lowers = [factorised(self._block(rows, ridge))[0] for rows in self.free]
         inner = self._block(self.rows, ridge, self.mix @ self.mix.T)
         halves = []

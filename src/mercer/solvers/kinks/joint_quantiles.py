@@ -18,15 +18,15 @@ Array = NDArray[np.floating[Any]]
 
 # Largest number of Newton steps for intercepts.
 _STEPS = 100
-# Steps in a row that do not halve the gradient before they end.
+# Number of successive steps that do not halve the gradient before the iterations stop.
 _IDLE_STEPS = 5
-# Largest crossing of functions that count as in order, relative to the scale of the targets.
+# Crossing up to which functions count as in order, relative to the scale of the targets.
 _VIOLATION = 1e-9
 # Ridge of the Hessian in the intercepts, relative to the sum of weights over the width.
 _RIDGE = 1e-10
-# Distance of functions that meet, relative to the scale: rounding would cross closer ones.
+# Distance kept between functions, relative to the scale, so that rounding does not cross them.
 _MARGIN = 1e-12
-# Gain, in tolerances, for which coefficients that are not dual feasible are preferred.
+# Smallest gain, in tolerances, for which coefficients that are not dual feasible are preferred.
 _WORTHWHILE = 0.1
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -41,16 +41,16 @@ class Point:
     residuals: Array
 
     def state(self) -> State:
-        """The state of functions that may cross."""
+        """A state without loss and error, for functions that may cross."""
         return State(self.coef, self.intercept, np.inf, np.inf, False)
 
     def with_intercept(self, intercept: Array) -> Point:
-        """These coefficients with other intercepts."""
+        """The point with other intercepts."""
         change = intercept - self.intercept
         return Point(self.coef, intercept, self.gram_coef, self.residuals + change)
 
     def towards(self, other: Point, length: float) -> Point:
-        """A point between this and another one."""
+        """The point at `length` in [0, 1] on the way to another one."""
         return Point(
             self.coef + length * (other.coef - self.coef),
             self.intercept + length * (other.intercept - self.intercept),
@@ -73,29 +73,29 @@ class Problem:
     ) -> None:
         self.gram, self.targets, self.weights, self.levels = gram, targets, weights, levels
         self.alpha, self.fit_intercept = alpha, fit_intercept
-        # With an intercept, any constant may be added to the kernel; this one keeps a small system
-        # regular whose rows differ by the intercept alone.
+        # With an intercept, any constant may be added to the kernel. This one keeps small systems
+        # regular if their rows differ only by a constant.
         mean = float(np.mean(gram.diagonal())) / alpha
         self.constant = (mean or 1.0) if fit_intercept else 0.0
         deviation = float(np.abs(targets - np.median(targets)).mean())
         self.scale = deviation or float(np.abs(targets).max()) or 1.0
 
     def at(self, coef: Array, intercept: Array) -> Point:
-        """The functions with these coefficients and intercepts."""
+        """Evaluate coefficients and intercepts."""
         gram_coef = self.gram @ coef / self.alpha
         return Point(coef, intercept, gram_coef, gram_coef + intercept - self.targets[:, None])
 
     # Order --------------------------------------------------------------------------------------
 
     def is_in_order(self, point: Point) -> bool:
-        """Whether each function is above the one before by more than rounding, or equal to it."""
+        """Whether each function is above the previous one by more than rounding, or equal to it."""
         apart = np.all(np.diff(point.residuals, axis=1) >= self._margin(point), axis=0)
         columns = np.vstack([point.coef, point.intercept])
         same = np.all(columns[:, 1:] == columns[:, :-1], axis=0)
         return bool(np.all(apart | same))
 
     def separated(self, point: Point) -> Point:
-        """The functions with intercepts moved apart by as much as they still cross."""
+        """Move intercepts apart by the distances at which functions still cross."""
         if not self.fit_intercept:
             return point
         margin = self._margin(point)
@@ -105,7 +105,7 @@ class Problem:
         return point.with_intercept(point.intercept + offsets - offsets.mean())
 
     def _margin(self, point: Point) -> float:
-        """The distance at which rounding does not cross functions."""
+        """The distance at which rounding errors do not make functions cross."""
         values = point.gram_coef + point.intercept
         rounding = value_rounding(self.gram, point.coef / self.alpha, values)
         return _MARGIN * self.scale + 16 * float(rounding.max())
@@ -113,11 +113,11 @@ class Problem:
     # Both sides of the gap ----------------------------------------------------------------------
 
     def primal(self, point: Point) -> tuple[State, float]:
-        """Functions with their loss and objective, infinite if they are not in order."""
+        """The separated functions with their loss, and their objective: infinite if they cross."""
         point = self.separated(point)
         loss = self._loss(point.residuals)
         objective = loss + float(np.sum(point.coef * point.gram_coef)) / 2
-        # Where rows depend on each other, coefficients may be huge and their sums pure rounding.
+        # If rows are linearly dependent, coefficients may be huge and their sums rounding error.
         sizes = self.gram.diagonal() @ np.sum(point.coef**2, axis=1) / self.alpha
         objective += _EPS * float(sizes)
         if np.any(np.diff(point.residuals, axis=1) < -_VIOLATION * self.scale):
@@ -153,7 +153,7 @@ class Problem:
         return coef, bound, size
 
     def margin_cost(self, point: Point | None = None) -> float:
-        """A bound of the cost of the margin between functions; at a point, with its rounding."""
+        """A bound of the loss due to the margin between functions, with the rounding of a point."""
         margin = _MARGIN * self.scale if point is None else self._margin(point)
         return len(self.levels) * margin * float(self.weights.sum())
 
@@ -162,7 +162,7 @@ class Problem:
         return Envelope(residuals, self.weights, self.levels, gamma)
 
     def balance(self, residuals: Array, gamma: float) -> Array:
-        """The shifts of residuals for which the slopes of each function sum to zero."""
+        """The shift of each column of residuals for which the slopes of that column sum to zero."""
         shift = np.zeros(residuals.shape[1])
         total, least, idle = float(self.weights.sum()), np.inf, 0
         for _ in range(_STEPS):
@@ -189,16 +189,16 @@ class Problem:
     def certify(
         self, certificate: Certificate, points: list[Point], multipliers: list[Array]
     ) -> State:
-        """The best functions after these points, with lower bounds from these multipliers."""
+        """Update the certificate by primal points and dual multipliers; return its best state."""
         last, rounding = points[-1], 0.0
         for multiplier in multipliers:
             coef, bound, size = self.dual(multiplier)
             certificate.raise_bound(bound)
             certificate.consider(*self.primal(self.at(coef, last.intercept)))
             rounding = max(rounding, 100 * _EPS * size)
-        for point in points:  # feasible coefficients are preferred, which are their own proof
+        for point in points:
             certificate.consider(*self.primal(point), gain=_WORTHWHILE * certificate.tol)
-        if certificate.best is None:  # nothing is in order yet
+        if certificate.best is None:  # all points cross so far
             return last.state()
         rounding = max(rounding, self.margin_cost(last))
         return certificate.judge(rounding, allowance=self.margin_cost())

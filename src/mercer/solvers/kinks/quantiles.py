@@ -9,16 +9,16 @@ is infinite where quantiles cross:
 
 where with intercepts the columns of T sum to zero. The method of multipliers [1]_ replaces the
 losses by their envelopes of width gamma / w_i at F - gamma C / w, where C are the coefficients T of
-the round before; those of the first round are fitted to each quantile alone, and are right except
-near the crossings. A round is solved by Newton's method. A step has one unknown for each free entry
-and for each pair of tied entries (see `kinks.isotonic`). Free entries of different functions are
-not coupled, which leaves a factor for each function and a small one for the pairs. When the active
-set is that of the solution, gamma = 0 in Newton's equations gives the solution exactly, and the gap
-between both sides above proves it.
+the previous round; the first round starts from quantiles that were fitted separately, which are
+right except near the crossings. A round is solved by Newton's method. A step has one unknown per
+free entry and per pair of tied entries (see `kinks.isotonic`). Free entries of different functions
+are not coupled, so that one factor per function and a small one for the pairs are enough. When the
+active set is that of the solution, Newton's equations with gamma = 0 give the exact solution, and
+the duality gap above proves it.
 
-Ties, weights of many sizes and many quantiles make these rounds long. They do not slow down an
-interior-point method (see `kinks.interior_point`), whose steps cost more, the larger the rank of
-the matrix. So that method comes first where the rank is small, and otherwise second.
+Ties, unequal weights and many quantiles slow down these rounds, but not an interior-point method
+(see `kinks.interior_point`). The steps of that method become more expensive as the rank of the
+matrix grows, so that it is tried first only if the rank is small.
 
 .. [1] R. T. Rockafellar (1976). Augmented Lagrangians and applications of the proximal point
    algorithm in convex programming. Mathematics of Operations Research 1(2).
@@ -44,29 +44,29 @@ from mercer.solvers.newton.method import State
 
 Array = NDArray[np.floating[Any]]
 
-# Factor by which the width of the envelopes falls from one round to the next.
+# Ratio of the widths of the envelopes in successive rounds.
 _FALL = 0.3
 # Smallest width, relative to the scale of the targets.
 _LEAST = 1e-11
 # Largest number of Newton steps per round.
 _STEPS = 100
-# Largest number of steps of the method of multipliers in all.
+# Largest number of Newton steps in all rounds.
 _PATIENCE = 150
 # Largest number of steps of the interior-point method.
 _INTERIOR_STEPS = 100
 # Rank, relative to the number of rows, up to which the interior-point method is faster.
 _THIN = 0.5
-# Relative gap, in tolerances, below which its solution is certified at every step,
+# Interior point: relative gap, in tolerances, below which every step is certified.
 _NEAR = 1e2
-# below which it stops if that is proved,
+# Interior point: relative gap, in tolerances, below which a certified solution is returned.
 _CLOSE = 1e-3
-# and at which it stops in any case.
+# Interior point: relative gap, in tolerances, below which it stops in any case.
 _LAST = 1e-6
-# Length below which its steps count as idle.
+# Interior point: step length below which a step counts as idle.
 _SHORT_STEP = 1e-2
-# Idle steps in a row after which it gives up.
+# Interior point: number of successive idle steps before it stops.
 _IDLE_STEPS = 5
-# A promised decrease is negligible up to this share of the distance to the next round.
+# A predicted decrease is negligible up to this share of the distance to the next round.
 _NEGLIGIBLE = 1e-6
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -83,9 +83,9 @@ def minimise_in_order(
     tol: float,
     max_iter: int,
 ) -> Iterator[State]:
-    """Yield states of the joint problem, unless quantiles fitted alone do not cross.
+    """Yield states of the joint problem, unless quantiles fitted separately do not cross.
 
-    If these have converged, they come first, and count as converged only if they do not cross.
+    A converged state `alone` is yielded first; it counts as converged only if it does not cross.
     """
     order = np.argsort(levels)
     inverse = np.argsort(order)
@@ -101,7 +101,7 @@ def minimise_in_order(
 
 
 def pooled(gram: Array, state: State, levels: Array, alpha: float) -> State:
-    """Put functions in order at every point: functions that cross are replaced by their mean."""
+    """Replace functions that cross by their mean, so that they are in order at every point."""
     order = np.argsort(levels)
     columns = np.vstack([state.coef, state.intercept])[:, order]
     values = gram @ columns[:-1] / alpha + columns[-1]
@@ -123,7 +123,7 @@ def _cross(values: Array, lower: list[int], upper: list[int], margin: float) -> 
 
 
 def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterator[State]:
-    """The states of one method and, if it does not prove its result, of the other one."""
+    """Yield the states of one method and, if its result is not certified, of the other one."""
     root = Root.compute(problem.gram / problem.alpha)
     certificate = Certificate(tol, problem.constant_loss)
     methods = [
@@ -133,7 +133,7 @@ def _states(problem: Problem, point: Point, tol: float, max_iter: int) -> Iterat
     for states in reversed(methods) if root.rank <= _THIN * len(problem.gram) else methods:
         try:
             yield from states
-        except ValidityError:  # rounding leaves no Cholesky factor: the method ends here
+        except ValidityError:  # rounding errors left no Cholesky factor
             yield certificate.best or point.state()
         if certificate.converged:
             return
@@ -181,7 +181,7 @@ def _interior(
             return
         gap = path.gap / path.objective
         close = gap <= _CLOSE * tol
-        if gap <= _NEAR * tol:  # further steps may be worse because of rounding
+        if gap <= _NEAR * tol:  # rounding may make later steps worse
             problem.certify(certificate, [point], [path.coef])
         if close and not certificate.converged:
             # Near the solution the active set does not depend on the width.
@@ -229,7 +229,7 @@ class _SmoothedProblem:
         length = length_to_minimum(slope)
         moved = point.towards(new, length)
         same = length == 1.0 and here.has_active_set_of(self.at(moved.residuals))
-        # The decrease that is left is negligible beside the distance to the next round.
+        # Stop when the predicted decrease is negligible beside the distance to the next round.
         distance = (here.slopes + self.centre) ** 2 / self.problem.weights[:, None]
         rounding = _EPS * float(np.sum(np.abs(here.slopes * change)))
         negligible = _NEGLIGIBLE * self.gamma / 2 * float(np.sum(distance)) + 10 * rounding
@@ -249,7 +249,7 @@ class _SmoothedProblem:
         solved = system.solve(np.column_stack([right, constants]), ridge)
         solution, borders = solved[:, 0], solved[:, 1:]
         if problem.fit_intercept:
-            # Functions without a free entry keep their intercept: least squares.
+            # Least squares leaves the intercept of a function without free entries unchanged.
             missing = known.sum(axis=0) + constants.T @ solution
             shift = np.linalg.lstsq(constants.T @ borders, missing, rcond=1e-13)[0]
             solution, intercept = solution - borders @ shift, intercept + shift

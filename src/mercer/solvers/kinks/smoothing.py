@@ -1,7 +1,7 @@
 r"""Finite smoothing for losses with kinks, finished exactly and certified by a duality gap.
 
-The values of a function are f = G t + b with G = K / alpha. A kink z of the loss belongs to one of
-them, f_i with i = i_z; its term is linear on both sides of c_z, with slopes l_z <= 0 <= h_z:
+The values of a function are f = G t + b with G = K / alpha. A kink z of the loss belongs to the
+value f_i with i = i_z. Its term is linear on both sides of c_z, with slopes l_z <= 0 <= h_z:
 
 .. math:: \min_{t, b} \sum_z \phi_z(f_{i_z}) + \tfrac12 t^\top G\, t
    = \max_{l \le s \le h} -\sum_z s_z c_z - \tfrac12 t^\top G\, t,
@@ -9,11 +9,11 @@ them, f_i with i = i_z; its term is linear on both sides of c_z, with slopes l_z
 
 where with an intercept t sums to zero. Smoothing replaces the slope of a term by
 s_z = clip(w_z (f_i - c_z) / gamma, l_z, h_z). Newton's method on the smooth problem needs a
-Cholesky factor in the free slopes alone, those strictly between their bounds, which become few as
-gamma falls. When gamma is small enough, these are the terms that sit at their kink in the solution;
-then gamma = 0 in Newton's equations gives it exactly, the idea of finite smoothing [1]_, and the
-gap between both sides above proves it. Because the factor is that small, the eigendecomposition of
-the whole matrix, which first-order methods reuse, does not pay.
+Cholesky factor only in the free slopes, those strictly between their bounds, which become few as
+gamma decreases. When gamma is small enough, they belong to the terms that are at their kink in the
+solution. Newton's equations with gamma = 0 then give the exact solution, the idea of finite
+smoothing [1]_, and the duality gap above proves it. As this factor is small, the eigendecomposition
+of the whole matrix, which first-order methods reuse, does not pay.
 
 .. [1] Q. Tang, Y. Gu, B. Wang (2024). fastkqr: a fast algorithm for kernel quantile regression.
 """
@@ -37,15 +37,15 @@ from mercer.solvers.newton.method import Start, State
 Array = NDArray[np.floating[Any]]
 Mask = NDArray[np.bool_]
 
-# Factor by which the width of the smoothing falls.
+# Ratio of successive smoothing widths.
 _FALL = 0.1
 # Smallest width, relative to the first.
 _LEAST = 1e-13
 # Largest number of Newton steps per width.
 _STEPS = 300
-# Steps of iterative refinement, which remove the effect of jitter.
+# Number of steps of iterative refinement, which removes the effect of jitter.
 _REFINEMENTS = 3
-# A promised decrease is negligible up to this share of the cost of smoothing.
+# A predicted decrease is negligible up to this share of the cost of smoothing.
 _NEGLIGIBLE = 1e-6
 # Largest number of bisections for an intercept.
 _BISECTIONS = 60
@@ -56,22 +56,22 @@ _EPS = float(np.finfo(np.float64).eps)
 class Kinks:
     """The terms of a piecewise linear loss, one for each kink."""
 
-    rows: NDArray[np.intp]  # (m,): the row i_z of a kink
-    location: Array  # (m,): the location c_z
+    rows: NDArray[np.intp]  # (m,): the rows i_z
+    location: Array  # (m,): the locations c_z
     low: Array  # (m,): the slope below the kink
     high: Array  # (m,): the slope above the kink
-    weight: Array  # (m,): the rate at which a smoothed slope changes, times the width
+    weight: Array  # (m,): the weights w_z
 
     def values_at_rows(self, values: Array) -> Array:
         """The value at the row of each kink."""
         return np.asarray(values[self.rows])
 
     def coefficients(self, slopes: Array, n: int) -> Array:
-        """The coefficients t of slopes."""
+        """The coefficients t = -sum_z s_z e_(i_z) of slopes s."""
         return np.asarray(-np.bincount(self.rows, slopes, minlength=n).astype(np.float64))
 
     def slopes(self, residuals: Array, gamma: float) -> Array:
-        """The slopes of the smoothed terms, at these distances from their kinks."""
+        """The slopes of the smoothed terms at values with these distances from the kinks."""
         return np.clip(self.weight * residuals / gamma, self.low, self.high)
 
     def are_free(self, slopes: Array) -> Mask:
@@ -114,7 +114,7 @@ def minimise(
 
 
 def _certified(problem: _Problem, certificate: Certificate, point: _Point) -> State:
-    """The best function after one more width of the smoothing."""
+    """Update the certificate after one smoothing width; return its best state."""
     before, rounding = certificate.gap, 0.0
     for slopes, intercept in ((point.slopes, point.intercept), problem.exact(point)):
         coef, bound, size = problem.dual(slopes)
@@ -133,9 +133,8 @@ def _certified(problem: _Problem, certificate: Certificate, point: _Point) -> St
 class _Point:
     """A coefficient vector and an intercept, with G t.
 
-    `residuals` are the distances of values from the kinks. Where a slope is free, they are gamma
-    times the slope, as solved for: the difference of two values would lose those digits. `slopes`
-    are those of the last solution.
+    `residuals` are the distances of values from the kinks. For a free slope they are computed as
+    gamma times the slope, which avoids cancellation. `slopes` are those of the last Newton step.
     """
 
     coef: Array
@@ -151,14 +150,14 @@ class _Point:
 class _Problem:
     def __init__(self, gram: Array, kinks: Kinks, alpha: float, fit_intercept: bool) -> None:
         self.gram, self.kinks, self.alpha, self.fit_intercept = gram, kinks, alpha, fit_intercept
-        # With an intercept, any constant may be added to the kernel; this one keeps a small system
-        # regular whose rows differ by the intercept alone.
+        # With an intercept, any constant may be added to the kernel. This one keeps small systems
+        # regular if their rows differ only by a constant.
         mean = float(np.mean(gram.diagonal())) / alpha
         self.constant = (mean or 1.0) if fit_intercept else 0.0
 
     @property
     def scale(self) -> float:
-        """The mean deviation of the kinks: the first width."""
+        """The mean deviation of the kinks, which is the first smoothing width."""
         locations = self.kinks.location
         deviation = float(np.abs(locations - np.median(locations)).mean())
         return deviation or float(np.abs(locations).max()) or 1.0
@@ -207,14 +206,14 @@ class _Problem:
         again = kinks.slopes(moved.residuals, gamma)
         same = np.array_equal(free, kinks.are_free(again))
         same = same and np.array_equal(slopes[~free], again[~free])
-        # The decrease that is left is negligible beside the cost of smoothing.
+        # Stop when the predicted decrease is negligible beside the cost of smoothing.
         cost = float(np.sum(slopes[free] * residuals[free]))
         rounding = _EPS * float(np.abs(slopes) @ np.abs(change))
         negligible = -slope(0.0) <= _NEGLIGIBLE * cost + 10 * rounding
         return moved, negligible or bool(length == 1.0 and same)
 
     def predicted(self, point: _Point, gamma: float) -> _Point:
-        """The solution at another width, if the same slopes are free."""
+        """The solution at another width if the free slopes stay the same, as a warm start."""
         slopes = np.clip(point.slopes, self.kinks.low, self.kinks.high)
         return self._full_step(slopes, self.kinks.are_free(slopes), point.intercept, gamma)
 
@@ -247,7 +246,7 @@ class _Problem:
         return result, intercept
 
     def _centre_intercept(self, point: _Point, gamma: float) -> tuple[float, Array]:
-        """The best intercept and its residuals, where Newton's method cannot move it."""
+        """The best intercept and its residuals, if no slope is free to move it."""
         kinks, residuals = self.kinks, point.residuals
         slopes = kinks.slopes(residuals, gamma)
         balanced = abs(slopes.sum()) <= _EPS * np.abs(slopes).sum()
@@ -264,13 +263,13 @@ class _Problem:
     # Both sides of the gap ----------------------------------------------------------------------
 
     def exact(self, point: _Point) -> tuple[Array, float]:
-        """The slopes and the intercept if the free slopes are those at their kinks."""
+        """The slopes and the intercept of the solution if the free terms are at their kinks."""
         free = self.kinks.are_free(point.slopes)
         clipped = np.clip(point.slopes, self.kinks.low, self.kinks.high)
         return self._solve(clipped, free, point.intercept, 0.0)
 
     def primal(self, coef: Array, intercept: float) -> tuple[State, float]:
-        """A function with its loss, and its objective."""
+        """The state of a function, and its objective."""
         point = self.at(coef, intercept)
         loss = self.kinks.loss(point.residuals)
         return point.state(loss), loss + float(coef @ point.gram_coef) / 2
@@ -287,20 +286,20 @@ class _Problem:
         return coef, bound, size
 
     def rounding(self, state: State) -> float:
-        """A bound of the effect of rounded values on the objective."""
+        """A bound of the effect of rounding errors of values on the objective."""
         values = self.times_gram(state.coef) + state.intercept
         rounding = value_rounding(self.gram, state.coef / self.alpha, values)[:, 0]
         jumps = self.kinks.high - self.kinks.low
         return float(jumps @ self.kinks.values_at_rows(rounding))
 
     def _feasible(self, slopes: Array) -> Array:
-        """Slopes within their bounds such that the coefficients sum to zero."""
+        """Move slopes within their bounds such that the coefficients sum to zero."""
         if not self.fit_intercept:
             return slopes
         excess = float(slopes.sum())
         low, high = slopes - self.kinks.low, self.kinks.high - slopes
         room = low if excess > 0 else high
-        if np.any((low > 0) & (high > 0)):  # slopes at a bound stay there
+        if np.any((low > 0) & (high > 0)):  # move only slopes that are not at a bound
             room = np.where((low > 0) & (high > 0), room, 0.0)
         if room.sum() > 0:
             slopes = slopes - excess * room / max(float(room.sum()), abs(excess))
@@ -308,7 +307,7 @@ class _Problem:
 
 
 def _solve_shifted(matrix: Array, ridge: Array, right: Array) -> Array:
-    """Solve with a matrix plus a diagonal; if that is zero, refine against jitter."""
+    """Solve (matrix + diag(ridge)) x = right; for a zero ridge, refine to remove jitter."""
     shifted = matrix.copy()
     shifted.flat[:: len(matrix) + 1] += ridge
     factor = factorised(shifted)

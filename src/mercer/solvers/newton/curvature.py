@@ -15,7 +15,7 @@ from mercer.exceptions import ValidityError
 Array = NDArray[np.floating[Any]]
 Operator = Callable[[Array], Array]
 
-# Largest jitter, relative to the mean of the diagonal.
+# Largest jitter, as a fraction of the mean diagonal entry.
 _MOST_JITTER = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -67,7 +67,7 @@ class DiagonalHessian:
         return self.weights
 
     def resolvent(self, gram: Array) -> Operator:
-        """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2; rows without curvature take no part."""
+        """C = W^1/2 (I + W^1/2 G W^1/2)^-1 W^1/2, over the rows of positive curvature."""
         rows = np.flatnonzero(self.weights > 0)
         root = np.sqrt(self.weights[rows])[:, None]
         inner = gram if len(rows) == len(gram) else gram[np.ix_(rows, rows)]
@@ -119,7 +119,7 @@ class SoftmaxHessian:
         return np.asarray(mine * ((output == other) - self.probabilities[:, other]))
 
     def resolvent(self, gram: Array) -> Operator:
-        """C = E - E R (R' E R)^-1 R' E, with E that of the diagonal of W; R stacks identities."""
+        """C = E - E R (R' E R)^-1 R' E: E is C for the diagonal of W, and R stacks identities."""
         roots = np.sqrt(self.weights[:, None] * self.probabilities)
         factors = [_factor(gram, root) for root in roots.T]
         total = np.zeros_like(gram)
@@ -128,7 +128,7 @@ class SoftmaxHessian:
             inverse *= root[:, None]
             inverse *= root
             total += inverse
-        # Only lower triangles were set, and only they are read.
+        # The factor reads only the lower triangle, the one that dpotri sets.
         shared_factor = cho_factor(total, lower=True, overwrite_a=True, check_finite=False)
 
         def diagonal_part(columns: Array) -> Array:

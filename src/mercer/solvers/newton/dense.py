@@ -11,8 +11,8 @@ W^1/2 B^-1 W^1/2 with B = I + W^1/2 G W^1/2, whose eigenvalues are at least 1; f
 takes such a factor for each class and one more that couples the classes. The intercepts follow from
 the condition that columns of T sum to zero (bordering).
 
-A matrix in memory solves these equations by factors (`Dense`), one that is only multiplied with by
-conjugate gradients (`products.Products`).
+`Dense` solves these equations by Cholesky factors of a matrix in memory, `products.Products` by
+conjugate gradients for a matrix that is not stored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mercer.solvers.newton.method import Start, State, is_small
 
 Array = NDArray[np.floating[Any]]
 
-# Relative slope at the end of a full step up to which the step is taken.
+# A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -57,7 +57,7 @@ class Equations:
     gradient: Array  # (n, k): R
     # (k,): the sums of the columns of T; None without intercepts, when db is zero
     sums: Array | None
-    residual: float  # relative size of the gradient: the larger, the fewer digits are needed
+    residual: float  # relative size of the gradient, which sets the tolerance of the step
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +67,11 @@ class Step:
     coef: Array  # (n, k): dT
     intercept: Array  # (k,): db
     gram_coef: Array  # (n, k): G dT
-    warning: str = ""  # why the solution is less precise than was asked for; a clause or empty
+    warning: str = ""  # why the solution misses its tolerance, as a clause; empty if it does not
 
 
 class Matrix(Protocol):
-    """The matrix G."""
+    """The matrix G = K / alpha."""
 
     @property
     def least_tolerance(self) -> float:
@@ -97,7 +97,7 @@ class Scalable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """A matrix in memory, which solves Newton's equations by factors."""
+    """A matrix in memory, which solves Newton's equations by Cholesky factors."""
 
     gram: Array  # (n, n)
     least_tolerance = 0.0
@@ -125,8 +125,8 @@ class Dense:
                 borders.append(apply(unit))
                 sums[:, output] = borders[-1].sum(axis=0)
             target = coef.sum(axis=0) + equations.sums
-            # A softmax, the one loss of several outputs, does not change if a constant is added to
-            # all of them: least squares leaves that constant 0, up to rounding.
+            # A softmax, the only loss of several outputs, does not change if a constant is added to
+            # all of them. Least squares sets that constant to 0, up to rounding.
             intercept = np.linalg.lstsq(sums, target, rcond=1e-12)[0]
             intercept -= (k > 1) * intercept.mean()
             for output, border in enumerate(borders):
@@ -193,7 +193,7 @@ class _Problem:
         return _Point(coef, intercept, gram_coef, values, derivative, loss, warning)
 
     def step(self, point: _Point, state: State | None) -> _Point:
-        """The point after one step; the given one if no step lowers the objective.
+        """Take one step; return `point` if no step decreases the objective.
 
         A full step is taken if it decreases the objective enough and does not end far beyond the
         minimum along its line; otherwise the step leads to that minimum.
@@ -222,7 +222,7 @@ class _Problem:
         return along(length) if length > 0 else replace(point, warning=step.warning)
 
     def state(self, point: _Point, stalled: bool) -> State:
-        """The state of a point: its gradient is compared with the terms that cancel in it."""
+        """The state of a point, with the gradient relative to the terms that cancel in it."""
         gradient, derivative = point.gradient, point.derivative
         # Less precise products have a larger tolerance.
         hessian, tol = self.loss.hessian(point.values), max(self.tol, self.gram.least_tolerance)
@@ -253,7 +253,7 @@ class _Problem:
 
 
 def value_rounding(gram: Array | Matrix, coef: Array, values: Array) -> Array:
-    """A bound of the rounding errors of values G T + b, from the sizes of what is added up."""
+    """A bound of the rounding errors of values G T + b, from the sizes of their terms."""
     diagonal = np.maximum(gram.diagonal(), 0.0)
     terms = np.sqrt(diagonal[:, None] * (diagonal @ coef**2))
     return np.asarray(_EPS * (np.abs(values) + terms))

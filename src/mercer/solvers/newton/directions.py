@@ -1,4 +1,4 @@
-"""Newton's directions for the functions of a span: from the Hessian, and by conjugate gradients."""
+"""Newton directions for the functions of a span: from the Hessian, or by conjugate gradients."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Array = NDArray[np.floating[Any]]
 
 # Largest relative residual of Newton's equations (the forcing term of inexact Newton methods).
 _FORCING = 0.1
-# A preconditioner takes at least this many rows per coordinate,
+# Smallest number of rows per coordinate in the sample of a preconditioner.
 _ROWS_PER_COORDINATE = 2
-# and one row in at most m / 100, as the Hessian of few coordinates is cheap.
+# The stride of that sample is at most m / 100: with few coordinates m the Hessian is cheap.
 _COORDINATES_PER_STRIDE = 100
 # Largest number of unknowns up to which the preconditioner couples the outputs.
 _COUPLED = 4000
@@ -29,7 +29,7 @@ _COUPLED = 4000
 
 @dataclass(frozen=True)
 class DirectNewton:
-    """Newton's direction from the Hessian of the loss of all rows."""
+    """The Newton direction from the Hessian of all rows."""
 
     @property
     def needs_hessian(self) -> bool:
@@ -46,9 +46,9 @@ class DirectNewton:
 
 @dataclass(frozen=True)
 class InexactNewton:
-    """Newton's direction by conjugate gradients, to a tolerance that falls with the gradient."""
+    """The Newton direction by conjugate gradients; the tolerance decreases with the gradient."""
 
-    tol: float  # smallest relative residual that is asked for
+    tol: float  # smallest tolerance of the relative residual
     max_iter: int  # largest number of iterations per step
 
     @property
@@ -70,7 +70,7 @@ class InexactNewton:
         )
         coordinates, intercept = system.split(progress.solution)
         if _ignores_constants(problem.loss.hessian_factors):
-            # A block-diagonal preconditioner may have added a constant to all outputs.
+            # Remove a constant that a block-diagonal preconditioner may have added to all outputs.
             intercept = intercept - intercept.mean()
         return coordinates, intercept
 
@@ -99,7 +99,7 @@ class HessianFactor:
         self.schur = corner - self.border.T @ self.solved_border
 
     def solve(self, coordinates: Array, intercept: Array) -> Start:
-        """The direction whose product with the Hessian is given."""
+        """Solve H d = (coordinates, intercept) for the direction d."""
         m, k = coordinates.shape
         solved = self._inverse(coordinates.T.reshape(-1))
         shift: Array = np.zeros(k)
@@ -117,7 +117,7 @@ class HessianFactor:
 
 
 class _System:
-    """Newton's equations as one column of unknowns, coordinates before intercepts."""
+    """Newton's equations for one column of unknowns: the coordinates, then the intercepts."""
 
     def __init__(self, problem: Problem, point: Point) -> None:
         self.problem, self.point = problem, point
@@ -127,7 +127,7 @@ class _System:
         self.inverses = self._inverses()
 
     def _inverses(self) -> list[HessianFactor]:
-        """The Hessian of a sample of rows, of all outputs together or of each alone."""
+        """Factorised Hessians of a sample of rows: one for all outputs, or one for each output."""
         problem, loss = self.problem, self.problem.loss
         m, k = self.shape[0] - 1, self.shape[1]
         if m * k > _COUPLED:

@@ -1,4 +1,4 @@
-"""Machines with a smooth loss on the functions of a span: from rows to coordinates."""
+"""Kernel machines with a smooth loss, fitted over the functions of a span."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mercer.solvers.newton.spans import Constants, Span
 
 Array = NDArray[np.floating[Any]]
 
-# Matrices in memory at a time: the sums of Hessians, the matrix made of them, and its factor.
+# Number of matrices of the size of the Hessian that are in memory at a time.
 _MATRICES = 4
 
 
@@ -32,13 +32,13 @@ class MachineTask:
     owner: str  # the name of the model, for messages
     kernel: Kernel  # the kernel, resolved
     rows: RowSource  # points, targets and weights; rows of weight 0 are left out
-    losses: tuple[RowLoss, ...]  # smooth; each is minimised alone
+    losses: tuple[RowLoss, ...]  # smooth losses, which are minimised separately
     constants: Array  # (n_outputs,): initial intercepts, for the outputs of all losses in turn
-    fit_intercept: bool  # whether intercepts are fitted, or stay as they are
+    fit_intercept: bool  # whether intercepts are fitted, or keep their initial values
 
     @property
     def joint_outputs(self) -> int:
-        """The largest number of functions that are fitted together."""
+        """The largest number of functions that one loss couples."""
         return max(loss.n_outputs for loss in self.losses)
 
     def require_memory(
@@ -55,7 +55,7 @@ class MachineTask:
 
 
 class SpanMachine:
-    """A task on the functions of a span."""
+    """Minimises a task over the functions of a span."""
 
     def __init__(self, task: MachineTask, span: Span, direction: NewtonDirection) -> None:
         self.task, self.span, self.direction = task, span, direction
@@ -65,9 +65,9 @@ class SpanMachine:
         return np.zeros((len(self.span), len(self.task.constants))), self.task.constants.copy()
 
     def states(self, alpha: float, start: Start, tol: float, max_iter: int) -> Iterator[State]:
-        """Yield the states of all functions after every step of one of them.
+        """Yield the state of all functions after every Newton step.
 
-        An infinite alpha leaves the intercepts alone.
+        At an infinite alpha only the intercepts are fitted.
         """
         span, weight = self.span, alpha
         if not np.isfinite(alpha):
@@ -85,7 +85,7 @@ class SpanMachine:
 
 
 def _minimise(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
-    """Minimise from zero by larger alphas, from a solution at another alpha at once."""
+    """Minimise, by way of larger alphas unless the start is a warm start."""
     if start[0].any() or not len(problem.span):
         return method.minimise(problem, start, max_iter)
     return descend(problem, start, max_iter)

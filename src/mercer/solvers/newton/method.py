@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.floating[Any]]
 Start = tuple[Array, Array]  # coefficients (m, k) and intercepts (k,)
 
-# Steps in a row that may fail to lower the objective before the method gives up.
+# Number of successive steps without a decrease of the objective before the method stops.
 _IDLE_STEPS = 3
-# Rounding excuses an error of at most this many tolerances.
+# Largest error that is accepted as rounding error, in tolerances.
 _EXCUSED = 100
 
 
@@ -31,13 +31,13 @@ class State:
     residual: float = np.inf  # norm of the gradient, relative to the terms that cancel in it
     # bound of the objective minus its minimum over functions with the same intercepts
     bound: float = np.inf
-    warning: str = ""  # why the last step is not as precise as it should be; a clause or empty
+    warning: str = ""  # why the last step is imprecise, as a clause; empty if it is precise
 
 
 class Problem(Protocol):
-    """A convex problem that knows its Newton step.
+    """A convex problem with its Newton step.
 
-    A point has an `objective`, and the `rounding` of a difference of two objectives.
+    A point has an `objective`, and the `rounding` error of a difference of two objectives.
     """
 
     def at(self, coef: Array, intercept: Array) -> Any:
@@ -45,7 +45,7 @@ class Problem(Protocol):
         ...
 
     def step(self, point: Any, state: State | None) -> Any:
-        """The point after a step, or the given one; the state is that of the point, if known."""
+        """Take one step from a point, whose state is known after the first step."""
         ...
 
     def state(self, point: Any, stalled: bool) -> State:
@@ -54,7 +54,7 @@ class Problem(Protocol):
 
 
 def minimise(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
-    """Yield the state after every step, until it has converged or steps no longer help."""
+    """Yield the state after every step, until convergence or until the steps stall."""
     point, state, idle = problem.at(*start), None, 0
     for _ in range(max_iter):
         new = problem.step(point, state)
@@ -71,8 +71,7 @@ def is_small(
 ) -> bool:
     """Whether an error is at most `tol` times its terms, or explained by rounding.
 
-    Rounding explains at most a hundred tolerances, relative to the parts that add up to the terms:
-    farther from the minimum, the answer is wrong even if no arithmetic gives a better one.
+    Rounding excuses an error of at most `_EXCUSED` tolerances, relative to the sum of `parts`.
     """
     parts = terms if parts is None else parts
     return bool(error <= tol * terms + min(rounding, _EXCUSED * tol * parts))
@@ -81,10 +80,7 @@ def is_small(
 def solve_in_turn(
     solvers: Sequence[tuple[int, Callable[[Start], Iterator[State]]]], start: Start
 ) -> Iterator[State]:
-    """Run solvers of separate outputs one after another; yield the state of all after each step.
-
-    A solver comes with its number of outputs.
-    """
+    """Run pairs (number of outputs, solver) in turn; yield the state of all after each step."""
     coef, intercept = start[0].copy(), start[1].copy()
     states: list[State | None] = [None] * len(solvers)
     first = 0
@@ -98,7 +94,7 @@ def solve_in_turn(
 
 
 def _merge(coef: Array, intercept: Array, states: list[State | None]) -> State:
-    """One state of all outputs: losses and errors add up, and all outputs have to converge."""
+    """Combine states: losses and errors are summed, and all outputs have to converge."""
     known = [state for state in states if state is not None]
     if len(known) < len(states):
         return State(coef, intercept, np.inf, np.inf, False)

@@ -1,13 +1,13 @@
-r"""Machines with a smooth loss on explicit features: f(x) = phi(x)'v + b with |v| as the norm.
+r"""Machines with a smooth loss on explicit features: f(x) = phi(x)'v + b with the norm |v|.
 
-The solution is a vector of coefficients of features. Those of rows follow from the condition for a
-minimum,
+The solution v has one coefficient per feature. The dual coefficients, one per row, follow from the
+optimality condition,
 
 .. math:: \alpha a_i = -w_i\, \ell'(y_i, f(x_i)) , \qquad v = \sum_i a_i \phi(x_i) .
 
-So v is in the span of the features of rows. If there are fewer rows than features, their features
-are replaced by coordinates in that span: with Q R the features as columns, v = Q u and phi(x_i)
-becomes the i-th column of R.
+So v is in the row span. If there are fewer rows than features, the features are replaced by
+coordinates in that span: with the QR decomposition of the transposed feature matrix, v = Q u, and
+phi(x_i) becomes the i-th column of R.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ Array = NDArray[np.floating[Any]]
 
 # Share of non-zero entries above which dense products are faster than sparse ones.
 _DENSE = 0.15
-#: Largest number of unknowns of functions fitted together that are in one Hessian.
+#: Largest number of unknowns for which the Hessian of coupled functions is one matrix.
 UNKNOWNS = 6000
-# With more unknowns: smallest relative residual of Newton's equations,
+# Smallest tolerance of Newton's equations solved by conjugate gradients.
 _TOL = 1e-10
-# and largest number of iterations per step.
+# Largest number of conjugate gradient iterations per step.
 _ITERATIONS = 200
 # Overflow is refused later, when the largest norm is known.
 _quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class FeatureMachine(SpanMachine):
-    """A task on explicit features."""
+    """Minimises a task over functions of explicit features."""
 
     span: FeatureSpan
 
@@ -79,9 +79,9 @@ class FeatureMachine(SpanMachine):
 
     @property
     def max_feature_norm(self) -> float:
-        """A bound of the norms of features, measured from zero."""
-        far = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
-        return self.span.max_norm + far
+        """A bound of the norms of features that are not centred."""
+        shift = 0.0 if self.origin is None else float(np.linalg.norm(self.origin))
+        return self.span.max_norm + shift
 
     def function(self, state: State) -> FeatureFunction:
         """The functions, without their intercepts."""
@@ -89,13 +89,13 @@ class FeatureMachine(SpanMachine):
         return FeatureFunction(self.features.features, coef)
 
     def intercept(self, state: State) -> Array:
-        """The intercepts, for features that are measured from zero."""
+        """The intercepts for features that are not centred."""
         if self.origin is None:
             return state.intercept
         return np.asarray(state.intercept - self.origin @ self.function(state).coef)
 
     def representers(self, state: State, alpha: float) -> Representers:
-        """Rows of positive weight and their coefficients; none if rows come in blocks."""
+        """Rows and their dual coefficients; no coefficients if rows come from a stream."""
         if not isinstance(self.rows, InMemory):
             return Representers.of_stream(self.rows, state.intercept.shape)
         derivatives = np.concatenate(list(self._derivatives(state)))
@@ -116,13 +116,13 @@ class FeatureMachine(SpanMachine):
 
 
 def in_one_matrix(functions: int, width: int) -> bool:
-    """Whether functions fitted together have one Hessian in memory."""
+    """Whether the Hessian of coupled functions is one matrix."""
     return functions == 1 or functions * width <= UNKNOWNS
 
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """Rows as Newton's method takes them, with the origin and a basis of their features."""
+    """The rows and the span of Newton's method, with the origin and the basis of the features."""
 
     rows: RowSource
     span: FeatureSpan
@@ -131,11 +131,11 @@ class _View:
 
 
 @_quiet
-def _in_row_span(task: MachineTask, given: KernelFeatures) -> _View:
+def _in_row_span(task: MachineTask, features: KernelFeatures) -> _View:
     """Replace features by coordinates in their row span (QR): n unknowns instead of p."""
     assert isinstance(task.rows, InMemory)
     part = task.rows.part
-    phi = given.features(part.points)
+    phi = features.features(part.points)
     phi = (phi.toarray() if sp.issparse(phi) else phi).astype(np.float64, copy=False)
     origin = part.mass @ phi / part.mass.sum() if task.fit_intercept else None
     if origin is not None:
@@ -147,15 +147,15 @@ def _in_row_span(task: MachineTask, given: KernelFeatures) -> _View:
     return _View(rows, FeatureSpan(_Identity(), len(upper)), origin, basis)
 
 
-def _in_feature_space(task: MachineTask, given: KernelFeatures) -> _View:
-    """Rows as their features: in memory if they fit, otherwise computed in every pass."""
-    rows, features = task.rows, given.features
-    first = features(rows.first_row)
-    span = FeatureSpan(features, given.width, sparse=sp.issparse(first))
-    holds = may_hold(float(len(rows) * given.width * first.dtype.itemsize))
-    if isinstance(rows, InMemory) and (span.sparse or holds):
-        phi = features(rows.part.points)
-        if span.sparse and holds and phi.nnz > _DENSE * phi.shape[0] * phi.shape[1]:
+def _in_feature_space(task: MachineTask, features: KernelFeatures) -> _View:
+    """Use the features themselves: in memory if they fit, otherwise computed in every pass."""
+    rows, feature_map = task.rows, features.features
+    first = feature_map(rows.first_row)
+    span = FeatureSpan(feature_map, features.width, sparse=sp.issparse(first))
+    fits = may_hold(float(len(rows) * features.width * first.dtype.itemsize))
+    if isinstance(rows, InMemory) and (span.sparse or fits):
+        phi = feature_map(rows.part.points)
+        if span.sparse and fits and phi.nnz > _DENSE * phi.shape[0] * phi.shape[1]:
             phi, span = phi.toarray(), replace(span, sparse=False)
         phi = sp.csr_array(phi) if span.sparse else phi
         rows = InMemory(replace(rows.part, points=Points(phi)))
@@ -168,7 +168,7 @@ def _in_feature_space(task: MachineTask, given: KernelFeatures) -> _View:
 
 @dataclass(frozen=True)
 class _Identity:
-    """The feature map of points that are features."""
+    """The feature map of points that already are features."""
 
     def __call__(self, points: Points) -> Any:
         return points.data.copy()
@@ -190,7 +190,7 @@ class _FeatureSums:
 
 @dataclass(frozen=True)
 class _Norm:
-    """A largest norm: the sum of two is the larger one, and NaN if either is."""
+    """A norm whose sum with another one is their maximum; NaN if either is NaN."""
 
     norm: float
 

@@ -1,7 +1,7 @@
 """Machines with a smooth loss over landmarks.
 
 The functions are f(x) = sum_j c_j k(x, z_j) + b, and the penalty is alpha c' k(Z, Z) c / 2. If all
-rows are landmarks, they are the minimisers over all functions.
+rows are landmarks, the minimiser is that over the whole function space.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from mercer.solvers.newton.spans import LandmarkSpan, StoredLandmarkSpan
 
 Array = NDArray[np.floating[Any]]
 
-# Landmarks up to which whitened rows cost no more than the kernel.
+# Number of landmarks up to which whitening a row costs no more than its kernel values.
 _CHEAP = 100
 # Number of rows from which the trace error is estimated.
 _SAMPLE = 10_000
 
 
 class LandmarkMachine(SpanMachine):
-    """A task on given landmarks."""
+    """Minimises a task over the functions of given landmarks."""
 
     span: LandmarkSpan
 
@@ -81,7 +81,7 @@ class LandmarkMachine(SpanMachine):
         return cls(task, chosen.points, direction, chosen.indices)
 
     def coefficients(self, state: State) -> Array:
-        """The coefficients of all landmarks, zero for those that depend on others."""
+        """The coefficients of all landmarks; zero for landmarks that others explain."""
         coef = np.zeros((len(self.points), state.coef.shape[1]))
         coef[self.kept] = self.span.landmark_coef(state.coef)
         return coef
@@ -97,7 +97,7 @@ class LandmarkMachine(SpanMachine):
 
 
 def _stored(span: LandmarkSpan, rows: RowSource) -> LandmarkSpan:
-    """The span with the whitened rows of all data, if there is memory for them."""
+    """Store the whitened rows of all data in the span, if they fit in memory."""
     if not (span.whitened and len(span) and isinstance(rows, InMemory)):
         return span
     if not may_hold(8.0 * len(rows) * len(span)):

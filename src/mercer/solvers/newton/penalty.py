@@ -1,13 +1,13 @@
-r"""Any increasing penalty of the norm, as half the squared norm with another weight.
+r"""Any increasing penalty of the norm, reduced to half the squared norm with another weight.
 
 A minimiser of L(f) + alpha Omega(\|f\|) of norm t > 0 is stationary for L(f) + beta \|f\|^2 / 2 at
-the weight beta = alpha Omega'(t) / t. As beta grows, the norm t(beta) of that problem's minimiser
-never grows and beta t(beta) never falls, so that for a convex Omega
+the weight beta = alpha Omega'(t) / t. The norm t(beta) of the minimiser at beta does not increase
+with beta, and beta t(beta) does not decrease, so that for a convex Omega
 
 .. math:: \log (\alpha\, \Omega'(t(\beta))) - \log (\beta\, t(\beta))
 
-changes sign once, or never: then the minimiser is the constant function. For other Omega, the
-minimiser still belongs to some beta, and the best beta is searched.
+changes sign at most once; if it does not, the minimiser is a constant function. For other Omega,
+the minimiser still belongs to some beta, and a search minimises the objective over beta.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ Measure = Callable[[float], tuple[float, float]]
 
 # Largest distance of beta from alpha, in decades.
 _DECADES = 15
-# Number of weights on the grid of a penalty that is not convex.
+# Number of grid points in beta for a penalty that is not convex.
 _GRID = 33
 # Largest number of times that the grid is extended to smaller weights.
 _EXTENSIONS = 3
-# Tolerance of the logarithm of beta.
+# Absolute tolerance of log(beta).
 _TOLERANCE = 1e-10
 
 
 def effective_alpha(measure: Measure, alpha: float, penalty: Penalty) -> float:
-    """The weight of half the squared norm that has the same minimiser as a penalty."""
+    """The weight beta of half the squared norm whose minimiser is that of the penalty.
+
+    `measure` maps a weight to the loss and the norm of its minimiser.
+    """
     if penalty.is_convex:
         return _root(measure, alpha, penalty)
     return _best(measure, alpha, penalty)

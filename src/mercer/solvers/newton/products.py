@@ -1,4 +1,4 @@
-r"""Newton's equations solved by products with a matrix that is not stored.
+r"""Newton's equations for a matrix that is not stored, solved by products with it.
 
 With W = A A' and Pi the projection that eliminates the intercepts, Newton's equations are
 
@@ -9,13 +9,13 @@ D = R - T being the derivative of the loss. So dT = -R~ + A z, where z solves B 
 
 .. math:: B = I + \Pi\, A^\top G\, A\, \Pi
 
-by conjugate gradients: each iteration is a product with G, of as many columns as there are outputs.
-For a loss of one output A = W^1/2; rows without curvature take no part. The preconditioner is B
+by conjugate gradients: each iteration is a product of G with one column per output. For a loss of
+one output A = W^1/2, and rows of curvature 0 drop out. The preconditioner is B
 with a low-rank factor F F' in place of G (Woodbury), which takes n r^2 operations per step.
 
 A residual r of these equations changes the step by at most |r| in the norm of the Hessian
 G + G W~ G, in which the step itself has the length (R~' G R~ - z' Pi A' G R~)^1/2. The iterations
-end when |r| is a given share of that length.
+end when |r| is at most `_FORCING` times that length.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ Array = NDArray[np.floating[Any]]
 
 # Largest error of a step, relative to its length.
 _FORCING = 0.1
-# Negative curvature up to this many units of rounding of the trace counts as rounding.
+# Negative curvature counts as rounding error up to this many rounding units of the trace.
 _INVALID = 1000
 # Largest number of unknowns of a preconditioner: columns of the factor times outputs.
 _COLUMNS = 3000
-# Rows of the factor that are weighted at a time.
+# Number of rows of the factor that are weighted at a time.
 _PANEL = 2048
 _EPS = float(np.finfo(np.float64).eps)
-# What may be raised if the iterations do not converge.
+# Parameters to raise if the iterations do not converge, for messages.
 _REMEDIES = "max_iter or rank of the solver, or alpha"
 
 
 @dataclass(frozen=True, eq=False)
 class Products:
-    """A symmetric positive semi-definite matrix that is known by its products."""
+    """A symmetric positive semi-definite matrix K, available only through products."""
 
     multiply: Callable[[Array], Array]  # ``multiply(V)`` is K @ V, for V of shape (n, r)
     values: Array  # (n,): the diagonal of K
@@ -58,8 +58,8 @@ class Products:
     means: Array | None = None  # (n,): the means of the columns of K, if it is to be centred
     # (n, rank): F with F F' close to K, centred as the matrix is, for the preconditioner
     factor: Array | None = None
-    residual_trace: float | None = None  # share of the trace of K that the factor leaves out
-    tol: float = 1e-6  # smallest relative error of a step that is asked for
+    residual_trace: float | None = None  # share of the trace of K that the factor does not explain
+    tol: float = 1e-6  # smallest requested relative error of a step
     max_iter: int = 1000  # largest number of products per step
     scale: float = 1.0  # factor of the matrix
 
@@ -143,7 +143,7 @@ class _System:
         largest = float(np.abs(total).max())
         if not largest > np.finfo(np.float64).tiny:
             return np.zeros((k, k))
-        # Near probabilities of 0 and 1 rounding is relatively large, and would add that constant.
+        # At probabilities near 0 and 1 rounding errors would otherwise add such a constant.
         centre = np.eye(k) - (k > 1) / k
         inner = centre @ (total / largest) @ centre
         inverse: Array = centre @ np.linalg.pinv(inner, rcond=1e-12, hermitian=True) @ centre
@@ -184,7 +184,7 @@ class _System:
         return residual / float(np.sqrt(square)) if square > 0 else np.inf
 
     def step(self, solution: Array) -> Step:
-        """The step that belongs to a solution z."""
+        """The Newton step dT = -R~ + A z, and its intercepts."""
         coef = self.apply_root(solution) - self.gradient
         gram_coef = self.matrix @ coef
         intercept = np.zeros(self.shape[1])
@@ -202,7 +202,7 @@ class _Preconditioner:
         # The first columns explain most of the trace.
         self.factor = factor[:, : max(1, _COLUMNS // system.shape[1])]
         square = self._square()
-        # Smaller numbers on the diagonal would be lost in rounding.
+        # A smaller addition to the diagonal would be lost in rounding.
         noise = 16 * len(square) * _EPS * float(np.linalg.norm(square))
         square.flat[:: len(square) + 1] += max(1.0, noise)
         self.cholesky = factorised(square)
@@ -225,7 +225,7 @@ class _Preconditioner:
         return matrix
 
     def _weighted_square(self, weights: Array) -> Array:
-        """F' diag(w) F, in panels that an interrupt can stop."""
+        """F' diag(w) F, computed in panels so that Ctrl-C takes effect between them."""
         rank = self.factor.shape[1]
         square = np.zeros((rank, rank))
         for first in range(0, len(weights), _PANEL):

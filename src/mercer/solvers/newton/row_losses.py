@@ -4,7 +4,7 @@ A row's loss is a function of the k values of the fitted functions at that row. 
 W_i = sum_p q_ip u_p u_p' with a few factors u_p that all rows share, and weights q_ip >= 0: one
 factor for a loss of one output, the differences of two classes for the multinomial log-loss, as
 diag(p) - pp' = sum over a < b of p_a p_b (e_a - e_b)(e_a - e_b)'. So the Hessian of a sum over rows
-takes one symmetric matrix for each factor.
+needs one symmetric matrix per factor.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class SingleLoss:
 
     @property
     def hessian_factors(self) -> Array:
-        """The number one."""
+        """The factor 1."""
         return np.ones((1, 1))
 
     def value(self, targets: Array, values: Array) -> Array:
@@ -99,7 +99,7 @@ class SingleLoss:
         return self.hessian_weights(targets, values) * changes
 
     def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
-        """The Hessian of the weighted losses; not zero, so that it gives a descent direction."""
+        """The Hessian of the weighted losses; the weights themselves if all curvature is zero."""
         curvature = weights * self.hessian_weights(targets, values)[:, 0]
         return DiagonalHessian(curvature if curvature.any() else weights)
 
@@ -110,14 +110,14 @@ class SingleLoss:
 
 @dataclass(frozen=True)
 class JointLoss:
-    """The multinomial log-loss of codes of classes, which are the one column of targets."""
+    """The multinomial log-loss; the one column of targets holds the codes of the classes."""
 
     n_outputs: int  # the number of classes
-    full: bool = True  # whether the whole Hessian is taken, or its diagonal
+    full: bool = True  # whether to use the full Hessian, or its diagonal
 
     @property
     def hessian_factors(self) -> Array:
-        """The differences of two classes; the classes if only the diagonal is taken."""
+        """The differences of two unit vectors; for the diagonal Hessian, the unit vectors."""
         classes = np.eye(self.n_outputs)
         if not self.full:
             return classes
@@ -133,7 +133,7 @@ class JointLoss:
         return Multinomial().derivative(_codes(targets), values)
 
     def hessian_weights(self, targets: Array, values: Array) -> Array:
-        """Products p_a p_b of two probabilities; p_a (1 - p_a) if only the diagonal is taken."""
+        """Products p_a p_b of two probabilities; for the diagonal Hessian, p_a (1 - p_a)."""
         probabilities = Multinomial().probability(values)
         if not self.full:
             return np.asarray(probabilities * (1 - probabilities))
@@ -141,15 +141,15 @@ class JointLoss:
         return np.column_stack([first * second for first, second in pairs])
 
     def hessian_product(self, targets: Array, values: Array, changes: Array) -> Array:
-        """The whole Hessian times changes of the values."""
+        """The full Hessian times changes of the values."""
         return softmax_product(Multinomial().probability(values), changes)
 
     def hessian(self, targets: Array, values: Array, weights: Array) -> Hessian:
-        """The whole Hessian of the weighted losses."""
+        """The full Hessian of the weighted losses."""
         return SoftmaxHessian(weights, Multinomial().probability(values))
 
     def block_diagonal(self) -> JointLoss:
-        """The loss with the diagonal of its Hessian."""
+        """The loss with the diagonal of its Hessian instead of the full one."""
         return replace(self, full=False)
 
 
@@ -166,11 +166,11 @@ class WeightedLoss:
         return float(self.weights @ self.loss.value(self.targets, values))
 
     def derivative(self, values: Array) -> Array:
-        """Its derivative in every value."""
+        """The derivative in every value."""
         return self.weights[:, None] * self.loss.derivative(self.targets, values)
 
     def hessian(self, values: Array) -> Hessian:
-        """Its Hessian."""
+        """The Hessian of the sum."""
         return self.loss.hessian(self.targets, values, self.weights)
 
 

@@ -4,14 +4,15 @@ With coordinates v in which the squared norm is |v|^2 (`spans.Span`), the functi
 
 .. math:: \sum_i w_i\, \ell(y_i, f(x_i)) + \tfrac\alpha2 \|v\|^2, \qquad f(x) = \phi(x)^\top v + b .
 
-`directions.DirectNewton` asks the rows for the Hessian, n m^2 operations: one pass over the rows
-per step, as losses at several lengths of a step and the derivatives at its full length come
-together. `directions.InexactNewton` solves Newton's equations by conjugate gradients, each
-iteration a pass of n m operations, preconditioned by the Hessian of a sample of rows.
+`directions.DirectNewton` computes the Hessian, n m^2 operations, in one pass over the rows per
+step: the pass also gives the losses at several step lengths and the gradient at the full step.
+`directions.InexactNewton` solves Newton's equations by conjugate gradients, each iteration a pass
+of n m operations, preconditioned by the Hessian of a sample of rows.
 
-First steps are taken with alphas that fall to the one that is asked for and, where there are many
-rows, on every s-th of them: few steps on all rows are then left. See Marteau-Ferey, Bach and Rudi
-(2019), Globally convergent Newton methods for ill-conditioned generalized self-concordant losses.
+The first steps use larger values of alpha, which decrease to the requested one, and a sample of the
+rows if there are many. Few steps on all rows are needed after them. See Marteau-Ferey, Bach and
+Rudi (2019), Globally convergent Newton methods for ill-conditioned generalized self-concordant
+losses.
 """
 
 from __future__ import annotations
@@ -41,33 +42,33 @@ from mercer.solvers.newton.spans import Span
 
 Array = NDArray[np.floating[Any]]
 
-# Lengths of a step that are tried in one pass.
+# Step lengths that are tried in one pass.
 _LENGTHS = tuple(0.5**i for i in range(12))
-# Shortest length that is tried.
+# Shortest step length that is tried.
 _SHORTEST = 1e-12
-# Relative slope at the end of a full step up to which the step is taken.
+# A full step is taken if the slope at its end is at most this share of the slope at its start.
 _FLAT = 0.9
 _EPS = float(np.finfo(np.float64).eps)
 
-# Factor by which alphas of first steps fall.
+# Ratio of successive alphas during the first steps.
 _FALL = 10.0
 # The first alpha, as a share of the weighted sum of k(x, x).
 _FIRST = 1 / 300
-# Steps per alpha.
+# Newton steps per larger alpha.
 _STEPS_OF_PATH = 2
-# Tolerance of the steps at larger alphas.
+# Tolerance of the relative gradient at larger alphas.
 _TOL_OF_PATH = 0.1
-# Rows of a sample: at least this many per coordinate,
+# Smallest number of sampled rows per coordinate.
 _ROWS_PER_COORDINATE = 8
-# at least this many in all,
+# Smallest number of sampled rows.
 _FEWEST = 4000
-# and at most one in this many rows.
+# Smallest ratio of all rows to sampled rows for which a sample is used.
 _WORTH_A_SAMPLE = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Coordinates v and intercepts b, and sums over the rows there."""
+    """Coordinates v and intercepts b, with the objective and its gradient."""
 
     coordinates: Array  # (m, k)
     intercept: Array  # (k,)
@@ -75,15 +76,15 @@ class Point:
     gradient: Array  # (m, k): gradient of the objective in v
     objective: float
     rounding: float  # rounding error of a difference of two objectives
-    full_step: bool = True  # whether a full step has led here
+    full_step: bool = True  # whether the last step was a full step
 
 
 class NewtonDirection(Protocol):
-    """How the search direction is computed."""
+    """A method that computes the search direction."""
 
     @property
     def needs_hessian(self) -> bool:
-        """Whether it needs the Hessian of all rows."""
+        """Whether the method needs the Hessian of all rows."""
         ...
 
     def __call__(self, problem: Problem, point: Point) -> Start:
@@ -99,13 +100,13 @@ class Problem:
     span: Span
     loss: RowLoss
     alpha: float  # positive weight of half the squared norm
-    fit_intercept: bool  # whether intercepts are fitted, or stay as they are
+    fit_intercept: bool  # whether intercepts are fitted, or keep their initial values
     direction: NewtonDirection
     tol: float  # tolerance of the relative gradient
     stride: int = 1  # 1 for all rows, more for a sample of them
 
     def at(self, coordinates: Array, intercept: Array) -> Point:
-        """Evaluate coordinates and intercepts, by a pass over the rows."""
+        """Evaluate the objective and its gradient, by a pass over the rows."""
         return self._evaluate(coordinates, intercept, self.direction.needs_hessian)
 
     def _evaluate(self, coordinates: Array, intercept: Array, needs_hessian: bool) -> Point:
@@ -121,7 +122,7 @@ class Problem:
     def hessians(
         self, point: Point, loss: RowLoss | None = None, stride: int | None = None
     ) -> Array:
-        """The Hessians of the loss, one for each of its factors; not all of them zero."""
+        """One Hessian for each factor of the loss; unit curvature if the loss has none."""
         hessians = point.sums.hessians
         at = self.coefficients(point.coordinates, point.intercept)
         summand = HessianSums(self.span, loss or self.loss, at, stride or self.stride)
@@ -140,17 +141,17 @@ class Problem:
         return in_coordinates + self.alpha * coordinates, sums.intercept
 
     def step(self, point: Point, state: State | None) -> Point:
-        """The point after a step; the given one if no step lowers the objective.
+        """Take one step; return `point` if no step decreases the objective.
 
         A full step is taken if it decreases the objective enough and does not end far beyond the
-        minimum along its line, otherwise the best of several shorter ones.
+        minimum along its line, otherwise the best of several shorter steps.
         """
         change, change_intercept = self.direction(self, point)
         slope = float(np.sum(point.gradient * change))
         slope += float(point.sums.grad_intercept @ change_intercept)
         start = self.coefficients(point.coordinates, point.intercept)
         line = self.coefficients(change, change_intercept)
-        # Hessians come with the next step, unless that is likely to be shortened or the last one.
+        # The pass also computes Hessians, unless this step is likely to be shortened or the last.
         needs_hessian = self.direction.needs_hessian and (
             state is None or (point.full_step and state.residual > np.sqrt(self.tol))
         )
@@ -175,7 +176,7 @@ class Problem:
         return replace(point, full_step=False)
 
     def state(self, point: Point, stalled: bool) -> State:
-        """The state of a point: its gradient is compared with the terms that cancel in it."""
+        """The state of a point, with the gradient relative to the terms that cancel in it."""
         sums, tol = point.sums, self.tol
         error, terms = float(np.linalg.norm(point.gradient)), self.gradient_terms(point)
         slopes, curvatures, products = np.sqrt(sums.sizes)
@@ -201,7 +202,7 @@ class Problem:
         return float(np.linalg.norm(penalty) + np.linalg.norm(point.gradient - penalty))
 
     def _value_size(self, coordinates: Array) -> float:
-        """A bound of the terms that add up to values, whose rounding is that of the values."""
+        """A bound of the terms that are summed to function values, for their rounding error."""
         size = float(np.linalg.norm(self.span.to_coefficients(coordinates)))
         return size * self.span.max_norm ** (1 if self.span.whitened else 2)
 
@@ -225,7 +226,7 @@ class Problem:
 
 
 def descend(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
-    """Minimise after first steps at larger alphas, on a sample where there are many rows."""
+    """Minimise from a warm start: steps at larger alphas, on a sample if there are many rows."""
     steps, last = 0, start
     sample = _sample(problem)
     candidates = [start]
@@ -237,13 +238,13 @@ def descend(problem: Problem, start: Start, max_iter: int) -> Iterator[State]:
             steps, last = steps + 1, (state.coef, state.intercept)
             yield replace(state, converged=False)
         candidates.append(last)
-    # The best of a sample need not be good for all rows, in particular if alpha is small.
+    # The minimiser of a sample may be poor for all rows, in particular if alpha is small.
     start = _best(problem, candidates) if sample.stride > 1 else last
     yield from method.minimise(problem, start, max_iter - steps)
 
 
 def _sample(problem: Problem) -> Problem:
-    """The problem on every s-th row of positive weight, with alpha scaled by their weight."""
+    """The problem on a sample of the rows, with alpha times the sample's share of the weight."""
     fewest = max(_FEWEST, _ROWS_PER_COORDINATE * len(problem.span))
     stride = problem.rows.statistics.rows // fewest
     if stride < _WORTH_A_SAMPLE:
@@ -253,7 +254,7 @@ def _sample(problem: Problem) -> Problem:
 
 
 def _larger_alphas(problem: Problem) -> Iterator[Problem]:
-    """The problem at alphas that fall."""
+    """The problem at a decreasing sequence of alphas above the requested one."""
     largest = _FIRST * problem.rows.map_sum(WeightSums(problem.span, problem.stride))[1]
     if problem.alpha < largest:
         falls = int(np.log(largest / problem.alpha) / np.log(_FALL))
@@ -262,7 +263,7 @@ def _larger_alphas(problem: Problem) -> Iterator[Problem]:
 
 
 def _best(problem: Problem, candidates: list[Start]) -> Start:
-    """The candidate with the smallest objective, by one pass for all of them."""
+    """The candidate with the smallest objective, by one pass over the rows."""
     coefficients = tuple(problem.coefficients(*each) for each in candidates)
     values = problem.rows.map_sum(LossesAt(problem.span, problem.loss, coefficients))
     values = values + [problem.alpha / 2 * np.sum(each[0] ** 2) for each in candidates]

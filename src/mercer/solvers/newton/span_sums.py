@@ -1,9 +1,9 @@
 """Sums over rows for the functions of a span: losses, gradients and Hessians.
 
 For f(x) = r(x)'c + b (`spans`) and a smooth loss of each row, Newton's method needs only sums over
-rows. The classes of this module are given to `RowSource.map_sum`: each takes a block of rows, works
-in chunks of bounded memory, and returns a sum that can be added to others. They hold a span and
-arrays alone, so that they can be sent to where the rows are.
+rows. The classes of this module are arguments of `RowSource.map_sum`: each takes a block of rows,
+works in chunks of bounded memory, and returns sums that can be added to those of other blocks. They
+hold only a span and arrays, so that they can be sent to the workers that hold the rows.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ class _Sums:
 class Coefficients:
     """Coefficients and intercepts of functions, or of a search direction."""
 
-    coef: Array  # (m, k): what rows are multiplied with
+    coef: Array  # (m, k)
     intercept: Array  # (k,)
 
     def values(self, rows: Any) -> Array:
-        """The values of the functions."""
+        """The values of the functions at rows."""
         return np.asarray(rows @ self.coef + self.intercept)
 
 
 @dataclass(frozen=True, eq=False)
 class LineSearchSums(_Sums):
-    """Losses at several lengths of a step, and derivatives at the first of them."""
+    """Losses at several step lengths, and derivatives at the first length."""
 
     losses: Array  # (n_lengths,): weighted losses
     slopes: Array  # (n_lengths,): their derivatives in the length
     grad_coef: Array  # (m, k): gradient of the loss in the coefficients
     grad_intercept: Array  # (k,): gradient of the loss in the intercepts
-    abs_grad_intercept: Array  # (k,): sum of the absolute values of its terms
+    abs_grad_intercept: Array  # (k,): sum of the absolute terms of that gradient
     # (3,): sums of squares of derivatives, of second derivatives, and of these times values
     sizes: Array
-    hessians: Array  # (p, m + 1, m + 1): as in `HessianSums`; empty if they are not wanted
+    hessians: Array  # (p, m + 1, m + 1): as in `HessianSums`; empty if not requested
 
 
 @dataclass(frozen=True, eq=False)
 class LineSearch:
-    """Losses at several lengths of a step, and derivatives at the first of them."""
+    """Computes losses at several step lengths, and derivatives at the first length."""
 
     span: Span
     loss: RowLoss
@@ -67,7 +67,7 @@ class LineSearch:
     direction: Coefficients
     lengths: tuple[float, ...] = (0.0,)
     stride: int = 1  # 1 for all rows, more for a sample of them
-    needs_hessian: bool = False  # whether Hessians are wanted; the span has to be whitened
+    needs_hessian: bool = False  # whether to compute Hessians; the span has to be whitened
 
     def __call__(self, part: RowBlock) -> LineSearchSums:
         """The sums over a block of rows."""
@@ -104,8 +104,8 @@ class HessianSums:
     loss: RowLoss
     at: Coefficients
     stride: int = 1  # 1 for all rows, more for a sample of them
-    # whether the weight of a row stands for its second derivative: where a loss is linear at all
-    # rows, any curvature gives a direction of descent
+    # use second derivatives of 1: if the loss is linear at all rows, any curvature gives a descent
+    # direction
     unit_curvature: bool = False
 
     def __call__(self, part: RowBlock) -> Array:
@@ -152,7 +152,7 @@ class HessianProduct:
 
 @dataclass(frozen=True, eq=False)
 class LossesAt:
-    """Losses of several coefficients."""
+    """The weighted losses of several candidate functions."""
 
     span: Span
     loss: RowLoss
@@ -185,7 +185,7 @@ class WeightSums:
 
 @dataclass(frozen=True, eq=False)
 class ExplainedTrace:
-    """The weighted sum of k(x, x) as far as the functions of the span explain it."""
+    """The part of the weighted sum of k(x, x) that the span explains."""
 
     span: Span
     stride: int = 1  # 1 for all rows, more for a sample of them
@@ -203,10 +203,7 @@ def _zeros(loss: RowLoss, m: int) -> Array:
 
 
 def _add_hessians(total: Array, rows: Any, d2loss: Array) -> None:
-    """Add weighted products of rows and a one to the triangles above the diagonals.
-
-    Rows without curvature are left out.
-    """
+    """Add d2loss (r, 1)(r, 1)' of every row r to the upper triangles; skip rows of curvature 0."""
     some = np.flatnonzero(d2loss.any(axis=1))
     if len(some) < rows.shape[0]:
         rows, d2loss = rows[some], d2loss[some]
@@ -214,23 +211,23 @@ def _add_hessians(total: Array, rows: Any, d2loss: Array) -> None:
         if sp.issparse(rows):
             _add_sparse(matrix, sp.csr_array(rows.multiply(root[:, None])), root)
         elif len(some):
-            scaled = np.empty((len(some), len(matrix)))
-            np.multiply(rows, root[:, None], out=scaled[:, :-1])
-            scaled[:, -1] = root
-            # In place: a sum of matrices would take longer than products of few rows.
-            dsyrk(1.0, scaled.T, beta=1.0, c=matrix.T, lower=True, overwrite_c=True)
+            weighted = np.empty((len(some), len(matrix)))
+            np.multiply(rows, root[:, None], out=weighted[:, :-1])
+            weighted[:, -1] = root
+            # In place, because adding matrices would take longer than products of few rows.
+            dsyrk(1.0, weighted.T, beta=1.0, c=matrix.T, lower=True, overwrite_c=True)
 
 
-def _add_sparse(matrix: Array, scaled: Any, root: Array) -> None:
-    m = scaled.shape[1]
-    # One dense factor: the product of two sparse ones has more entries than it saves.
-    matrix[:m, :m] += scaled.T @ scaled.toarray()
-    matrix[:m, m] += scaled.T @ root
+def _add_sparse(matrix: Array, weighted: Any, root: Array) -> None:
+    m = weighted.shape[1]
+    # One factor is dense, because a product of two sparse factors is slower.
+    matrix[:m, :m] += weighted.T @ weighted.toarray()
+    matrix[:m, m] += weighted.T @ root
     matrix[m, m] += root @ root
 
 
 def _mirror(total: Array) -> Array:
-    """Complete symmetric matrices of which the triangles above the diagonals are known."""
+    """Copy the upper triangle of each matrix to its lower triangle."""
     for matrix in total:
         matrix[:] = np.triu(matrix) + np.triu(matrix, 1).T
     return total

@@ -1,8 +1,8 @@
 """Spaces of functions in coordinates v in which the squared norm of a function is |v|^2.
 
 A function of a span is f(x) = r(x)'c + b. The rows r(x) are kernel values with landmarks, whitened
-or not (`LandmarkSpan`), or explicit features with k(x, z) = r(x)'r(z) (`FeatureSpan`). Where rows
-are whitened or explicit features, the coefficients c are the coordinates v.
+or not (`LandmarkSpan`), or explicit features with k(x, z) = r(x)'r(z) (`FeatureSpan`). For whitened
+rows and explicit features, the coefficients c are the coordinates v.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from mercer.rows.sums import Features
 Array = NDArray[np.floating[Any]]
 Rows = slice | NDArray[np.intp]
 
-# Bytes of rows that are computed at a time.
+# Size of a block of rows, in bytes.
 _BLOCK_BYTES = 2**22
 # Smallest number of columns that a block of rows is sized for.
 _LEAST_WIDTH = 64
-# Smallest number of sparse rows at a time.
+# Smallest number of sparse rows in a block.
 _SPARSE_ROWS = 1024
 
 
 class Span(ABC):
     """A space of functions.
 
-    It holds arrays, kernels and maps alone, so that it can be sent to where the rows are.
+    It holds only arrays, kernels and maps, so that it can be sent to workers that hold the rows.
     """
 
-    #: Whether coefficients of rows are the coordinates.
+    #: Whether the coefficients c are the coordinates v.
     whitened: bool = True
 
     @abstractmethod
@@ -49,11 +49,11 @@ class Span(ABC):
     @property
     @abstractmethod
     def max_norm(self) -> float:
-        """About the largest norm of a row in coordinates."""
+        """An estimate of the largest norm of a whitened row."""
 
     @property
     def whitening_condition(self) -> float:
-        """About the factor by which rounding of gradients grows in coordinates."""
+        """An estimate of the factor by which `gradient_to_coordinates` magnifies rounding."""
         return 1.0
 
     @abstractmethod
@@ -73,11 +73,11 @@ class Span(ABC):
         return coef
 
     def gradient_to_coordinates(self, gradient: Array) -> Array:
-        """The gradient in v, from that in c."""
+        """The gradient in v, from the gradient in c."""
         return gradient
 
     def block_rows(self, width: int = 0) -> int:
-        """Number of rows to take at a time, if each needs `width` numbers beside its own."""
+        """Number of rows per block, if each row needs `width` further numbers of work space."""
         return max(256, _BLOCK_BYTES // (8 * max(_LEAST_WIDTH, width, len(self))))
 
     def rows(
@@ -87,21 +87,21 @@ class Span(ABC):
 
         Blocks are sized for `width` further numbers per row.
         """
-        wanted = self.whitened if whitened is None else whitened
+        whitened = self.whitened if whitened is None else whitened
         for some in used_rows(part, stride, self.block_rows(width)):
             weights = np.asarray(part.mass[some], dtype=np.float64)
             rows = np.empty((len(weights), 0))
             if len(self):
-                rows = self._rows_at(part, some, whitened=wanted)
+                rows = self._rows_at(part, some, whitened=whitened)
             yield rows, part.targets[some], weights
 
     def _rows_at(self, part: RowBlock, some: Rows, *, whitened: bool) -> Any:
-        """Some rows of a block, which must not be written to."""
+        """Some rows of a block, as a read-only array."""
         return self._features(part.points[some], whitened=whitened)
 
 
 class Constants(Span):
-    """The constant functions alone."""
+    """The span of zero functions, for fits of the intercepts alone."""
 
     max_norm = 0.0
 
@@ -121,13 +121,13 @@ class LandmarkSpan(Span):
     """Functions over landmarks.
 
     With R'R = k(Z, Z) the coordinates are v = R c. Whitened rows k(x, Z) R^-1 cost m^2 operations
-    per row. Rows k(x, Z) are cheaper and lose digits: c is long where R is nearly singular.
+    per row. Rows k(x, Z) are cheaper but lose digits: c is large if R is nearly singular.
     """
 
     kernel: Kernel  # the kernel, resolved
     points: Points  # the m landmarks, linearly independent
     upper: Array  # (m, m): the triangle R, in float64
-    whitened: bool = True  # whether rows are whitened
+    whitened: bool = True
 
     def __len__(self) -> int:
         return len(self.upper)
@@ -137,19 +137,19 @@ class LandmarkSpan(Span):
         return self._triangular(coordinates, "N")
 
     def to_coefficients(self, coordinates: Array) -> Array:
-        """The coefficients of rows: v itself if they are whitened, otherwise R^-1 v."""
+        """The coefficients c: v itself for whitened rows, otherwise R^-1 v."""
         return coordinates if self.whitened else self.landmark_coef(coordinates)
 
     def to_coordinates(self, coef: Array) -> Array:
-        """The coordinates v of coefficients of rows."""
+        """The coordinates v: c itself for whitened rows, otherwise R c."""
         return coef if self.whitened else self.upper @ coef
 
     def gradient_to_coordinates(self, gradient: Array) -> Array:
-        """The gradient in v, from that in the coefficients of rows."""
+        """The gradient in v: that in c for whitened rows, otherwise R^-T times it."""
         return gradient if self.whitened else self._triangular(gradient, "T")
 
     def diag(self, points: Points) -> Array:
-        """Values k(x, x), which the landmarks may explain in part."""
+        """Values k(x, x) of the kernel itself, not of its approximation by the landmarks."""
         return np.asarray(self.kernel.diag(points))
 
     @property
@@ -159,7 +159,7 @@ class LandmarkSpan(Span):
 
     @property
     def whitening_condition(self) -> float:
-        """About the condition number of R, if rows are not whitened."""
+        """An estimate of the condition number of R; 1 for whitened rows."""
         if self.whitened or not len(self):
             return 1.0
         trcon = get_lapack_funcs("trcon", (self.upper,))
@@ -181,7 +181,7 @@ class LandmarkSpan(Span):
 
 @dataclass(frozen=True, eq=False)
 class StoredLandmarkSpan(LandmarkSpan):
-    """Functions over landmarks with the whitened rows of all data in memory."""
+    """A landmark span that keeps the whitened rows of all data in memory."""
 
     stored: Array = field(kw_only=True)  # (n, m): the whitened rows of the only block
 
@@ -202,21 +202,21 @@ class StoredLandmarkSpan(LandmarkSpan):
 class FeatureSpan(Span):
     """Functions of explicit features: f(x) = (phi(x) - o)'v + b.
 
-    An origin o changes only the intercept, which is not penalised. It saves digits of features that
-    are far from zero.
+    The origin o changes only the intercept, which is not penalised. Subtracting it avoids
+    cancellation for features that are far from zero.
     """
 
-    features: Features  # ``features(points)`` returns phi, dense or sparse; it may be overwritten
+    features: Features  # ``features(points)`` returns a new array phi, dense or sparse
     width: int  # the number p of features
-    origin: Array | None = None  # (p,): the o of dense features; zero if it is not given
+    origin: Array | None = None  # (p,): o, for dense features only; None for zero
     max_norm: float = 0.0  # the largest norm of phi(x) - o
-    sparse: bool = False  # whether features are sparse
+    sparse: bool = False
 
     def __len__(self) -> int:
         return self.width
 
     def block_rows(self, width: int = 0) -> int:
-        """Number of rows to take at a time: more sparse rows, as sums over them are dense."""
+        """Number of rows per block; blocks of sparse rows are longer, as their sums are dense."""
         return max(super().block_rows(width), _SPARSE_ROWS if self.sparse else 0)
 
     def diag(self, points: Points) -> Array:
@@ -231,7 +231,7 @@ class FeatureSpan(Span):
 
 
 def squared_norms(rows: Any) -> Array:
-    """The sums of squares of rows; infinite if they overflow."""
+    """The squared norms of rows; infinite if they overflow."""
     with np.errstate(over="ignore"):
         if sp.issparse(rows):
             return np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
@@ -240,19 +240,19 @@ def squared_norms(rows: Any) -> Array:
 
 def used_rows(part: RowBlock, stride: int, step: int) -> Iterator[Rows]:
     """Every `stride`-th row of positive weight, in blocks of at most `step` rows."""
-    everything = part.weights is None or part.weights.all()
-    if everything and stride == 1:
+    all_positive = part.weights is None or part.weights.all()
+    if all_positive and stride == 1:
         for start in range(0, len(part), step):
             yield slice(start, min(start + step, len(part)))
         return
-    rows = np.arange(len(part)) if everything else np.flatnonzero(part.mass)
+    rows = np.arange(len(part)) if all_positive else np.flatnonzero(part.mass)
     rows = _sample(stride, rows, part.start)
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
 
 
 def _sample(stride: int, rows: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """One of every `stride` rows at random, as rows may alternate between several sources."""
+    """One random row out of every `stride` rows, so that periodic data are sampled fairly."""
     if stride == 1:
         return rows
     firsts = np.arange(0, len(rows), stride)

@@ -6,11 +6,11 @@ total weight w_s,
 .. math:: R^{-\top} (C^\top W C + \alpha M)\, R^{-1} \approx
     \frac{w}{w_s} R^{-\top} C_s^\top W_s C_s R^{-1} + \alpha I .
 
-The inverse of the right-hand side makes the number of iterations small. Rudi, Carratino and Rosasco
-(2017), FALKON: an optimal large scale kernel method, take the landmarks for the sample. A few rows
-per landmark need fewer iterations, and landmarks that are not a fair sample of the rows. With an
-intercept, both sides are centred: a function that is nearly constant is then penalised by alpha
-alone, and a preconditioner without centring would give it a small residual.
+The inverse of the right-hand side is the preconditioner. Rudi, Carratino and Rosasco (2017),
+FALKON: an optimal large scale kernel method, use the landmarks as the sample. A sample of a few
+rows per landmark needs fewer iterations, and allows landmarks that are not a fair sample of the
+rows. With an intercept, both sides are centred: without centring, the preconditioner would give a
+small residual to functions that are nearly constant.
 """
 
 from __future__ import annotations
@@ -34,32 +34,31 @@ from mercer.solvers.ridge.landmarks import normal_product
 
 Array = NDArray[np.floating[Any]]
 
-# A landmark is left out if the others explain k(z, z) up to this share of the largest: rounding of
-# sums over rows would exceed its contribution.
+# A landmark is left out if the others explain k(z, z) up to this share of the largest k(z, z).
 _DEPENDENT = 1e-11
-# Residuals of all iterations may take this many bytes, or as many as the matrix of the landmarks.
+# Memory for the residuals of all iterations, in bytes, or that of the matrix M if it is larger.
 _RESIDUAL_BYTES = 2**27
-# Share of the tolerance that rounding of means may take in a product.
+# Largest effect of rounded means in a product, relative to the tolerance.
 _ROUNDING_SHARE = 0.1
-# Error of a mean, in rounding units of the values.
+# Rounding error of a mean, in rounding units of the values.
 _MEAN_ERROR = 4
-# Rows of the sample per landmark: at least, where there are many landmarks, and at most.
+# Smallest and largest number of sampled rows per landmark.
 _LEAST_ROWS, _MOST_ROWS = 2, 8
-# Kernel values of the sample, between these limits.
+# Number of kernel values of the sample, within those limits.
 _SAMPLE_VALUES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Landmarks as coordinates, and the covariance of their features on a sample of the rows.
+    """Whitened landmarks, and the covariance of their features on a sample of the rows.
 
-    Landmarks that others explain, such as duplicates, carry no coefficient.
+    Landmarks that others explain, such as duplicates, have no coefficient.
     """
 
-    task: RidgeTask  # the problem
+    task: RidgeTask
     features: LandmarkFeatures  # whitened kernel values with the landmarks that are kept
     penalty: Array  # (k, k): the matrix M of these landmarks
-    # (k, k): about R^-T C'WC R^-1, from a sample of rows; centred with an intercept
+    # (k, k): estimate of R^-T C'WC R^-1, from a sample of rows; centred with an intercept
     covariance: Array
     trace_error: float  # the share of the trace of K of the sample outside the landmarks' span
 
@@ -97,7 +96,7 @@ class Sample:
         return product[:-1] - np.outer(sums, product[-1] / weight)
 
     def intercept(self, sums: Array, coefficients: Array) -> Array:
-        """The constant that goes with coefficients, C'w being `sums`."""
+        """The intercept that belongs to coefficients, from `sums` = C'w."""
         if not self.task.fit_intercept:
             return self.task.middle
         mean: Array = sums @ coefficients / self.task.rows.statistics.weight
@@ -105,10 +104,10 @@ class Sample:
 
 
 class FalkonSystem:
-    """The equations of landmarks in coordinates where M is the identity.
+    """The equations in coordinates where M is the identity.
 
-    At one alpha the coordinates are changed by a Cholesky factor A of what the sample makes of the
-    matrix, c = R^-1 A^-1 v. At several, the eigenvectors of the sample precondition each of them.
+    At one alpha the coordinates are c = R^-1 A^-1 v, with A the Cholesky factor of the sample's
+    estimate of the matrix. At several, the eigenvectors of that estimate precondition each alpha.
     """
 
     remedies = "max_iter or alpha"
@@ -130,16 +129,16 @@ class FalkonSystem:
         residuals = 8 * len(covariance) * width * max_iter
         room = max(_RESIDUAL_BYTES, self.sample.penalty.nbytes)
         self.orthogonal = len(alphas) == 1 and residuals <= room
-        pull = float(np.linalg.norm(self._gradient_to_coordinates(self.sums[:, None])))
+        sums_norm = float(np.linalg.norm(self._gradient_to_coordinates(self.sums[:, None])))
         eps = float(np.finfo(task.type_with(points)).eps)
         # An intercept absorbs the rounding error of a mean.
-        mean = _MEAN_ERROR * eps * pull / float(np.sqrt(task.rows.statistics.weight))
+        mean = _MEAN_ERROR * eps * sums_norm / float(np.sqrt(task.rows.statistics.weight))
         self.floor = mean if task.fit_intercept else 0.0
-        # Length of coefficients up to which rounding of their function's mean is harmless.
+        # Largest norm of coefficients at which rounding of the mean of their function is harmless.
         self.longest = 0.0
         if len(alphas) == 1:
             share = _ROUNDING_SHARE * least_tolerance(task, tol)
-            self.longest = share / (eps * pull) if pull else np.inf
+            self.longest = share / (eps * sums_norm) if sums_norm else np.inf
 
     def multiply(self, vectors: Array) -> Array:
         """The matrix in coordinates times columns."""
@@ -171,7 +170,7 @@ class FalkonSystem:
 
 
 def _by_eigenvectors(covariance: Array) -> Precondition:
-    """The inverse of the covariance plus any shift."""
+    """A preconditioner: the inverse of the covariance plus a shift."""
     values, vectors = eigh(covariance)
     expected = np.maximum(values, 0.0)[:, None]
     return lambda V, shifts: vectors @ ((vectors.T @ V) / (expected + shifts))
@@ -180,7 +179,7 @@ def _by_eigenvectors(covariance: Array) -> Precondition:
 def _independent(square: Array, tol: float) -> Whitening:
     """The landmarks that others do not explain, and R.
 
-    The plain factor, which is the fastest, tells whether there is anything to leave out.
+    A Cholesky factor without pivots, which is faster, is tried first.
     """
     try:
         root: Array = cholesky(square)
@@ -193,9 +192,9 @@ def _independent(square: Array, tol: float) -> Whitening:
 
 
 def _covariance(task: RidgeTask, features: LandmarkFeatures) -> tuple[Array, float]:
-    """The sum of w phi phi' over all rows, centred with an intercept, from a sample of them.
+    """Estimate the sum of w phi phi' over all rows, centred with an intercept, from a sample.
 
-    Also the share of the trace of K of these rows that the features phi do not explain.
+    Also return the share of the trace of K of the sample that the features do not explain.
     """
     m = features.width
     size = max(_LEAST_ROWS * m, min(_MOST_ROWS * m, _SAMPLE_VALUES // m))

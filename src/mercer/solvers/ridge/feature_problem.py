@@ -28,7 +28,7 @@ _MATRICES = 5
 
 @dataclass(frozen=True, eq=False)
 class InnerProducts:
-    """Values phi(x)' phi(z) of rows with points: what is explained of a model on features."""
+    """Kernel values phi(x)' phi(z) of a model on features, for explanations."""
 
     features: Features
     points: Points  # the points z
@@ -81,8 +81,8 @@ class FeatureProblem:
 
     def leave_one_out(self, alpha: float) -> LeaveOneOut:
         """Residuals of all leave-one-out fits at one alpha."""
-        left = [self._ridge.loo_residuals(block, [alpha])[0] for block in self._blocks()]
-        return LeaveOneOut(np.concatenate(left), self._ridge.effective_dof(alpha))
+        residuals = [self._ridge.loo_residuals(block, [alpha])[0] for block in self._blocks()]
+        return LeaveOneOut(np.concatenate(residuals), self._ridge.effective_dof(alpha))
 
     def eigenvalues(self) -> Array:
         """The eigenvalues of the (centred, weighted) matrix of pairs."""
@@ -94,7 +94,7 @@ class FeatureProblem:
         return eigenvalues
 
     def errors(self, alphas: Array, criterion: str) -> Array:
-        """What "loo" or "gcv" minimises, at each alpha."""
+        """The errors that "loo" or "gcv" minimises, at each alpha."""
         ridge = self._ridge
         errors = ridge.gcv(alphas) if criterion == "gcv" else ridge.loo(self._blocks(), alphas)
         return np.where(np.isnan(errors), np.inf, errors)
@@ -103,7 +103,7 @@ class FeatureProblem:
 def feature_problem(
     owner: str, part: RowBlock, features: Features, width: int, *, fit_intercept: bool
 ) -> FeatureProblem | RidgeProblem:
-    """The problem by the smaller of its matrices: of pairs of features, or of pairs of rows."""
+    """The problem with the smaller of two matrices: of pairs of features, or of pairs of rows."""
     size = min(len(part), width)
     memory.require(
         8 * (_MATRICES * size**2 + (width * size if size < width else 0)),

@@ -5,8 +5,8 @@ With T' M T = I, coordinates in which the penalty is the identity, one eigendeco
 .. math:: T^\top H T = Q \operatorname{diag}(s)\, Q^\top , \qquad
     c = T Q\, \frac{Q^\top T^\top g}{s + \alpha}
 
-serves every alpha (`FeatureRidge`). At one alpha a Cholesky factor of T' H T + alpha I takes its
-place (`CholeskyRidge`).
+solves at every alpha (`FeatureRidge`). At a single alpha a Cholesky factor of T' H T + alpha I is
+used instead (`CholeskyRidge`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Array = NDArray[np.floating[Any]]
 class FeatureEquations(ABC):
     """The equations (H + alpha M) c = g of ridge regression on features."""
 
-    moments: Moments  # the sums, centred if there is an intercept
-    fit_intercept: bool  # whether there is a constant that is not penalised
+    moments: Moments  # the sums H and g over the rows, centred if there is an intercept
+    fit_intercept: bool  # whether there is an intercept, which is not penalised
 
     @property
     @abstractmethod
@@ -54,7 +54,7 @@ class FeatureEquations(ABC):
         return coefficients, self.intercept(coefficients)
 
     def intercept(self, coefficients: Array) -> Array:
-        """The constant that goes with coefficients."""
+        """The intercept that belongs to coefficients."""
         return self.moments.intercept(coefficients, fit_intercept=self.fit_intercept)
 
 
@@ -70,7 +70,7 @@ class CholeskyRidge(FeatureEquations):
     def factorise(
         cls, moments: Moments, whitening: Array | None, alpha: float, *, fit_intercept: bool
     ) -> CholeskyRidge:
-        """Factorise the equations at one alpha, which is above the rounding of the sums."""
+        """Factorise the equations at one alpha, which exceeds the rounding error of the sums."""
         centred = moments.used(fit_intercept=fit_intercept)
         matrix = np.array(centred.whitened(whitening))
         trace = float(np.trace(matrix))
@@ -92,7 +92,7 @@ class CholeskyRidge(FeatureEquations):
 
 @dataclass(frozen=True, eq=False)
 class FeatureRidge(FeatureEquations):
-    """Ridge regression on features, ready for every alpha."""
+    """Ridge regression on features at every alpha, from one eigendecomposition."""
 
     basis: Array  # (m, k): T Q, the eigenvectors
     values: Array  # (k,): the eigenvalues s, descending
@@ -140,7 +140,7 @@ class FeatureRidge(FeatureEquations):
         return self.loo_errors(self.loo_sums(blocks, alphas))
 
     def loo_sums(self, blocks: Iterable[Block], alphas: Array) -> Array:
-        """Sums of w times squared leave-one-out errors, which add up over parts of the rows."""
+        """Weighted sums of squared leave-one-out errors over blocks of rows, for each alpha."""
         total = np.zeros(len(alphas))
         for block in blocks:
             mass = np.ones(len(block[0])) if block[2] is None else block[2]
@@ -155,7 +155,7 @@ class FeatureRidge(FeatureEquations):
         phi (H + alpha M)^-1 phi', plus that of the intercept.
         """
         (phi, y, weights), sums = block, self.moments
-        # Features are centred first: those that are far from zero would cancel.
+        # Centre the features first, which avoids cancellation if they are far from zero.
         constant = 1 / sums.weight if self.fit_intercept else 0.0
         about = phi - (sums.shift + constant * sums.features)
         targets = y - (sums.origin + sums.targets * constant if self.fit_intercept else 0.0)
@@ -175,7 +175,7 @@ class FeatureRidge(FeatureEquations):
         return errors
 
     def gains(self, alpha: float) -> Array:
-        """1 / (s + alpha), and 0 where that is 1 / rounding."""
+        """1 / (s + alpha), and 0 where s + alpha is rounding error."""
         total = self.values + alpha
         least = len(total) * np.finfo(np.float64).eps * float(self.values.max(initial=0.0))
         kept = total > least
@@ -187,7 +187,7 @@ class LeaveOneOutErrors:
     """Sums of squared leave-one-out errors for each alpha."""
 
     features: Features
-    problem: FeatureRidge  # ridge regression on these features
+    problem: FeatureRidge
     alphas: Array  # (a,): the candidates
 
     def __call__(self, part: RowBlock) -> Array:
@@ -204,10 +204,10 @@ def feature_equations(
     *,
     fit_intercept: bool,
 ) -> FeatureEquations:
-    """The equations by a Cholesky factor at one alpha, and by eigenvectors for any (None).
+    """Factorise the equations: by Cholesky at one alpha, by eigenvectors if `alpha` is None.
 
-    `eps` is the rounding unit of the features. Where alpha is below the rounding of the sums, only
-    eigenvectors tell small eigenvalues from zero.
+    `eps` is the rounding unit of the features. If alpha is below the rounding error of the sums,
+    eigenvectors are used, which distinguish small eigenvalues from zero.
     """
     require_finite(moments.squares)
     if alpha is None or not alpha > _rounding_of_sums(moments, whitening, eps):
@@ -216,10 +216,10 @@ def feature_equations(
 
 
 def _rounding_of_sums(moments: Moments, whitening: Array | None, eps: float) -> float:
-    """A bound of what rounding of the sums does to eigenvalues of T' H T.
+    """A bound of the error of the eigenvalues of T' H T due to rounding of the sums.
 
-    Entries of H are off by a share of sqrt(H_aa H_bb), so those of T' H T by one of v_i v_j with
-    v = |T|' sqrt(diag H), and its eigenvalues by one of |v|^2.
+    Errors of H_ab are proportional to sqrt(H_aa H_bb). So errors of (T' H T)_ij are proportional to
+    v_i v_j with v = |T|' sqrt(diag H), and errors of the eigenvalues to |v|^2.
     """
     sizes = np.sqrt(moments.plain().squares.diagonal())
     if whitening is not None:
@@ -230,7 +230,7 @@ def _rounding_of_sums(moments: Moments, whitening: Array | None, eps: float) -> 
 def choose(
     task: RidgeTask, problem: FeatureEquations, features: Features
 ) -> tuple[Array, Array | None]:
-    """The alpha as an array of one, and the criterion for each candidate if they are compared."""
+    """The best alpha as an array of one, and the criterion at each candidate if several."""
     if not task.compares:
         return task.alphas[:1], None
     assert isinstance(problem, FeatureRidge)

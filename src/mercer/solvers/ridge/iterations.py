@@ -1,4 +1,4 @@
-"""Ridge regression by iterations: from a linear system to answers, and states to resume."""
+"""Ridge regression by conjugate gradients: solve a linear system, report and resume."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Stopped:
-    """Where iterations stopped, and how their preconditioner or their landmarks were made."""
+    """The state of stopped iterations, with the settings of the preconditioner or landmarks."""
 
     settings: tuple[Any, ...]  # the settings of the preconditioner or the landmarks
     seed: int  # the seed of their random numbers
-    state: conjugate_gradient.State | None = None  # where the iterations stopped, if they began
+    state: conjugate_gradient.State | None = None  # None if no iteration has begun
 
 
 class System(Protocol):
@@ -33,8 +33,8 @@ class System(Protocol):
     points: Points  # the points that carry coefficients
     quality: dict[str, Any]  # fitted attributes of the preconditioner or the landmarks
     remedies: str  # parameters to raise where the iterations stop early
-    floor: float  # a relative residual that rounding may leave, and that does no harm
-    orthogonal: bool  # whether all residuals are kept, and made orthogonal to one another
+    floor: float  # relative residual that rounding may leave and that is accepted
+    orthogonal: bool  # whether residuals are kept and orthogonalised
 
     @property
     def precondition(self) -> conjugate_gradient.Precondition | None:
@@ -46,7 +46,7 @@ class System(Protocol):
         ...
 
     def coefficients(self, solution: Array) -> tuple[Array, Array]:
-        """Coefficients of the points, (a, m, t), and intercepts, (a, t), of a solution."""
+        """Coefficients of the points, (a, m, t), and intercepts, (a, t), from a solution."""
         ...
 
 
@@ -83,7 +83,7 @@ def solve(
 
 
 def path(task: RidgeTask, system: System, tol: float, max_iter: int) -> PathAnswer:
-    """Solve a task at every alpha; all of them share each product."""
+    """Solve a task at every alpha; all alphas share each product."""
     progress = _iterate(task, system, tol, max_iter)
     unknown = np.full(len(task.alphas), np.nan)
     dual, intercept = system.coefficients(progress.solution)
@@ -117,5 +117,5 @@ def _warning(task: RidgeTask, system: System, progress: Progress) -> str:
 
 
 def least_tolerance(task: RidgeTask, tol: float) -> float:
-    """The tolerance, but at least what rounding of the kernel allows."""
+    """The tolerance, or the smallest one that rounding of the kernel values allows."""
     return max(tol, conjugate_gradient.ROUNDING * float(np.finfo(task.dtype).eps))

@@ -1,9 +1,9 @@
-r"""Ridge regression on landmarks by normal equations, and what rounding does to them.
+r"""Ridge regression on landmarks by normal equations, with iterative refinement.
 
 .. math:: (C^\top W C + \alpha M)\, c = C^\top W y , \qquad C = k(X, Z), \quad M = k(Z, Z) .
 
-The rows are summed up once, for every alpha. Squaring C loses half of the digits. Iterative
-refinement recovers them: each step is a fused pass over all pairs, and serves all alphas. Where
+One pass over the rows computes the sums for all alphas. Squaring C loses half of the digits.
+Iterative refinement recovers them: each step is a fused pass over all pairs for all alphas. If
 landmarks are so close that refinement fails, rows are whitened before they are squared, which is
 twice the work.
 """
@@ -45,9 +45,8 @@ from mercer.solvers.ridge.features import (
 Array = NDArray[np.floating[Any]]
 
 # A landmark is left out if the others explain k(z, z) up to this many rounding units of float64.
-# Rows between landmarks may differ by more: `trace_error_` measures that.
 _DEPENDENT = 32
-# Passes of refinement at most.
+# Largest number of refinement passes.
 _PASSES = 3
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # Stop refining when the next step changes the norm of the function by less than this share.
@@ -88,7 +87,7 @@ def path(task: RidgeTask, points: Points) -> PathAnswer:
 
 
 def _fit(task: RidgeTask, points: Points, *, every: bool) -> LandmarkFit:
-    """Solve the normal equations, with rows whitened first if that is necessary."""
+    """Solve the normal equations; whiten rows first if rounding makes them unreliable."""
     equations = LandmarkEquations.of(task, points)
     fit = None
     if not equations.normal_equations_unreliable:
@@ -97,7 +96,7 @@ def _fit(task: RidgeTask, points: Points, *, every: bool) -> LandmarkFit:
 
 
 def normal_product(task: RidgeTask, points: Points, sums: Array, coefficients: Array) -> Array:
-    """C'WC c by a pass over all pairs; with an intercept C is centred, C'w being `sums`."""
+    """C'WC c by a pass over all pairs; with an intercept C is centred, from `sums` = C'w."""
     product = task.rows.map_sum(NormalProduct(task.kernel, points, coefficients))
     if task.fit_intercept:
         product = product - np.outer(sums, sums @ coefficients) / task.rows.statistics.weight
@@ -106,14 +105,14 @@ def normal_product(task: RidgeTask, points: Points, sums: Array, coefficients: A
 
 @dataclass(frozen=True, eq=False)
 class LandmarkFit:
-    """Coefficients of all landmarks at some alphas, and what they were computed from."""
+    """Coefficients of all landmarks at some alphas, with the equations that they solve."""
 
     equations: LandmarkEquations
-    problem: FeatureEquations  # the equations that were solved
-    features: Features  # their features
+    problem: FeatureEquations
+    features: Features  # the features of the equations
     trace: float  # the sum of w_i k(x_i, x_i)
     alphas: Array  # (a,)
-    errors: Array | None  # the criterion for each alpha of the task, if they were compared
+    errors: Array | None  # the criterion at each alpha of the task, if they were compared
     dual: Array  # (a, m, t)
     intercept: Array  # (a, t)
     residuals: Array  # (a,): relative norms of the gradient
@@ -128,7 +127,7 @@ class LandmarkFit:
 
     @property
     def _explained_trace(self) -> float:
-        """The trace of the whitened C'WC, from which an intercept has removed the means."""
+        """The trace of the whitened C'WC, with the part that centring has removed."""
         problem, sums = self.problem, self.problem.moments.plain_features
         if not problem.fit_intercept:
             return problem.explained_trace
@@ -137,10 +136,10 @@ class LandmarkFit:
         return problem.explained_trace + float(sums @ sums) / problem.moments.weight
 
     def _is_rounded(self, error: float) -> bool:
-        """Whether a trace error from C'WC may be rounding.
+        """Whether a trace error from C'WC may be rounding error.
 
-        Entries are off by random shares of the roots of the diagonal entries d of their row and
-        column. So the trace is off by at most a share of the sum of d_i T_ij^2.
+        Errors of entries are proportional to sqrt(d_i d_j), with d the diagonal of C'WC. So the
+        error of the trace is at most proportional to the sum of d_i T_ij^2.
         """
         if self.features is not self.equations.columns:
             return False
@@ -150,7 +149,7 @@ class LandmarkFit:
 
     @property
     def warning(self) -> str:
-        """A clause on equations that are not solved, or on landmarks that only seem dependent."""
+        """A warning, as a clause, that refinement failed or that landmarks only seem dependent."""
         hidden = self.equations.tol * self.trace
         clause = ""
         if self.problem.fit_intercept:
@@ -160,9 +159,9 @@ class LandmarkFit:
 
 @dataclass(frozen=True, eq=False)
 class LandmarkEquations:
-    """A task on given landmarks, of which those that others explain carry no coefficient."""
+    """The normal equations of given landmarks; landmarks that others explain are left out."""
 
-    task: RidgeTask  # the problem
+    task: RidgeTask
     whitened: LandmarkFeatures  # features of the landmarks that are kept
     columns: Columns  # kernel values with these landmarks
     penalty: Array  # (k, k): their matrix M
@@ -197,9 +196,9 @@ class LandmarkEquations:
         """Whether rounding of C'WC, in coordinates where M is the identity, may exceed alpha.
 
         Landmarks that are close to one another make T large. By Cauchy and Schwarz a diagonal entry
-        of C'WC is at most that of M times the sum of w k(x, x), here taken as that of the
-        landmarks. In single precision this is always feared; a single alpha is tried nevertheless,
-        since its residual tells.
+        of C'WC is at most that of M times the sum of w k(x, x), estimated here from the landmarks.
+        The bound is always exceeded in single precision; a single alpha is tried nevertheless,
+        since its residual shows the error.
         """
         task = self.task
         if self.dtype == np.float32 and len(task.alphas) == 1:
@@ -255,7 +254,7 @@ class LandmarkEquations:
     def _alphas(
         self, problem: FeatureEquations, features: Features, *, every: bool
     ) -> tuple[Array, Array | None]:
-        """The alphas to solve at, and the criterion for each candidate if they are compared."""
+        """The alphas to solve at, and the criterion at each candidate (None if not compared)."""
         return (self.task.alphas, None) if every else choose(self.task, problem, features)
 
     def _answer(
@@ -269,7 +268,7 @@ class LandmarkEquations:
         coefficients: Array,
         residuals: Array,
     ) -> LandmarkFit:
-        """The fit with solutions of the equations, and the coefficients that they stand for."""
+        """The fit from solutions of the equations, with coefficients of all landmarks."""
         dual = self.whitened.of_all_landmarks(coefficients)
         intercept = np.stack([problem.intercept(at) for at in solutions])
         return LandmarkFit(
@@ -279,9 +278,9 @@ class LandmarkEquations:
     def refine(
         self, problem: FeatureEquations, alphas: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Iterative refinement against the kernel itself; each pass serves all alphas.
+        """Iterative refinement with residuals from the kernel itself; a pass covers all alphas.
 
-        Solutions, their relative residuals, and whether the next step would change them too much.
+        Returns the solutions, their relative residuals, and whether the next step is too large.
         """
         sums = problem.moments
         shape = (len(alphas), *sums.products.shape)
@@ -304,12 +303,12 @@ class LandmarkEquations:
         return best, residuals, ~(least <= _LARGE_CHANGE[self.dtype])
 
     def _norms(self, coefficients: Array) -> Array:
-        """Norms of functions: those of T' M c, the coordinates in which M is the identity."""
+        """Norms |T' M c| of functions with coefficients c."""
         norms: Array = np.linalg.norm(self.basis.T @ (self.penalty @ coefficients), axis=(1, 2))
         return norms
 
     def _image(self, sums: Moments, solutions: Array, alphas: Array) -> Array:
-        """The matrix of the equations at each alpha times coefficients, by one pass."""
+        """(C'WC + alpha M) c at each alpha, by one pass."""
         columns = np.hstack(list(solutions))
         product = normal_product(self.task, self.whitened.points, sums.plain_features, columns)
         parts = np.stack(np.split(product, len(alphas), axis=1))
@@ -317,7 +316,7 @@ class LandmarkEquations:
         return image
 
     def sampled_trace_error(self) -> float:
-        """The share of the trace of K outside the span of the landmarks, from some rows."""
+        """Estimate the share of the trace of K outside the landmarks' span, from some rows."""
         summand = _TraceError(self.task.kernel, self.whitened, self.whitened.width)
         return self.task.of_sample(_SAMPLE_ROWS, summand)
 

@@ -2,10 +2,10 @@ r"""Ridge regression on many features in memory: normal equations in float32, an
 
 .. math:: \min_{c, b} \tfrac12 \|y - \Phi c - b\|^2 + \tfrac\alpha2 \|c\|^2
 
-The matrix of squares takes nearly all of the time, and is needed only as a preconditioner: in
-float32 it costs half. Conjugate gradients on the equations in float64, each step two products with
-the features, then reach full accuracy in two or three steps. Where alpha is so small that the
-errors of float32 matter, the matrix is computed again in float64.
+The matrix Phi'Phi takes nearly all of the time, and is needed only as a preconditioner: float32
+halves its cost. Conjugate gradients in float64, each step two products with the features, then
+reach full accuracy in two or three steps. If alpha is so small that float32 errors matter, the
+matrix is computed again in float64.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["FeatureSolution", "feature_ridge"]
 
 Array = NDArray[np.floating[Any]]
 
-# Bytes of a block of features in float64: half of it, in float32, fits in a shared cache.
+# Size of a block of float64 features, in bytes; in float32 it fits in a shared cache.
 _BLOCK_BYTES = 2**24
 # Relative error of the function at which to stop.
 _TOL = 1e-12
-# Relative error of the function that is accepted where rounding allows no less.
+# Largest relative error of the function that is accepted as rounding error.
 _ACCEPTED = 1e-9
-# Conjugate gradient steps per preconditioner at most.
+# Largest number of conjugate gradient steps per preconditioner.
 _STEPS = 12
 
 
@@ -66,7 +66,7 @@ class _Equations:
     def factor(self, dtype: Any) -> Array:
         """The upper Cholesky factor of the matrix, from blocks of features in some precision.
 
-        Jitter of the size of rounding makes it exist.
+        Jitter of the size of rounding error is added if the factorisation fails.
         """
         n, m = self.features.shape
         total = np.zeros((m, m))
@@ -109,8 +109,8 @@ def _preconditioned(
 ) -> tuple[Array, float, int]:
     """Conjugate gradients in coordinates v = U c with U'U close to the matrix A of the equations.
 
-    There the matrix is close to the identity, and the relative residual to the relative error of
-    the function. Coefficients, this error, and the number of steps.
+    In these coordinates the matrix is close to the identity, and the relative residual to the
+    relative error of the function. Returns coefficients, this error, and the number of steps.
     """
 
     def image(vectors: Array) -> Array:

@@ -20,17 +20,17 @@ Array = NDArray[np.floating[Any]]
 class Representers:
     """Rows that carry a function of features."""
 
-    points: Points  # the rows, or the first of them if they come in blocks
-    dual: Array  # (..., n, t): their coefficients; n is 0 if rows come in blocks
+    points: Points  # the rows; of a stream, the first row
+    dual: Array  # (..., n, t): the dual coefficients; n is 0 for a stream
 
     @classmethod
     def of_stream(cls, rows: RowSource, shape: tuple[int, ...]) -> Representers:
-        """No coefficients, of shape (..., 0, t): rows that come in blocks are not kept."""
+        """No dual coefficients, shape (..., 0, t), because rows of a stream are not kept."""
         return cls(rows.first_row, np.zeros((*shape[:-1], 0, shape[-1])))
 
 
 def dual_from_residuals(part: RowBlock, values: Array, alpha: Any) -> Array:
-    """The coefficients of all rows, from the condition for a minimum."""
+    """The dual coefficients of all rows, from the optimality condition."""
     dual: Array = part.mass[:, None] * (part.targets - values) / alpha
     return dual
 

@@ -6,8 +6,8 @@ coefficients are a = S c with
 .. math:: c = (H S K S H + \alpha I)^{-1} H S y = Q (\Lambda + \alpha)^{-1} Q^\top S y ,
 
 where Q holds the eigenvectors orthogonal to u. These come from a matrix with n - 1 rows: a
-Householder reflection takes u to the first axis, which is then dropped. So nothing is subtracted,
-and alpha may go to zero. Everything else follows from P = Q (Lambda + alpha)^{-1} Q':
+Householder reflection takes u to the first axis, which is then dropped. So there is no
+cancellation, and alpha may go to zero. Everything else follows from P = Q (Lambda + alpha)^{-1} Q':
 
 - leave-one-out residuals: c_i / (s_i P_ii); without weights this is a_i / (G_ii - 1/(n alpha)),
   G = (HKH + alpha I)^-1;
@@ -29,7 +29,7 @@ from mercer.linalg.centring import lifted, reflected, reflector_of, weigh
 
 Array = NDArray[np.floating[Any]]
 
-# Number of rows of eigenvectors that are squared at a time.
+# Number of rows of eigenvectors that are squared per block.
 _BLOCK = 1024
 # Largest shift of eigenvalues by centring, in rounding units of the removed part of the matrix.
 _ROUNDING = 4
@@ -46,7 +46,7 @@ class Solution:
     intercept : ndarray of shape (n_targets,)
         The intercept b, zero if there is none.
     jitter : float
-        What was added to the diagonal beyond alpha to make the factor exist.
+        The jitter that was added to the diagonal beyond alpha, for a Cholesky factor to exist.
     """
 
     dual: Array
@@ -63,14 +63,14 @@ class EigenRidge:
     Attributes
     ----------
     eigenvalues : ndarray of shape (r,)
-        Descending, and exactly zero where they are no more than rounding, n eps times the largest
-        or a few eps of what the intercept takes out; r is n - 1 with an intercept, n without.
+        Descending. Eigenvalues within rounding error are set to zero: n eps times the largest, or
+        a few eps of the part that centring removes. r is n - 1 with an intercept, n without.
     vectors : ndarray of shape (n, r)
         The eigenvectors, orthogonal to sqrt(w) if there is an intercept.
     root : ndarray of shape (n,)
         The square roots of the weights.
     border : ndarray of shape (n,) or None
-        S K S s / |s|^2, from which the intercept is found; None if there is none.
+        S K S s / |s|^2, which determines the intercept; None without an intercept.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class EigenRidge:
         Returns
         -------
         EigenRidge
-            The eigenvalues, the eigenvectors and what the intercept needs.
+            The eigendecomposition.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class EigenRidge:
         Parameters
         ----------
         targets : ndarray of shape (n, n_targets)
-            What to fit.
+            The targets.
         alpha : float
             Weight of the squared norm, 0 or more.
 
@@ -147,11 +147,11 @@ class EigenRidge:
             The coefficients and the intercept.
         """
         rotated, offset = self._rotated(targets)
-        scaled = self._scaled(rotated, alpha)
+        coef = self._coefficients(rotated, alpha)
         if self.border is not None:
-            # s' c = 0 holds by construction, so b is what is left of the mean.
-            offset = offset - self.border @ scaled
-        return Solution(self.root[:, None] * scaled, offset)
+            # s' c = 0 holds by construction, so b is the mean of y minus that of K a.
+            offset = offset - self.border @ coef
+        return Solution(self.root[:, None] * coef, offset)
 
     def effective_dof(self, alphas: Array) -> Array:
         """Effective degrees of freedom at each alpha.
@@ -174,7 +174,7 @@ class EigenRidge:
         Parameters
         ----------
         targets : ndarray of shape (n, n_targets)
-            What to fit.
+            The targets.
         alphas : ndarray of shape (n_alphas,)
             Weights of the squared norm.
 
@@ -220,26 +220,26 @@ class EigenRidge:
         n, total = len(self.root), float(np.sum(self.root**2))
         errors = []
         for alpha in alphas:
-            # At alpha = 0 residuals are what lies outside the range of the matrix, if anything.
+            # At alpha = 0 the residuals are the part of the targets outside the range of K.
             null = len(self.eigenvalues) - self.rank if alpha == 0 else 0
-            scaled = self._null(rotated) if null else self._scaled(rotated, alpha)
+            coef = self._null(rotated) if null else self._coefficients(rotated, alpha)
             trace = null or float(self._filter(alpha).sum())
             with np.errstate(divide="ignore", invalid="ignore"):
-                errors.append(np.sum(scaled**2, axis=0) / (trace / n) ** 2 / total)
+                errors.append(np.sum(coef**2, axis=0) / (trace / n) ** 2 / total)
         return np.stack(errors)
 
     def _each_loo(self, targets: Array, alphas: Array) -> Iterator[Array]:
-        """Leave-one-out residuals, one alpha at a time: all at once may take much memory."""
+        """Leave-one-out residuals, one alpha at a time to save memory."""
         rotated, _ = self._rotated(targets)
         for alpha, diagonal in zip(alphas, self._diagonals(alphas).T, strict=True):
             with np.errstate(divide="ignore", invalid="ignore"):
-                residuals = self._scaled(rotated, alpha) / (self.root * diagonal)[:, None]
+                residuals = self._coefficients(rotated, alpha) / (self.root * diagonal)[:, None]
             if alpha == 0:
                 self._correct_interpolation(residuals, rotated)
             yield residuals
 
     def _rotated(self, targets: Array) -> tuple[Array, Array]:
-        """The targets in the basis of eigenvectors, and the mean that was taken off them."""
+        """The centred targets in the basis of eigenvectors, and their mean."""
         targets = targets.astype(self.root.dtype, copy=False)
         mean = np.zeros_like(targets[0])
         if self.border is not None:
@@ -255,13 +255,13 @@ class EigenRidge:
         inverse[: self.rank] = 1 / self.eigenvalues[: self.rank]
         return inverse
 
-    def _scaled(self, rotated: Array, alpha: float) -> Array:
+    def _coefficients(self, rotated: Array, alpha: float) -> Array:
         """The coefficients c."""
-        scaled: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
-        return scaled
+        coef: Array = self.vectors @ (self._filter(alpha)[:, None] * rotated)
+        return coef
 
     def _diagonals(self, alphas: Array) -> Array:
-        """P_ii for every row and alpha: one product with the squared eigenvectors, in blocks."""
+        """P_ii for every row and alpha, by products with the squared eigenvectors, in blocks."""
         filters = np.stack([self._filter(alpha) for alpha in alphas], axis=1)
         blocks = range(0, len(self.root), _BLOCK)
         return np.vstack([self.vectors[start : start + _BLOCK] ** 2 @ filters for start in blocks])
@@ -273,7 +273,7 @@ class EigenRidge:
         return part
 
     def _correct_interpolation(self, residuals: Array, rotated: Array) -> None:
-        """The limit for alpha to 0 in the rows that cannot be interpolated."""
+        """Set the residuals of rows that cannot be interpolated to their limit for alpha to 0."""
         outside = np.sum(self.vectors[:, self.rank :] ** 2, axis=1)
         rows = outside > np.sqrt(np.finfo(outside.dtype).eps)
         residuals[rows] = self._null(rotated)[rows] / (self.root * outside)[rows, None]
@@ -289,7 +289,7 @@ def eigenvalues(gram: Array, *, weights: Array | None = None, fit_intercept: boo
 
 
 def shrinkage(values: Array, alpha: float) -> Array:
-    """How much of the target along each eigenvector is kept, s / (s + alpha)."""
+    """The shrinkage factor s / (s + alpha) of each eigenvector."""
     total = values + values.dtype.type(alpha)
     return np.divide(values, total, out=np.zeros_like(values), where=total > 0)
 
@@ -301,10 +301,10 @@ def degrees_of_freedom(values: Array, alphas: Array, fit_intercept: bool) -> Arr
 
 
 def _non_negative(values: Array, centred: float) -> Array:
-    """Set eigenvalues to zero that may be rounding; refuse negative ones that cannot be.
+    """Set eigenvalues within rounding error to zero; refuse larger negative ones.
 
-    The matrix was rounded before an intercept took its share out, which is `centred` along the
-    weights: where rows are nearly alike, that is almost all of it.
+    The matrix was rounded before an intercept removed the part `centred` along the weights, which
+    is almost all of the matrix if rows are nearly equal.
     """
     n, eps, largest = len(values), np.finfo(values.dtype).eps, np.abs(values).max(initial=0.0)
     rounding = eps * max(n * largest, _ROUNDING * centred)
