@@ -14,7 +14,7 @@ CPP_FILES   := $(shell find cpp -name '*.cpp' -o -name '*.hpp')
 BUILD_FILES := pyproject.toml CMakeLists.txt $(CPP_FILES)
 PY_FILES    := $(shell find src -name '*.py' 2>/dev/null)
 SANITIZE    := build/sanitize
-PROSE       := README.md CONTRIBUTING.md docs
+PROSE       := README.md CONTRIBUTING.md docs src
 
 # Tests run in several processes with one thread each: most tests are too small for threads, and those
 # of threads ask for them by name.

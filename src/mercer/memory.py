@@ -1,7 +1,7 @@
 """Memory is forecast before it is allocated.
 
 An allocation that cannot succeed should fail at once, in a sentence that says what was asked for,
-what there is and what to do instead, rather than minutes later, when the system swaps or kills.
+how much is free, and what to do instead, rather than minutes later, when the system swaps or kills.
 """
 
 from __future__ import annotations

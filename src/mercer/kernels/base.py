@@ -557,5 +557,5 @@ def _structure(kernel: Kernel) -> Hashable | None:
 
 #: Expressions by structure and scope, each with what is compiled from it.
 _expressions: dict[Hashable, Expr] = {}
-#: Number of expressions at which the table starts anew.
+#: Number of expressions at which the table is emptied.
 _MOST_EXPRESSIONS = 256

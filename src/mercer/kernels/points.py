@@ -165,7 +165,7 @@ class Points:
 
     @staticmethod
     def concatenate(parts: Sequence[Points]) -> Points:
-        """Join points one after another; their rows are counted anew.
+        """Join points one after another; their rows are numbered from 0 again.
 
         Parameters
         ----------

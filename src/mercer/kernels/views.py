@@ -205,8 +205,8 @@ class Features:
     def read(self, data: Any, label: Callable[[int], str] = str) -> Columns:
         """Compute the features, and check their shape."""
         objects = as_objects(data, self.owner)
-        found = self.kernel.features(objects)
-        matrix, keys = found if isinstance(found, tuple) else (found, None)
+        features = self.kernel.features(objects)
+        matrix, keys = features if isinstance(features, tuple) else (features, None)
         matrix = sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix)
         if matrix.ndim != 2 or matrix.shape[0] != len(objects):
             raise DataError(

@@ -127,7 +127,7 @@ class FeatureRepresenterModel(RepresenterModel):
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
 
-        They are the kernel's own features, or for `mercer.solvers.RandomFeatures` those of its map.
+        They are the kernel's own features, or the features of the map of `mercer.solvers.RandomFeatures`.
 
         Returns
         -------

@@ -119,7 +119,7 @@ class Pairs:
         return Pairs(rows, cols, self.values, self.same, aligned=True)
 
     def transposed(self) -> Pairs:
-        """The same pairs with the two sides exchanged."""
+        """The pairs with the two sides exchanged."""
         return Pairs(self.cols, self.rows, self.values, self.same, self.aligned)
 
     def block(self, rows: Any, cols: Any) -> Pairs:

@@ -244,7 +244,7 @@ class RidgeTask:
     compares : bool
         Whether the criterion is wanted even for one alpha: kernels are compared by it.
     report : callable, optional
-        ``report(answer)``, with a function that makes an answer of what there is so far, after each
+        ``report(answer)``, with a function that makes an answer of the current iterate, after each
         iteration; True stops.
     resumes : bool
         Whether the answer is to hold what a solver can go on from.
@@ -424,7 +424,7 @@ class PathAnswer:
     loo: Array  # (a,): leave-one-out errors; NaN where they cost more than the coefficients
     gcv: Array  # (a,): generalised cross-validation errors; NaN likewise
     dof: Array  # (a,): effective degrees of freedom; NaN likewise
-    # the same functions by explicit features, one column for each alpha and target
+    # the functions by explicit features, one column for each alpha and target
     function: FeatureFunction | None = None
     doubt: str = ""  # a clause for a warning; empty if all is well
 

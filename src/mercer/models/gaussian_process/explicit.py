@@ -54,7 +54,7 @@ _MISSED = 1e-4
 _ROUNDS = 3
 # Nats by which the maximised bound may be below the likelihood before rows are chosen again.
 _GAP = 1e-6
-# The same limit in units of the rounding error of the bound.
+# The limit in units of the rounding error of the bound.
 _GAP_IN_ROUNDING = 30.0
 # Rows of the pilot search at most.
 _PILOT_ROWS = 500

@@ -58,7 +58,7 @@ _GAIN_IN_ROUNDING = 30.0
 _MOVING_GAIN = 1e-6
 # Stop when a step with the whole matrix gains less than this (nats).
 _EXACT_GAIN = 0.05
-# The same limit after a search on a part of the rows, which ends within a few standard errors.
+# This limit after a search on a part of the rows, which ends within a few standard errors.
 _LAST_GAIN = 0.5
 # Number of rows, in units of those of a part of them, from which a search on the part comes first.
 _PART_FIRST = 1.25

@@ -71,7 +71,7 @@ class SVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function. LIBSVM takes the
+        Whether ties of votes are broken by their decision function. LIBSVM takes the
         first of them. Without effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, from machines that are fitted without each of five parts
@@ -87,7 +87,7 @@ class SVC(SupportVectorClassifier):
     solver : "auto" or a solver, default="auto"
         ``mercer.solvers.NystromSolver(n_landmarks=1000)`` or ``Falkon`` fit functions over
         landmarks, with the squared hinge loss C_i max(0, 1 - y_i f(x_i))^2, for many rows; several
-        classes are then told apart one against the rest. "auto" solves the dual problem, exactly.
+        classes are then distinguished one against the rest. "auto" solves the dual problem, exactly.
     psd : {"raise", "clip", "flip", "shift", "ignore"}, optional
         What to do with a kernel matrix that is not positive semi-definite: refuse it, repair it
         (as `mercer.validity.repair` does), or take it as it is. By default kernels that
@@ -330,7 +330,7 @@ class NuSVC(SupportVectorClassifier):
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         What `decision_function` returns for more than two classes.
     break_ties : bool, default=True
-        Whether classes with equal votes are told apart by their decision function. Without
+        Whether ties of votes are broken by their decision function. Without
         effect with ``probability=True``.
     probability : bool, default=False
         Whether to learn `predict_proba`, whose largest is then predicted, as for `SVC`.

@@ -50,7 +50,7 @@ class SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     decision_function_shape : {"ovr", "ovo"}
         What `decision_function` returns for more than two classes.
     break_ties : bool
-        Whether classes with equal votes are told apart by their decision function.
+        Whether ties of votes are broken by their decision function.
     probability : bool
         Whether to learn `predict_proba`, whose largest is then predicted.
     random_state : int, RandomState, Generator or None

@@ -503,7 +503,7 @@ def _gaps(
     """
     up, down = room
     problems = qp.groups[:, 0]
-    # One of the two products is not negative: what there is to gain in the direction of the slope.
+    # One of the two products is not negative: the gain in the direction of the slope.
     gaps = reduced(np.add, np.maximum(slopes * up, -slopes * down), problems)
     margins = np.abs(qp.linear)
     margin = reduced(np.maximum, margins, problems)

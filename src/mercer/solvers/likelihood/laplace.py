@@ -39,7 +39,7 @@ Array = NDArray[np.floating[Any]]
 # Predicted gain of the last step, relative to the objective, with the Hessian at its start: the
 # error after it is of second order in the step.
 _GAIN = 1e-10
-# The same limit with an older Hessian: the error after the step is of first order.
+# The limit with an older Hessian: the error after the step is of first order.
 _GAIN_OF_OLD_HESSIAN = 1e-19
 # A Hessian is kept while each step promises less than this share of the gain of the step before.
 _PROGRESS = 0.01
