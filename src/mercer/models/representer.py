@@ -127,7 +127,8 @@ class FeatureRepresenterModel(RepresenterModel):
     def primal_coef(self) -> PrimalCoefficients:
         """The model as coefficients of named features, where the feature space is finite.
 
-        They are the kernel's own features, or the features of the map of `mercer.solvers.RandomFeatures`.
+        The features are the kernel's own, or those that the map of a
+        `mercer.solvers.RandomFeatures` computes.
 
         Returns
         -------
