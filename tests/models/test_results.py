@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 import mercer as mc
 from model_samples import NOISELESS, SMOOTH
-
-Array = NDArray[np.floating[Any]]
 
 X, Y, BOTH, Z, _, _ = NOISELESS
 RBF = mc.RBF(length_scale=1.5)

@@ -16,7 +16,6 @@ from model_samples import ARD, SMOOTH, drawn
 
 Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
-S = mc.solvers
 
 X, Y, _, Z, _, _ = SMOOTH
 RBF = ARD

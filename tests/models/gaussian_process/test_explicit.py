@@ -368,16 +368,13 @@ def test_a_map_of_another_library() -> None:
     assert GP(mc.RBF(0.3), 0.3, solver=sampler, **HELD).fit(X, Y).kernel_error_ > 0.5
 
 
-# Plans ---------------------------------------------------------------------------------------
+# Memory, pickles and scikit-learn's checks ---------------------------------------------------
 
 
 def test_features_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 5_000)
     with pytest.raises(MemoryForecastError, match="with 10 features"):
         GP(POLYNOMIAL, 0.3, solver=S.Primal(), **HELD).fit(X, Y)
-
-
-# Steps ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import MercerError, NumericalWarning, ParameterError
@@ -19,7 +18,6 @@ from mercer.solvers.forecast import GaussianProcessFit
 from model_samples import MANY, drawn
 
 GP, S = mc.GaussianProcessRegressor, mc.solvers
-Array = NDArray[np.float64]
 
 
 @pytest.fixture
@@ -169,6 +167,9 @@ def test_landmarks_that_are_no_rows_have_numbers_of_their_own() -> None:
         assert found.rows_ is None
         carried = found.contributions(X[:4], top=3)
         assert (carried.rows == carried.indices).all()
+
+
+# Landmarks that change in a search ----------------------------------------------------------------
 
 
 def test_landmarks_are_chosen_again_when_the_kernel_has_changed(

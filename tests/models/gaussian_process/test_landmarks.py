@@ -278,7 +278,7 @@ def test_more_landmarks_are_better() -> None:
     assert errors[-1] < 1e-7 < errors[0]
 
 
-# Other rows --------------------------------------------------------------------------------------
+# Iterations over all rows ------------------------------------------------------------------------
 
 
 def test_iterations_over_all_rows_say_what_they_cannot_do() -> None:

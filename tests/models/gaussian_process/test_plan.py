@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from numpy.typing import NDArray
 from sklearn.kernel_approximation import RBFSampler
 
 import mercer as mc
@@ -17,7 +16,6 @@ from mercer.models.gaussian_process import plan
 from mercer.solvers.forecast import GaussianProcessFit
 from model_samples import ARD, FEW, MANY, waves
 
-Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
 S = mc.solvers
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import DataError, NumericalWarning, ParameterError
 from model_samples import ARD, HELD, SMOOTH
 
-Array = NDArray[np.floating[Any]]
 GP = mc.GaussianProcessRegressor
-S = mc.solvers
 
 X, Y, BOTH, Z, _, _ = SMOOTH
 RBF = ARD

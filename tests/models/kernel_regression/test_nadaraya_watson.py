@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
@@ -19,10 +18,8 @@ from mercer.exceptions import DataError, ParameterError
 from mercer.models.kernel_regression.local_fits import Smoother
 from model_samples import PLANE
 
-Array = NDArray[np.floating[Any]]
-
 RNG = np.random.default_rng(1)
-X, Y, BOTH, Z, WEIGHTS, _ = PLANE
+X, Y, _, Z, WEIGHTS, _ = PLANE
 RBF = mc.RBF(length_scale=0.8)
 
 

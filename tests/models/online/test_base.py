@@ -8,15 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.typing import NDArray
 
 import mercer as mc
 from mercer.exceptions import DataError
 from model_samples import STREAM
 
-Array = NDArray[np.floating[Any]]
-
-X, Y, BOTH, Z, WEIGHTS, _ = STREAM
+X, Y, BOTH, _, _, _ = STREAM
 N = len(X)
 RBF = mc.RBF(length_scale=1.5)
 

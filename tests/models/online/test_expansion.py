@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 import mercer as mc
 from lms_loop import naive
@@ -20,9 +19,7 @@ from mercer.models.online.expansion import (
 from model_samples import STREAM
 from references import matrix, rbf
 
-Array = NDArray[np.floating[Any]]
-
-X, Y, BOTH, Z, WEIGHTS, _ = STREAM
+X, Y, _, _, _, _ = STREAM
 N = len(X)
 RBF = mc.RBF(length_scale=1.5)
 K = matrix(rbf, X, length_scale=1.5)

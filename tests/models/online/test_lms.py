@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,15 +17,12 @@ import mercer as mc
 from lms_loop import naive
 from mercer.exceptions import DataError, ParameterError, ValidityError
 from model_samples import STREAM
-from references import matrix, rbf, spectrum
-
-Array = NDArray[np.floating[Any]]
+from references import matrix, spectrum
 
 RNG = np.random.default_rng(1)
-X, Y, BOTH, Z, WEIGHTS, _ = STREAM
+X, Y, BOTH, Z, _, _ = STREAM
 N = len(X)
 RBF = mc.RBF(length_scale=1.5)
-K = matrix(rbf, X, length_scale=1.5)
 
 
 def exceptions_of_principle(estimator: mc.KernelLMS) -> dict[str, str]:
